@@ -1,0 +1,1 @@
+"""What is solved: one module per algorithm of the literature."""

@@ -1,0 +1,390 @@
+"""Maximum variance unfolding and its kin (Weinberger 2007, sections 3.1.4, 3.1.6 and 3.1.11).
+
+Points y_i with Gram matrix K are tied by rods to their neighbours and pulled apart. With edges
+e = (i, j), squared input lengths d_e, b_e = e_i − e_j, A(K)_e = b_eᵀKb_e and C = I − 11ᵀ/n, all
+forms have K ⪰ 0 and K1 = 0; their duals hold on 1⊥, and the multipliers w_e are the tensions of
+the rods:
+
+    equality     maximise tr K   s.t.  A(K) = d
+                 dual: minimise dᵀw   s.t.  L(w) ⪰ C
+    inequality   maximise tr K   s.t.  A(K) ≤ d
+                 dual: minimise dᵀw   s.t.  L(w) ⪰ C,  w ≥ 0
+    slack        maximise (1−ω) tr K − ω Σ|ξ_e|   s.t.  A(K) = d + ξ
+                 dual: minimise dᵀw   s.t.  L(w) ⪰ (1−ω)C,  |w_e| ≤ ω
+    min_trace    minimise tr K   s.t.  A(K) = d
+                 dual: maximise dᵀw   s.t.  L(w) ⪯ C
+
+with L(w) = Σ w_e b_e b_eᵀ. The first two are bounded on a connected graph, since no path
+stretches beyond its length: tr K ≤ T = (1/2n) Σ_ij sp(i,j)². The slack form is bounded iff
+ω λ₂(L(1)) ≥ 1 − ω. Points joined by zero-length edges are one point with multiplicity m_i; then
+C = diag(m) − mmᵀ/n.
+
+Where a clique of the graph is affinely dependent (noise-free data, angle closure), its lengths
+force K c = 0 for every c on the clique with Σc = 0 and Xᵀc = 0. No feasible K is positive
+definite on 1⊥ then, and the dual optimum need not exist: `facial_reduction="auto"` adds these c
+to the null directions, which changes nothing about the problem but its solvability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import GraphError, InputError, UnboundedProblemError
+from sdpkit.graphs import (
+    NeighborhoodGraph,
+    cliques,
+    merge_coincident,
+    neighborhood_graph,
+    require_connected,
+    split_components,
+)
+from sdpkit.program import Block, Cost, Program, SafeBounds
+from sdpkit.solution import Solution
+from sdpkit.spectral import Embedding, outputs
+
+Array = NDArray[np.float64]
+Form = Literal["equality", "inequality", "slack", "min_trace"]
+FORMS: tuple[Form, ...] = ("equality", "inequality", "slack", "min_trace")
+
+# A clique's Gram matrix has rank deficiencies where its eigenvalues fall below this share.
+_FLAT = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One semidefinite unknown: the nodes of a connected component (or of the whole graph).
+
+    Attributes
+    ----------
+    nodes: (n,) indices of merged nodes;  graph: the edges among them, relabelled
+    multiplicities: (n,) how many coincident points each node stands for
+    null: (n, k) directions on which K vanishes, the constant first
+    """
+
+    nodes: NDArray[np.int64]
+    graph: NeighborhoodGraph
+    multiplicities: Array
+    null: Array
+
+
+@dataclass(frozen=True, eq=False)
+class MVU:
+    """Maximum variance unfolding of points, distances, a kernel or a graph.
+
+    Parameters
+    ----------
+    X: (n, D) points; or one of
+    distances: (n, n) lengths (not squared)
+    kernel: (n, n) Gram matrix, d = A_ii + A_jj − 2A_ij
+    graph: adjacency matrix, dense or sparse. With X, distances or kernel its nonzeros are the
+        edges; alone, its entries are the edges' lengths.
+    n_neighbors, radius, edges: other ways to say which pairs are edges (default 4 neighbours)
+    angles: join the neighbours of each point too, so that angles are preserved
+    form: "equality", "inequality", "slack" or "min_trace"; the module states them
+    omega: the slack form's ω; by default from its boundedness threshold, see `omega_default`
+    connect: what to do with a disconnected graph in the forms that maximise: "error", "bridge"
+        (thesis 3.1.12, seeded by `random_state`), or "components" (unfold each on its own)
+    facial_reduction: "auto" or "off"
+
+    >>> import sdpkit
+    >>> problem = MVU(graph=sdpkit.datasets.path_graph(4))        # four points on a string
+    >>> solution = sdpkit.solve(problem, solver="clarabel")
+    >>> round(solution.objective, 6)                              # (n³ − n)/12
+    5.0
+    >>> problem.recover(solution)
+    <Embedding of 4 points in 1 dimensions: fidelity 1.0000, suggested dimension 1>
+    """
+
+    X: Any = None
+    n_neighbors: int | None = None
+    form: Form = "equality"
+    angles: bool = False
+    distances: Any = None
+    kernel: Any = None
+    graph: Any = None
+    edges: ArrayLike | None = None
+    radius: float | None = None
+    omega: float | None = None
+    connect: Literal["error", "bridge", "components"] = "error"
+    facial_reduction: Literal["auto", "off"] = "auto"
+    random_state: int = 0
+    neighborhood: NeighborhoodGraph = field(init=False, repr=False)
+    group: NDArray[np.int64] = field(init=False, repr=False)
+    parts: tuple[Part, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _one_of("form", self.form, FORMS)
+        _one_of("connect", self.connect, ("error", "bridge", "components"))
+        _one_of("facial_reduction", self.facial_reduction, ("auto", "off"))
+        neighborhood = neighborhood_graph(
+            self.X,
+            distances=self.distances,
+            kernel=self.kernel,
+            graph=self.graph,
+            edges=self.edges,
+            n_neighbors=self.n_neighbors,
+            radius=self.radius,
+            angles=self.angles,
+            connect="bridge" if self.connect == "bridge" else None,
+            random_state=self.random_state,
+        )
+        if neighborhood.n_points < 2:
+            raise GraphError("one point cannot be unfolded; pass at least two")
+        merged, group, multiplicities = self._merge(neighborhood)
+        object.__setattr__(self, "neighborhood", neighborhood)
+        object.__setattr__(self, "group", group)
+        object.__setattr__(self, "parts", tuple(self._split(merged, multiplicities)))
+        object.__setattr__(self, "omega", self._omega(merged))
+
+    def _merge(
+        self, graph: NeighborhoodGraph
+    ) -> tuple[NeighborhoodGraph, NDArray[np.int64], NDArray[np.int64]]:
+        if self.form == "slack":
+            # Slack may stretch an edge of length zero: coincident points stay two.
+            n = graph.n_points
+            return graph, np.arange(n), np.ones(n, dtype=np.int64)
+        return merge_coincident(graph, parallel="min" if self.form == "inequality" else "error")
+
+    def _split(
+        self, graph: NeighborhoodGraph, multiplicities: NDArray[np.int64]
+    ) -> Iterator[Part]:
+        separate = self.connect == "components" and not graph.is_connected
+        if self.form != "min_trace" and not separate:
+            require_connected(graph)
+        whole = [(np.arange(graph.n_points), graph)]
+        for nodes, part in split_components(graph) if separate else whole:
+            if part.n_points > 1 or len(whole[0][0]) == 1:
+                null = self._null_directions(part)
+                yield Part(nodes, part, multiplicities[nodes].astype(np.float64), null)
+
+    def _null_directions(self, graph: NeighborhoodGraph) -> Array:
+        ones = np.ones((graph.n_points, 1))
+        if self.facial_reduction == "off" or self.form not in ("equality", "min_trace"):
+            return ones
+        flat = flat_directions(graph)
+        return np.hstack([ones, flat]) if flat.shape[1] else ones
+
+    def _omega(self, graph: NeighborhoodGraph) -> float | None:
+        if self.form != "slack":
+            if self.omega is not None:
+                raise InputError(f"omega={self.omega} belongs to form='slack', not {self.form!r}")
+            return None
+        connectivity = min(part.graph.algebraic_connectivity() for part in self.parts)
+        if self.omega is None:
+            return omega_default(connectivity)
+        if not 0 < self.omega < 1:
+            raise InputError(f"omega is {self.omega!r}; it must lie strictly between 0 and 1")
+        threshold = omega_threshold(connectivity)
+        if self.omega < threshold:
+            raise UnboundedProblemError(
+                f"omega is {self.omega:g}, and the slack form is unbounded below "
+                f"1/(1 + λ₂) = {threshold:.6g} (λ₂ = {connectivity:.3g}, the graph's algebraic "
+                f"connectivity): raise omega, or omit it for {omega_default(connectivity):.6g}"
+            )
+        return float(self.omega)
+
+    @property
+    def facial_reduction_used(self) -> bool:
+        """Whether affinely dependent cliques added null directions beyond the constant."""
+        return any(part.null.shape[1] > 1 for part in self.parts)
+
+    # -- the two formulations ----------------------------------------------------------------
+
+    def program(self) -> Program:
+        """The problem in squared lengths, one block K per part."""
+        blocks = [
+            Block.of(
+                part.graph.n_points,
+                part.graph.incidence(),
+                name="K" if len(self.parts) == 1 else f"K{k + 1}",
+                cost=_variance(part.multiplicities, 1 - self.omega if self.omega else 1.0),
+                null=part.null,
+            )
+            for k, part in enumerate(self.parts)
+        ]
+        d = np.concatenate([part.graph.squared_lengths for part in self.parts])
+        m = d.size
+        slack: dict[str, Any] = {}
+        if self.omega:
+            eye = sp.eye_array(m, format="csr")
+            slack = {"rows_x": sp.hstack([-eye, eye]), "cost_x": np.full(2 * m, -self.omega)}
+        return Program.of(
+            blocks,
+            d,
+            sense="min" if self.form == "min_trace" else "max",
+            relations="<=" if self.form == "inequality" else "==",
+            safe=self._safe_bounds(d),
+            name=f"MVU, {self.form}: n = {self.neighborhood.n_points}, {m} edges",
+            **slack,
+        )
+
+    def _safe_bounds(self, d: Array) -> SafeBounds:
+        n = self.neighborhood.n_points
+        scale = float(d.sum()) / n
+        if self.omega:
+            return SafeBounds(
+                anchor=np.full(d.size, self.omega), value_scale=(1 - self.omega) * scale
+            )
+        trace = tuple(part.graph.variance_bound() for part in self.parts)
+        connectivity = [part.graph.algebraic_connectivity() for part in self.parts]
+        sizes = [part.graph.n_edges for part in self.parts]
+        sign = -1.0 if self.form == "min_trace" else 1.0
+        return SafeBounds(
+            trace=trace if np.isfinite(trace).all() else None,
+            direction=sign * np.repeat(1 / np.array(connectivity), sizes)
+            if min(connectivity) > 0
+            else np.zeros(d.size),
+            anchor=np.zeros(d.size) if self.form == "min_trace" else None,
+            value_scale=scale,
+        )
+
+    def to_cvxpy(self) -> Any:
+        """The paper's model as a `cvxpy.Problem` over all points, for teaching and cross-checks.
+
+        Its variable is named "K"; nothing is merged, reduced or scaled.
+        """
+        import cvxpy as cp
+
+        n = self.neighborhood.n_points
+        i, j = self.neighborhood.edges.T
+        D = self.neighborhood.squared_lengths
+        K = cp.Variable((n, n), PSD=True, name="K")
+        length = cp.diag(K)[i] - 2 * K[i, j] + cp.diag(K)[j]
+        labels = self.neighborhood.component_labels
+        groups = labels if self.connect == "components" else np.zeros(n, dtype=int)
+        centred = [cp.sum(K[np.ix_(groups == g, groups == g)]) == 0 for g in np.unique(groups)]
+        if self.form == "equality":
+            return cp.Problem(cp.Maximize(cp.trace(K)), [*centred, length == D])
+        if self.form == "inequality":
+            return cp.Problem(cp.Maximize(cp.trace(K)), [*centred, length <= D])
+        if self.form == "min_trace":
+            return cp.Problem(cp.Minimize(cp.trace(K)), [*centred, length == D])
+        omega = self.omega
+        xi = cp.Variable(len(D), name="xi")
+        objective = (1 - omega) * cp.trace(K) - omega * cp.norm1(xi)
+        return cp.Problem(cp.Maximize(objective), [*centred, length == D + xi])
+
+    # -- the way back ------------------------------------------------------------------------
+
+    def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
+        """The embedding of a solution: coordinates, spectrum, tensions.
+
+        Without `n_components` the dimension is where the spectrum breaks off.
+        """
+        sizes = [part.graph.n_points for part in self.parts]
+        shapes = [m.shape for m in solution.matrices]
+        if shapes != [(n, n) for n in sizes]:
+            raise InputError(f"the solution has matrices {shapes}, this problem needs sizes {sizes}")
+        if not all(np.isfinite(m).all() for m in solution.matrices):
+            raise InputError(
+                f"the solution holds no matrix (status {solution.status}): {solution.message}"
+            )
+        K = self._full_kernel(solution.matrices)
+        coordinates, eigenvalues = outputs(K, n_components)
+        return Embedding(
+            coordinates,
+            eigenvalues,
+            self._rods(),
+            solution.dual,
+            self.neighborhood.component_labels,
+        )
+
+    def _full_kernel(self, matrices: tuple[Array, ...]) -> Array:
+        """(n, n) Gram matrix over all points, each part centred on its points' mean."""
+        n_nodes = int(self.group.max()) + 1
+        K = np.zeros((n_nodes, n_nodes))
+        for part, matrix in zip(self.parts, matrices, strict=True):
+            # Coincident points count with their multiplicity: y_i ← y_i − Σ m_j y_j / Σ m_j.
+            share = part.multiplicities / part.multiplicities.sum()
+            shift = matrix @ share
+            centred = matrix - shift[:, None] - shift[None, :] + share @ shift
+            K[np.ix_(part.nodes, part.nodes)] = centred
+        return K[np.ix_(self.group, self.group)]
+
+    def _rods(self) -> NDArray[np.int64]:
+        """(m, 2) edges in the order of the program's rows, as indices of points."""
+        first = np.zeros(int(self.group.max()) + 1, dtype=np.int64)
+        first[self.group[::-1]] = np.arange(self.group.size)[::-1]
+        rods = [first[part.nodes[part.graph.edges]] for part in self.parts]
+        return np.concatenate(rods).reshape(-1, 2)
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} is {value!r}; use one of {', '.join(map(repr, allowed))}")
+
+
+def _variance(multiplicities: Array, weight: float) -> Cost:
+    """weight · (diag(m) − mmᵀ/n); for distinct points the identity, which equals it on 1⊥."""
+    n = multiplicities.size
+    if np.all(multiplicities == 1):
+        return Cost.of(n, identity=weight)
+    return Cost.of(
+        n,
+        sparse=sp.diags_array(weight * multiplicities),
+        factor=multiplicities[:, None],
+        weights=np.array([-weight / multiplicities.sum()]),
+    )
+
+
+def omega_threshold(connectivity: float) -> float:
+    """The smallest ω for which the slack form is bounded: ω λ₂ = 1 − ω.
+
+    >>> omega_threshold(4.0)
+    0.2
+    """
+    return 1 / (1 + connectivity)
+
+
+def omega_default(connectivity: float) -> float:
+    """An ω well inside the bounded range: (1−ω)/ω = λ₂/4.
+
+    At λ₂ the stiffest box |w_e| = ω only just holds the points together; from some smaller
+    value 1/‖w*‖∞ downwards no edge gives and the form is the equality form again.
+    """
+    return 1 / (1 + connectivity / 4)
+
+
+def flat_directions(graph: NeighborhoodGraph) -> Array:
+    """(n, k) orthonormal c ⊥ 1 with K c = 0 for every K that keeps the graph's lengths.
+
+    They come from cliques whose points span fewer dimensions than their number allows.
+
+    >>> from sdpkit.graphs import neighborhood_graph
+    >>> line = neighborhood_graph([[0.0], [1.0], [2.0]], edges=[[0, 1], [1, 2], [0, 2]])
+    >>> flat_directions(line).ravel().round(6).tolist()      # the middle point stays the middle
+    [0.408248, -0.816497, 0.408248]
+    """
+    pieces = []
+    table = graph.adjacency(lengths=True)
+    for clique in cliques(graph):
+        squared = table[clique][:, clique].toarray() ** 2
+        null = _flat_in_clique(squared)
+        if null.shape[1]:
+            wide = np.zeros((graph.n_points, null.shape[1]))
+            wide[clique] = null
+            pieces.append(wide)
+    if not pieces:
+        return np.zeros((graph.n_points, 0))
+    u, singular, _ = scipy.linalg.svd(np.hstack(pieces), full_matrices=False)
+    basis = u[:, singular > 1e-9 * singular[0]]
+    # A fixed sign: what is returned should not depend on the SVD's taste.
+    return basis * np.where(basis[np.abs(basis).argmax(axis=0), range(basis.shape[1])] > 0, 1, -1)
+
+
+def _flat_in_clique(squared: Array) -> Array:
+    """(s, k) null vectors, orthogonal to 1, of the centred Gram matrix of a clique."""
+    s = squared.shape[0]
+    helmert = scipy.linalg.helmert(s)  # orthonormal rows that span 1⊥
+    gram = -0.5 * helmert @ squared @ helmert.T
+    values, vectors = scipy.linalg.eigh(gram)
+    if values[-1] <= 0 or values[0] < -_FLAT * values[-1]:
+        return np.zeros((s, 0))  # not Euclidean: nothing is forced but infeasibility
+    return np.asarray(helmert.T @ vectors[:, values <= _FLAT * values[-1]])

@@ -1,0 +1,123 @@
+"""sdpkit: metric and manifold learning as semidefinite programs, fast and proven.
+
+The way of the data runs in one direction:
+
+    points or distances → graph → Problem → Program → solver → Solution
+                                            → Certificate → Embedding → quality, plot
+
+>>> import sdpkit
+>>> X = sdpkit.datasets.swiss_roll(30, random_state=0)
+>>> problem = sdpkit.MVU(X, n_neighbors=4)
+>>> solution = sdpkit.solve(problem, solver="clarabel")
+>>> solution.status
+<Status.OPTIMAL: 'optimal'>
+>>> problem.recover(solution, n_components=2).coordinates.shape
+(30, 2)
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+_checkout = Path(__file__).resolve().parent.parent
+if (_checkout / "problems" / "__init__.py").exists() and (_checkout / "pyproject.toml").exists():
+    # In a source tree the rooms `problems` and `solvers` lie beside this folder, not inside it.
+    __path__.append(str(_checkout))
+
+__version__ = "0.1.0"
+
+# Public name → module that defines it. Imported on first use, so that `import sdpkit` stays fast.
+_EXPORTS = {
+    "Program": "sdpkit.program",
+    "Block": "sdpkit.program",
+    "Cost": "sdpkit.program",
+    "SafeBounds": "sdpkit.program",
+    "Solution": "sdpkit.solution",
+    "Status": "sdpkit.solution",
+    "Certificate": "sdpkit.certificate",
+    "certify": "sdpkit.certificate",
+    "solve": "sdpkit.solving",
+    "available_solvers": "sdpkit.registry",
+    "register_solver": "sdpkit.registry",
+    "solver_table": "sdpkit.registry",
+    "read_sdpa": "sdpkit.sdpa",
+    "write_sdpa": "sdpkit.sdpa",
+    "Embedding": "sdpkit.spectral",
+    "MVU": "sdpkit.problems.mvu",
+    "SdpkitError": "sdpkit.errors",
+    "InputError": "sdpkit.errors",
+    "GraphError": "sdpkit.errors",
+    "UnboundedProblemError": "sdpkit.errors",
+    "SolverError": "sdpkit.errors",
+    "SolverUnavailableError": "sdpkit.errors",
+    "NotEnoughMemoryError": "sdpkit.errors",
+}
+_ROOMS = ("datasets", "graphs", "quality", "plotting", "problems", "solvers", "errors")
+
+if TYPE_CHECKING:
+    from sdpkit import datasets, errors, graphs, plotting, quality
+    from sdpkit.certificate import Certificate, certify
+    from sdpkit.errors import (
+        GraphError,
+        InputError,
+        NotEnoughMemoryError,
+        SdpkitError,
+        SolverError,
+        SolverUnavailableError,
+        UnboundedProblemError,
+    )
+    from sdpkit.problems.mvu import MVU
+    from sdpkit.program import Block, Cost, Program, SafeBounds
+    from sdpkit.registry import available_solvers, register_solver, solver_table
+    from sdpkit.sdpa import read_sdpa, write_sdpa
+    from sdpkit.solution import Solution, Status
+    from sdpkit.solving import solve
+    from sdpkit.spectral import Embedding
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        value = getattr(importlib.import_module(_EXPORTS[name]), name)
+        globals()[name] = value
+        return value
+    if name in _ROOMS:
+        return importlib.import_module(f"sdpkit.{name}")
+    raise AttributeError(f"module 'sdpkit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_EXPORTS, *_ROOMS, "__version__"])
+
+
+__all__ = [
+    "MVU",
+    "Block",
+    "Certificate",
+    "Cost",
+    "Embedding",
+    "GraphError",
+    "InputError",
+    "NotEnoughMemoryError",
+    "Program",
+    "SafeBounds",
+    "SdpkitError",
+    "Solution",
+    "SolverError",
+    "SolverUnavailableError",
+    "Status",
+    "UnboundedProblemError",
+    "available_solvers",
+    "certify",
+    "datasets",
+    "errors",
+    "graphs",
+    "plotting",
+    "quality",
+    "read_sdpa",
+    "register_solver",
+    "solve",
+    "solver_table",
+    "write_sdpa",
+]

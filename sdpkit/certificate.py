@@ -1,0 +1,583 @@
+"""What proves an answer: everything is recomputed from (program, primal, dual) alone.
+
+The heart is the **safe bound**, a bound on the optimal value that holds although the returned
+multipliers are inexact. For a maximisation with multipliers w, put into their box of signs
+first, let S(w) be the dual slack and λ its smallest eigenvalue on the face. Then
+
+    feasible dual      λ ≥ 0:                      bᵀw
+    trace              tr M ≤ T on the feasible set: bᵀw + max(0, −λ)·T
+    repair direction   Aᵀ(w₀) ⪰ κI on the face:    bᵀ(w + (max(0, −λ)/κ) w₀)
+    anchor             w̄ feasible with slack λ̄:    bᵀ((1−θ)w + θw̄),  (1−θ)λ + θλ̄ = 0
+    scaling            s·Aᵀ(w) ⪰ C:                s·bᵀw, for the best such s
+
+each bound the optimum from above, and the smallest is taken. A minimisation is the negated
+maximisation. Eigenvalues are floating point here; `Certificate.verify` makes them rigorous.
+
+Denominators, written down once:
+
+    relative_gap      |bound − objective| / max(|objective|, |bound|, value_scale)
+    primal_residual   largest row violation / max |b| (or the rows' own magnitude if b = 0),
+                      and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
+    dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
+
+with 0/0 = 0. `value_scale` is the problem's idea of a value that counts as zero: Σd/n for MVU,
+1 for a program without a home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.program import Block, Program
+from sdpkit.rigor import Verification, verify_dual, verify_multiplier_ray
+
+Array = NDArray[np.float64]
+
+# A free variable's reduced cost must vanish; this much rounding is granted (not by `verify`).
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class SafeBound:
+    """A bound on the optimum of the maximisation and where it comes from."""
+
+    value: float
+    source: str
+    multipliers: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What was recomputed from a primal and a dual.
+
+    Attributes
+    ----------
+    objective, dual_objective: at the returned points, in the program's sense
+    primal_residual, dual_residual: relative, see the module's docstring
+    min_eigenvalue_primal: smallest eigenvalue of any M;  eigenvalue_scale: the largest
+    min_eigenvalue_dual: smallest eigenvalue of any dual slack on its face
+    safe_bound: a bound on the optimal value that holds for inexact multipliers
+    bound_source: which of the arguments above gave it
+    relative_gap: between the objective and the safe bound
+    dimacs: the six DIMACS errors
+    """
+
+    objective: float
+    dual_objective: float
+    primal_residual: float
+    dual_residual: float
+    min_eigenvalue_primal: float
+    eigenvalue_scale: float
+    min_eigenvalue_dual: float
+    safe_bound: float
+    bound_source: str
+    relative_gap: float
+    dimacs: tuple[float, float, float, float, float, float]
+    program: Program = field(repr=False)
+    multipliers: Array | None = field(repr=False)
+
+    def passes(self, tol: float) -> bool:
+        """True if residuals, eigenvalues and the certified gap all meet `tol`."""
+        return not self.failures(tol)
+
+    def failures(self, tol: float) -> list[str]:
+        """What does not meet `tol`, in words; empty if the certificate passes."""
+        negative = max(0.0, -self.min_eigenvalue_primal)
+        share = _ratio(negative, self.eigenvalue_scale)
+        checks = {
+            "certified relative gap": self.relative_gap,
+            "primal residual": self.primal_residual,
+            "dual residual": self.dual_residual,
+            "negative eigenvalue of the primal, relative": share,
+        }
+        # `not <=` rather than `>`: NaN must fail.
+        return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
+
+    def verify(self) -> Verification:
+        """Make the bound a theorem about the floating-point data.
+
+        The eigenvalue claim is proved by a shifted Cholesky factorisation with an a-priori
+        rounding bound (Rump 2006) and the value is summed exactly. Where the rounded data leave
+        no room (a dual that is not strictly feasible and cannot be moved) it says so.
+        """
+        if self.multipliers is None:
+            return Verification(None, "there are no multipliers to verify")
+        return verify_dual(self.program, self.multipliers)
+
+    def __str__(self) -> str:
+        kind = "upper" if self.program.sense == "max" else "lower"
+        rows = [
+            ("objective", f"{self.objective:.10g}"),
+            (f"safe {kind} bound", f"{self.safe_bound:.10g}   ({self.bound_source})"),
+            ("certified relative gap", f"{self.relative_gap:.2e}"),
+            ("primal residual", f"{self.primal_residual:.2e}"),
+            ("dual residual", f"{self.dual_residual:.2e}"),
+            (
+                "smallest eigenvalue, primal",
+                f"{self.min_eigenvalue_primal:.2e}   (largest {self.eigenvalue_scale:.3g})",
+            ),
+            ("smallest eigenvalue, dual", f"{self.min_eigenvalue_dual:.2e}"),
+            ("DIMACS errors", " ".join(f"{e:.1e}" for e in self.dimacs)),
+        ]
+        return "\n".join(["certificate", *(f"  {name:<28} {text}" for name, text in rows)])
+
+    __repr__ = __str__
+
+
+def certify(
+    program: Program,
+    matrices: Array | Sequence[Array],
+    x: ArrayLike | None = None,
+    dual: ArrayLike | None = None,
+) -> Certificate:
+    """Judge a primal (matrices, x) and a dual w of `program` by recomputing everything.
+
+    Missing multipliers, NaN or infinity give infinite residuals and an infinite gap.
+
+    >>> from sdpkit import Block, Cost, Program
+    >>> block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=[1.0, 1.0])
+    >>> program = Program.of(block, [4.0])              # two points at distance 2
+    >>> K = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> certify(program, K, dual=[0.5]).passes(1e-12)
+    True
+    >>> certify(program, 1.01 * K, dual=[0.5]).failures(1e-6)
+    ['certified relative gap is 0.0099', 'primal residual is 0.01']
+    """
+    blocks = _matrices(program, matrices)
+    aux = _vector(x, program.n_auxiliary, "x", default=0.0)
+    w = None if dual is None else program.sign * _vector(dual, program.n_rows, "dual")
+    primal = _primal_side(program, blocks, aux)
+    bound, dual_residual, smallest = _dual_side(program, w)
+    dual_value = np.inf if w is None else program.dual_value(w)
+    if not np.isfinite(dual_value):
+        dual_value = np.inf
+    sign, offset = program.sign, program.offset
+    safe = sign * bound.value + offset
+    return Certificate(
+        objective=primal.objective,
+        dual_objective=sign * dual_value + offset,
+        primal_residual=primal.residual,
+        dual_residual=dual_residual,
+        min_eigenvalue_primal=primal.smallest,
+        eigenvalue_scale=primal.largest,
+        min_eigenvalue_dual=smallest,
+        safe_bound=safe,
+        bound_source=bound.source,
+        relative_gap=_gap(program, primal.objective, safe),
+        dimacs=_dimacs(program, primal, w, sign * dual_value + offset, smallest),
+        program=program,
+        multipliers=bound.multipliers,
+    )
+
+
+# -- primal ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Primal:
+    objective: float
+    residual: float
+    smallest: float
+    largest: float
+    row_norm: float
+
+
+def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
+    if not all(np.isfinite(m).all() for m in [*matrices, x]):
+        return _Primal(np.nan, np.inf, -np.inf, np.inf, np.inf)
+    symmetric = [(m + m.T) / 2 for m in matrices]
+    spectra = [scipy.linalg.eigvalsh(m) for m in symmetric]
+    q = program.measure(symmetric)
+    violations = program.violations(q, x)
+    scale = np.abs(program.rhs).max(initial=0.0) or _activity(program, q, x)
+    residual = _ratio(violations.max(initial=0.0), scale)
+    bounded = ~program.free_x
+    residual = max(residual, _ratio(np.maximum(-x[bounded], 0.0).max(initial=0.0), scale))
+    for block, matrix, s in zip(program.blocks, matrices, symmetric, strict=True):
+        norm = float(np.linalg.norm(s))
+        residual = max(residual, _ratio(float(np.linalg.norm(matrix - s)), norm))
+        residual = max(residual, _ratio(float(np.linalg.norm(s @ block.null_basis)), norm))
+    return _Primal(
+        program.objective(symmetric, x),
+        residual,
+        min(float(e[0]) for e in spectra),
+        max(float(np.abs(e).max()) for e in spectra),
+        float(np.linalg.norm(violations)),
+    )
+
+
+def _activity(program: Program, q: Array, x: Array) -> float:
+    """The largest magnitude of what is summed in a row: the scale of rows whose rhs is zero."""
+    sums = abs(program.rows_q) @ np.abs(q) + abs(program.rows_x) @ np.abs(x)
+    return float(np.max(sums, initial=0.0))
+
+
+# -- dual -----------------------------------------------------------------------------------
+
+
+def _dual_side(program: Program, w: Array | None) -> tuple[SafeBound, float, float]:
+    """(safe bound, dual residual, smallest slack eigenvalue) for the maximisation."""
+    if w is None or not np.isfinite(w).all():
+        return SafeBound(np.inf, "no multipliers"), np.inf, -np.inf
+    smallest = min(_slack_eigenvalues(program, w))
+    violation = max(0.0, -smallest, _linear_violation(program, w))
+    costs = [block.cost.magnitude() for block in program.blocks]
+    linear = np.concatenate([program.cost_x, program.cost_q])
+    scale = max(*costs, float(np.abs(linear).max(initial=0.0)))
+    return safe_bound(program, w), _ratio(violation, scale or 1.0), smallest
+
+
+def _slack_eigenvalues(program: Program, w: Array) -> list[float]:
+    slacks = program.dual_slacks(w)
+    return [b.smallest_on_face(s) for b, s in zip(program.blocks, slacks, strict=True)]
+
+
+def _linear_violation(program: Program, w: Array) -> float:
+    """By how much w leaves its box or the conditions of the auxiliary variables."""
+    lo, hi = program.multiplier_box
+    return max(
+        float(np.maximum(lo - w, w - hi).max(initial=0.0)),
+        -_smallest_reduced_cost(program, w),
+        _equality_violation(program, w),
+    )
+
+
+def _smallest_reduced_cost(program: Program, w: Array) -> float:
+    """min r_j over nonnegative, uncurved x_j; inf if there is none."""
+    plain = ~program.free_x & (program.quadratic_x == 0)
+    return float(program.reduced_costs(w)[plain].min(initial=np.inf))
+
+
+def _equality_violation(program: Program, w: Array) -> float:
+    """max |r_j| over free, unpenalised x_j, and the excess ‖r_G‖ − ρ_G of norm groups."""
+    r = program.reduced_costs(w)
+    plain = program.free_x & (program.quadratic_x == 0)
+    excess = 0.0
+    for penalty in program.norms:
+        group = list(penalty.group)
+        plain[group] = False
+        excess = max(excess, float(np.linalg.norm(r[group])) - penalty.weight)
+    return max(excess, float(np.abs(r[plain]).max(initial=0.0)))
+
+
+def safe_bound(program: Program, w: Array) -> SafeBound:
+    """The best of the module's five bounds for multipliers w of the maximisation."""
+    lo, hi = program.multiplier_box
+    w = np.clip(_onto_free_equations(program, w), lo, hi)
+    scale = max(1.0, np.abs(program.cost_x).max(initial=0.0))
+    if _equality_violation(program, w) > _ROUNDING * scale:
+        return SafeBound(np.inf, "the multipliers violate an equation of a free variable")
+    eigenvalues = _slack_eigenvalues(program, w)
+    lack = max(0.0, -_smallest_reduced_cost(program, w))
+    if min(eigenvalues) >= 0 and lack == 0:
+        candidates = [SafeBound(program.dual_value(w), "feasible dual", w)]
+    else:
+        candidates = [
+            _by_trace(program, w, eigenvalues, lack),
+            _by_direction(program, w, max(lack, -min(eigenvalues))),
+            _by_anchor(program, w, eigenvalues),
+        ]
+    candidates.append(_by_scaling(program, w, eigenvalues))
+    return min(candidates, key=lambda bound: bound.value)
+
+
+def _onto_free_equations(program: Program, w: Array) -> Array:
+    """The nearest multipliers with r_j = 0 for the free, unpenalised variables."""
+    grouped = {j for penalty in program.norms for j in penalty.group}
+    free = program.free_x & (program.quadratic_x == 0)
+    free[list(grouped)] = False
+    if not free.any():
+        return w
+    equations = sp.csr_array(program.rows_x.T)[np.flatnonzero(free)]
+    residual = program.reduced_costs(w)[free]
+    step = scipy.sparse.linalg.lsqr(equations, residual, atol=1e-15, btol=1e-15)[0]
+    return np.asarray(w - step)
+
+
+_NO_BOUND = SafeBound(np.inf, "the dual is infeasible and the program has no repair")
+
+
+def _by_trace(program: Program, w: Array, eigenvalues: list[float], lack: float) -> SafeBound:
+    if program.safe.trace is None or lack > 0:
+        return _NO_BOUND
+    terms = zip(eigenvalues, program.safe.trace, strict=True)
+    extra = sum(max(0.0, -value) * trace for value, trace in terms if value < 0)
+    return SafeBound(program.dual_value(w) + extra, "trace bound")
+
+
+def _by_direction(program: Program, w: Array, lack: float) -> SafeBound:
+    strength = direction_strength(program)
+    if strength is None or program.repair_direction is None:
+        return _NO_BOUND
+    moved = w + (lack / strength) * program.repair_direction
+    if _linear_violation(program, moved) > 0:
+        return _NO_BOUND
+    return SafeBound(program.dual_value(moved), "repair direction", moved)
+
+
+def direction_strength(program: Program) -> float | None:
+    """κ > 0 with Aᵀ(w₀) ⪰ κI on every face and A_xᵀw₀ ≥ κ; None if w₀ has no such strength."""
+    direction = program.repair_direction
+    if direction is None or not np.isfinite(direction).all():
+        return None
+    images = program.adjoints(direction)
+    values = [b.smallest_on_face(a) for b, a in zip(program.blocks, images, strict=True)]
+    kappa = min(values)
+    # Rounding in κ is far below the safety of this one percent.
+    return 0.99 * kappa if kappa > 1e-8 * max(np.linalg.norm(a, 2) for a in images) else None
+
+
+def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBound:
+    if program.safe.anchor is None:
+        return _NO_BOUND
+    anchor = program.sign * program.safe.anchor
+    anchored = _slack_eigenvalues(program, anchor)
+    if min(anchored) < 0 or _linear_violation(program, anchor) > 0:
+        return _NO_BOUND
+    theta = max(
+        -value / (better - value) if value < 0 else 0.0
+        for value, better in zip(eigenvalues, anchored, strict=True)
+    )
+    blend = (1 - theta) * w + theta * anchor
+    if _linear_violation(program, blend) > 0:
+        return _NO_BOUND
+    return SafeBound(program.dual_value(blend), "anchor", blend)
+
+
+def _by_scaling(program: Program, w: Array, eigenvalues: list[float]) -> SafeBound:
+    """The best s·bᵀw with s·Aᵀ(w) ⪰ C on the faces and s·w in its box."""
+    simple = program.is_linear and not program.cost_q.any() and np.all(program.free_x == 0)
+    if not simple or not program.rhs.any():
+        return _NO_BOUND
+    low, high = _scaling_interval(program, w, eigenvalues)
+    value = float(program.rhs @ w)
+    s = low if value >= 0 else high
+    if not low <= high or not np.isfinite(s):
+        return _NO_BOUND
+    if _linear_violation(program, s * w) > 0:
+        return _NO_BOUND
+    return SafeBound(s * value, "scaled dual", s * w)
+
+
+def _scaling_interval(program: Program, w: Array, eigenvalues: list[float]) -> tuple[float, float]:
+    """{s ≥ 0 : s·Aᵀ(w) ⪰ C on every face, s·w in its box}, for costs definite on the face."""
+    lo, hi = program.multiplier_box
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limits = np.where(w > 0, hi / w, np.where(w < 0, lo / w, np.inf))
+    low, high = 0.0, float(np.nanmin(limits, initial=np.inf))
+    weights = program.split(np.asarray(program.rows_q.T @ w))
+    for block, u, smallest in zip(program.blocks, weights, eigenvalues, strict=True):
+        part = _pencil_interval(block, program.sign, u, smallest)
+        low, high = max(low, part[0]), min(high, part[1])
+    return low, high
+
+
+def _pencil_interval(
+    block: Block, sign: float, u: Array, slack_eigenvalue: float
+) -> tuple[float, float]:
+    """{s ≥ 0 : s·Vᵀdiag(u)V ⪰ C} on the face, when C is definite there; (inf, 0) otherwise."""
+    if np.isinf(slack_eigenvalue):
+        return (0.0, np.inf) if slack_eigenvalue > 0 else (np.inf, 0.0)
+    if block.cost.is_identity:
+        c = sign * block.cost.identity
+        smallest = slack_eigenvalue + c  # S = Vᵀdiag(u)V − cI
+    else:
+        c, smallest = _smallest_of_pencil(block, sign, u)
+    if c > 0:
+        return (c / smallest, np.inf) if smallest > 0 else (np.inf, 0.0)
+    if c < 0:
+        return 0.0, c / smallest if smallest < 0 else np.inf
+    return np.inf, 0.0
+
+
+def _smallest_of_pencil(block: Block, sign: float, u: Array) -> tuple[float, float]:
+    """(±1, smallest eigenvalue of the pencil (Vᵀdiag(u)V, ±C)); (0, 0) if C is indefinite."""
+    image = block.adjoint(u)
+    a = block.face.T @ (image @ block.face)
+    c = sign * block.face.T @ block.cost.dense() @ block.face
+    positive = float(np.trace(c)) > 0
+    try:
+        smallest = scipy.linalg.eigvalsh(a, c if positive else -c, subset_by_index=[0, 0])[0]
+    except scipy.linalg.LinAlgError:
+        return 0.0, 0.0
+    return (1.0 if positive else -1.0), float(smallest)
+
+
+# -- rays -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Ray:
+    """A proof that there is no solution, or no finite optimum.
+
+    infeasible: multipliers w with Aᵀ(w) ⪰ 0 on the face, right signs and bᵀw < 0 (negated for a
+    minimisation); normalised to |bᵀw| = 1.
+    unbounded: a direction (M, x) in the cone that leaves every row in place and improves the
+    objective; normalised to an improvement of 1.
+
+    `violation` is what is left of an inexact ray, relative to its size; `proof` says why it
+    counts all the same, or is empty.
+    """
+
+    kind: Literal["infeasible", "unbounded"]
+    violation: float
+    proof: str
+    program: Program = field(repr=False)
+    multipliers: Array | None = field(default=None, repr=False)
+    matrices: tuple[Array, ...] | None = field(default=None, repr=False)
+    x: Array | None = field(default=None, repr=False)
+
+    def passes(self, tol: float) -> bool:
+        """True if the ray is exact, repaired, or inexact by a relative `tol` at most."""
+        return bool(self.proof) or self.violation <= tol
+
+    def verify(self) -> Verification:
+        """Make an infeasibility ray a theorem about the floating-point data."""
+        if self.multipliers is None:
+            return Verification(None, "only rays of infeasibility are verified")
+        return verify_multiplier_ray(self.program, self.program.sign * self.multipliers)
+
+
+def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
+    """Judge multipliers as a proof that no (M, x) meets the rows.
+
+    >>> from sdpkit import MVU
+    >>> import numpy as np
+    >>> triangle = np.array([[0, 1, 1], [1, 0, 3], [1, 3, 0]])      # 1 + 1 < 3
+    >>> program = MVU(graph=triangle).program()
+    >>> certify_infeasible(program, [2.0, 2.0, -1.0]).passes(1e-9)
+    True
+    """
+    w = program.sign * _vector(multipliers, program.n_rows, "multipliers")
+    refused = Ray("infeasible", np.inf, "", program)
+    lo = np.where(program.relations == -1, 0.0, -np.inf)
+    hi = np.where(program.relations == 1, 0.0, np.inf)
+    w = np.clip(w, lo, hi)
+    if not np.isfinite(w).all() or not program.rhs @ w < 0:
+        return refused
+    w = w / -(program.rhs @ w)
+    images = program.adjoints(w)
+    lacks = [max(0.0, -b.smallest_on_face(a)) for b, a in zip(program.blocks, images, strict=True)]
+    r = np.asarray(program.rows_x.T @ w)
+    lack_x = max(
+        float(np.maximum(-r, 0.0)[~program.free_x].max(initial=0.0)),
+        float(np.abs(r)[program.free_x].max(initial=0.0)),
+    )
+    size = max(*(float(np.linalg.norm(a, 2)) for a in images), float(np.abs(r).max(initial=0.0)))
+    violation = _ratio(max(*lacks, lack_x), size)
+    proof = _ray_proof(program, w, lacks, lack_x)
+    return Ray("infeasible", violation, proof, program, multipliers=program.sign * w)
+
+
+def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) -> str:
+    """Why bᵀw = −1 still contradicts every feasible point, or the empty string."""
+    if max(*lacks, lack_x) == 0:
+        return "exact ray"
+    if lack_x == 0 and program.safe.trace is not None:
+        terms = zip(lacks, program.safe.trace, strict=True)
+        if sum(lack * trace for lack, trace in terms if lack) < 1:
+            return "its violation is paid for by the trace bound"
+    strength = direction_strength(program)
+    if strength is None or program.repair_direction is None:
+        return ""
+    moved = w + (max(*lacks, lack_x) / strength) * program.repair_direction
+    r = program.rows_x.T @ moved
+    if program.rhs @ moved < 0 and np.all(r >= 0) and not program.free_x.any():
+        return "its violation is paid for by the repair direction"
+    return ""
+
+
+def certify_unbounded(program: Program, matrices: Sequence[Array], x: ArrayLike) -> Ray:
+    """Judge a direction as a proof that the objective improves without end."""
+    blocks, aux = _matrices(program, matrices), _vector(x, program.n_auxiliary, "x")
+    refused = Ray("unbounded", np.inf, "", program)
+    if not all(np.isfinite(m).all() for m in [*blocks, aux]):
+        return refused
+    aux = np.where(program.free_x, aux, np.maximum(aux, 0.0))
+    blocks = [project_onto_cone(b, m) for b, m in zip(program.blocks, blocks, strict=True)]
+    linear = program.objective(blocks, aux) - program.offset
+    gain = program.sign * linear
+    if not gain > 0:
+        return refused
+    blocks, aux = [m / gain for m in blocks], aux / gain
+    q = program.measure(blocks)
+    slope = program.row_values(q, aux)
+    violated = np.where(
+        program.relations == 0, np.abs(slope), np.maximum(-program.relations * slope, 0.0)
+    )
+    violation = _ratio(float(violated.max(initial=0.0)), _activity(program, q, aux))
+    violation = max(violation, _ratio(0.5 * float(program.quadratic_x @ aux**2), 1.0))
+    proof = "exact ray" if violation == 0 else ""
+    return Ray("unbounded", violation, proof, program, matrices=tuple(blocks), x=aux)
+
+
+def project_onto_cone(block: Block, matrix: Array) -> Array:
+    """The nearest matrix that is positive semidefinite and vanishes on the null directions."""
+    centred = block.project_out_null((matrix + matrix.T) / 2)
+    values, vectors = scipy.linalg.eigh(centred)
+    if values[0] >= 0:
+        return centred
+    root = vectors[:, values > 0] * np.sqrt(values[values > 0])
+    return block.project_out_null(root @ root.T)
+
+
+# -- small print ----------------------------------------------------------------------------
+
+
+def _gap(program: Program, objective: float, bound: float) -> float:
+    if not np.isfinite(objective) or not np.isfinite(bound):
+        return np.inf
+    scale = max(abs(objective), abs(bound), program.safe.value_scale)
+    return _ratio(abs(bound - objective), scale)
+
+
+def _dimacs(
+    program: Program, primal: _Primal, w: Array | None, dual_objective: float, smallest: float
+) -> tuple[float, float, float, float, float, float]:
+    """The errors of the 7th DIMACS challenge, with Z recomputed as the dual slack."""
+    b = 1.0 + float(np.abs(program.rhs).max(initial=0.0))
+    c = 1.0 + max(block.cost.magnitude() for block in program.blocks)
+    err1, err2 = primal.row_norm / b, max(0.0, -primal.smallest) / b
+    if w is None or not np.isfinite(w).all() or not np.isfinite(primal.objective):
+        return err1, err2, np.inf, np.inf, np.inf, np.inf
+    difference = program.sign * (dual_objective - primal.objective)
+    size = 1.0 + abs(dual_objective) + abs(primal.objective)
+    err3, err4 = max(0.0, _linear_violation(program, w)) / c, max(0.0, -smallest) / c
+    return err1, err2, err3, err4, difference / size, difference / size
+
+
+def _ratio(value: float, scale: float) -> float:
+    """value/scale with 0/0 = 0."""
+    if value == 0:
+        return 0.0
+    return float(value / scale) if scale > 0 else np.inf
+
+
+def _matrices(program: Program, matrices: Array | Sequence[Array]) -> list[Array]:
+    single = isinstance(matrices, np.ndarray) and matrices.ndim == 2
+    given = [np.asarray(m, dtype=np.float64) for m in ([matrices] if single else matrices)]
+    if len(given) != len(program.blocks):
+        raise InputError(f"{len(given)} matrices for {len(program.blocks)} blocks")
+    for block, matrix in zip(program.blocks, given, strict=True):
+        if matrix.shape != (block.size, block.size):
+            raise InputError(
+                f"the matrix of block {block.name!r} has shape {matrix.shape}, "
+                f"expected ({block.size}, {block.size})"
+            )
+    return given
+
+
+def _vector(values: ArrayLike | None, size: int, what: str, default: float | None = None) -> Array:
+    out = np.full(size, default) if values is None else np.asarray(values, dtype=np.float64)
+    if out.shape != (size,):
+        raise InputError(f"{what} has shape {out.shape}, expected ({size},)")
+    return out

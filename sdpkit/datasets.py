@@ -1,0 +1,181 @@
+"""Data sets with a known shape: what the papers unfold, and graphs with known answers.
+
+Every set is seeded and centred, and can be given further dimensions that hold only noise.
+
+>>> swiss_roll(400).shape, spokes(5, 3).shape, comb(4, 2).shape
+((400, 8), (16, 2), (12, 2))
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Literal, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sdpkit.errors import InputError
+
+__all__ = ["comb", "cycle_graph", "path_graph", "spokes", "swiss_roll", "trefoil_knot"]
+
+Floats: TypeAlias = NDArray[np.float64]
+RandomState: TypeAlias = "int | np.random.Generator | None"
+
+
+@overload
+def swiss_roll(
+    n: int,
+    noise_dims: int = 5,
+    noise: float = 0.3,
+    random_state: RandomState = 0,
+    return_parameters: Literal[False] = False,
+) -> Floats: ...
+@overload
+def swiss_roll(
+    n: int,
+    noise_dims: int = 5,
+    noise: float = 0.3,
+    random_state: RandomState = 0,
+    *,
+    return_parameters: Literal[True],
+) -> tuple[Floats, Floats]: ...
+def swiss_roll(
+    n: int,
+    noise_dims: int = 5,
+    noise: float = 0.3,
+    random_state: RandomState = 0,
+    return_parameters: bool = False,
+) -> Floats | tuple[Floats, Floats]:
+    """n points of a rolled-up sheet, (n, 3 + noise_dims), in uniform random places.
+
+    The sheet is (t cos t, h, t sin t) with t in [1.5π, 4.5π] and h in [0, 21]; every noise
+    dimension is normal with standard deviation `noise`. `return_parameters` gives the places
+    (t, h), (n, 2), as well. noise_dims=0 is the roll in three dimensions without noise.
+
+    >>> X, places = swiss_roll(50, noise_dims=0, return_parameters=True)
+    >>> X.shape, places.shape
+    ((50, 3), (50, 2))
+    """
+    count = _at_least(n, "n", 1)
+    rng = np.random.default_rng(random_state)
+    t = 1.5 * np.pi * (1 + 2 * rng.random(count))
+    h = 21 * rng.random(count)
+    X = _noisy(np.column_stack([t * np.cos(t), h, t * np.sin(t)]), noise_dims, noise, rng)
+    return (X, np.column_stack([t, h])) if return_parameters else X
+
+
+def trefoil_knot(
+    n: int = 1617, noise_dims: int = 0, noise: float = 0.0, random_state: RandomState = 0
+) -> Floats:
+    """n points along a trefoil knot, (n, 3 + noise_dims), evenly spaced in its parameter.
+
+    A closed curve that only unties in four dimensions. The default n is that of figure 3.8 of
+    the thesis, which takes 4 neighbours.
+
+    >>> trefoil_knot(100).shape
+    (100, 3)
+    """
+    t = 2 * np.pi * np.arange(_at_least(n, "n", 1)) / n
+    knot = [np.sin(t) + 2 * np.sin(2 * t), np.cos(t) - 2 * np.cos(2 * t), -np.sin(3 * t)]
+    return _noisy(np.column_stack(knot), noise_dims, noise, np.random.default_rng(random_state))
+
+
+def spokes(
+    n_spokes: int = 8,
+    points_per_spoke: int = 5,
+    noise_dims: int = 0,
+    noise: float = 0.0,
+    random_state: RandomState = 0,
+) -> Floats:
+    """A star in the plane, (1 + n_spokes·points_per_spoke, 2 + noise_dims).
+
+    Row 0 is the centre; then follow the spokes, each from the inside out in steps of one.
+    Unfolding a star pulls every spoke into a dimension of its own, which is what minimum volume
+    embedding was made to avoid.
+
+    >>> X = spokes(4, 2)
+    >>> (X - X[0]).round(9)[1:3] + 0.0
+    array([[1., 0.],
+           [2., 0.]])
+    """
+    rays = _at_least(n_spokes, "n_spokes", 1)
+    steps = np.arange(1, _at_least(points_per_spoke, "points_per_spoke", 1) + 1)
+    angle = 2 * np.pi * np.arange(rays) / rays
+    direction = np.column_stack([np.cos(angle), np.sin(angle)])
+    rim = (direction[:, None, :] * steps[None, :, None]).reshape(-1, 2)
+    star = np.concatenate([np.zeros((1, 2)), rim])
+    return _noisy(star, noise_dims, noise, np.random.default_rng(random_state))
+
+
+def comb(
+    n_teeth: int = 8,
+    points_per_tooth: int = 5,
+    noise_dims: int = 0,
+    noise: float = 0.0,
+    random_state: RandomState = 0,
+) -> Floats:
+    """A comb in the plane, (n_teeth·(1 + points_per_tooth), 2 + noise_dims).
+
+    The first n_teeth rows are the backbone, two apart; then follow the teeth, each from the
+    backbone outwards in steps of one. A tree with many branches, where the star has one.
+
+    >>> X = comb(2, 1)
+    >>> X - X[0]
+    array([[0., 0.],
+           [2., 0.],
+           [0., 1.],
+           [2., 1.]])
+    """
+    base = 2.0 * np.arange(_at_least(n_teeth, "n_teeth", 1))
+    steps = np.arange(1.0, _at_least(points_per_tooth, "points_per_tooth", 1) + 1)
+    backbone = np.column_stack([base, np.zeros_like(base)])
+    teeth = np.column_stack([np.repeat(base, len(steps)), np.tile(steps, len(base))])
+    shape = np.concatenate([backbone, teeth])
+    return _noisy(shape, noise_dims, noise, np.random.default_rng(random_state))
+
+
+def path_graph(n: int) -> sparse.csr_array:
+    """Adjacency of the path 0 – 1 – … – n−1 with unit lengths, (n, n).
+
+    >>> path_graph(3).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
+    return _successive(np.arange(_at_least(n, "n", 1) - 1), n)
+
+
+def cycle_graph(n: int) -> sparse.csr_array:
+    """Adjacency of the cycle of n ≥ 3 nodes with unit lengths, (n, n).
+
+    >>> cycle_graph(4).toarray()[0]
+    array([0., 1., 0., 1.])
+    """
+    return _successive(np.arange(_at_least(n, "n", 3)), n)
+
+
+def _successive(nodes: NDArray[np.int64], n: int) -> sparse.csr_array:
+    """Join each of these nodes to its successor modulo n."""
+    after = (nodes + 1) % n
+    ends = (np.concatenate([nodes, after]), np.concatenate([after, nodes]))
+    return sparse.csr_array((np.ones(2 * len(nodes)), ends), shape=(n, n))
+
+
+def _noisy(shape: Floats, noise_dims: int, noise: float, rng: np.random.Generator) -> Floats:
+    """The shape with noise dimensions beside it, centred."""
+    extra = _at_least(noise_dims, "noise_dims", 0)
+    if not 0 <= noise < np.inf:
+        raise InputError(f"noise={noise!r}: pass a standard deviation, a finite number ≥ 0")
+    X = np.column_stack([shape, noise * rng.standard_normal((len(shape), extra))])
+    return np.asarray(X - X.mean(axis=0))
+
+
+def _at_least(value: int, name: str, least: int) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if isinstance(value, bool | np.bool_) or count < least:
+        raise InputError(f"{name}={value!r}: pass an integer of at least {least}")
+    return count

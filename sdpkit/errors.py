@@ -1,0 +1,31 @@
+"""What sdpkit raises. Every message says what is wrong, with which value, and what to do."""
+
+from __future__ import annotations
+
+
+class SdpkitError(Exception):
+    """Base of every error that sdpkit raises on purpose."""
+
+
+class InputError(SdpkitError, ValueError):
+    """The data or parameters handed to sdpkit cannot be used as they are."""
+
+
+class GraphError(InputError):
+    """The neighbourhood graph does not fit the problem (disconnected, empty, degenerate)."""
+
+
+class UnboundedProblemError(InputError):
+    """The programme has no finite optimum; the message names the threshold that was missed."""
+
+
+class SolverError(SdpkitError, RuntimeError):
+    """A solver cannot be used for this program, or broke down without an answer."""
+
+
+class SolverUnavailableError(SolverError):
+    """The solver is known, but something it needs is not installed."""
+
+
+class NotEnoughMemoryError(SolverError, MemoryError):
+    """The solver was refused before it was called: its estimated memory does not fit."""

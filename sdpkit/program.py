@@ -1,0 +1,828 @@
+"""The common form: a program in squared lengths.
+
+The unknown is one or several positive semidefinite matrices M, and the data touch them only
+through the squared lengths  q_p = v_pᵀ M v_p  of given vectors v_p (the *measurements*):
+
+    maximise    <C, M> + gᵀq + cᵀx − ½ Σ h_j x_j² − Σ_G ρ_G ‖x_G‖
+    subject to  A_q q + A_x x  {=, ≤, ≥}  b
+                M ⪰ 0,  M N = 0,   x_j ≥ 0 unless free
+
+Dual, one multiplier w_e per row; with u = A_qᵀw − g and r = A_xᵀw − c:
+
+    minimise    bᵀw + Σ_j r_j²/(2h_j)            (r_j⁻ only, where x_j ≥ 0)
+    subject to  S = Vᵀ diag(u) V − C ⪰ 0  on the face {z : Nᵀz = 0}
+                w_e ≥ 0 on ≤ rows,  w_e ≤ 0 on ≥ rows,
+                r_j ≥ 0 (= 0 if x_j is free),  ‖r_G‖ ≤ ρ_G
+
+A minimisation is the maximisation of the negated objective, with the penalties h and ρ added
+instead of subtracted and the multipliers negated, so that its dual reads  max bᵀw,
+C − Vᵀdiag(A_qᵀw − …)V ⪰ 0.  M N = 0 (centring, facial reduction) is part of the cone and never
+a row: a row would take the interior away from every interior-point method.
+
+The form is data only: immutable, validated, printable, hashable, saved and loaded as npz.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+
+Array = NDArray[np.float64]
+Sense = Literal["max", "min"]
+
+# Largest number of doubles held by one slab when measurements are evaluated.
+_SLAB = 1 << 22
+
+
+def _csr(matrix: Any, shape: tuple[int, int], what: str) -> sp.csr_array:
+    """`matrix` as a canonical, finite csr array of the stated shape, not shared with the caller."""
+    out = sp.csr_array(shape) if matrix is None else sp.csr_array(matrix, dtype=np.float64)
+    if out.shape != shape:
+        raise InputError(f"{what} has shape {out.shape}, expected {shape}")
+    if out.nnz and not np.isfinite(out.data).all():
+        raise InputError(f"{what} contains NaN or infinite entries")
+    out = out.copy()
+    out.sum_duplicates()
+    out.eliminate_zeros()
+    out.sort_indices()
+    return out
+
+
+def _vector(values: ArrayLike | None, size: int, what: str) -> Array:
+    """`values` as a finite, read-only vector of the stated size (zeros if None)."""
+    out = np.zeros(size) if values is None else np.array(values, dtype=np.float64)
+    if out.shape != (size,):
+        raise InputError(f"{what} has shape {out.shape}, expected ({size},)")
+    if not np.isfinite(out).all():
+        raise InputError(f"{what} contains NaN or infinite entries")
+    out.setflags(write=False)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """A symmetric matrix in the shape it has: a·I + sparse + U diag(s) Uᵀ.
+
+    Attributes
+    ----------
+    size: n
+    identity: the multiple a of the identity
+    sparse: (n, n) csr array
+    factor: (n, k) dense U
+    weights: (k,) the signed weights s
+
+    >>> Cost.of(3, identity=2.0).dense()
+    array([[2., 0., 0.],
+           [0., 2., 0.],
+           [0., 0., 2.]])
+    """
+
+    size: int
+    identity: float
+    sparse: sp.csr_array
+    factor: Array
+    weights: Array
+
+    @classmethod
+    def of(
+        cls,
+        size: int,
+        *,
+        identity: float = 0.0,
+        sparse: Any = None,
+        factor: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Cost:
+        """Build and validate a cost; omitted parts are zero."""
+        matrix = _csr(sparse, (size, size), "the sparse part of a cost")
+        asymmetry = abs(matrix - matrix.T)
+        if asymmetry.nnz and asymmetry.max() > 1e-12 * max(1.0, float(abs(matrix).max())):
+            raise InputError("the sparse part of a cost is not symmetric; pass (C + C.T) / 2")
+        u = np.zeros((size, 0)) if factor is None else np.array(factor, dtype=np.float64)
+        if u.ndim != 2 or u.shape[0] != size or not np.isfinite(u).all():
+            raise InputError(f"the factor of a cost must be finite of shape ({size}, k)")
+        if not np.isfinite(identity):
+            raise InputError(f"the identity part of a cost is {identity}")
+        u.setflags(write=False)
+        s = _vector(np.ones(u.shape[1]) if weights is None else weights, u.shape[1], "weights")
+        return cls(size, float(identity), matrix, u, s)
+
+    @property
+    def is_identity(self) -> bool:
+        """True for a·I with nothing else."""
+        return self.sparse.nnz == 0 and self.factor.shape[1] == 0
+
+    def dense(self) -> Array:
+        """The (n, n) matrix."""
+        out: Array = self.sparse.toarray()
+        out[np.diag_indices(self.size)] += self.identity
+        if self.factor.shape[1]:
+            out += (self.factor * self.weights) @ self.factor.T
+        return out
+
+    def inner(self, matrix: Array) -> float:
+        """<C, M>."""
+        value = self.identity * float(np.trace(matrix))
+        if self.sparse.nnz:
+            entries = self.sparse.tocoo()
+            value += float(entries.data @ matrix[entries.row, entries.col])
+        if self.factor.shape[1]:
+            value += float(self.weights @ np.einsum("ik,ik->k", self.factor, matrix @ self.factor))
+        return value
+
+    def scaled(self, factor: float) -> Cost:
+        """factor · C."""
+        return Cost(
+            self.size,
+            factor * self.identity,
+            self.sparse * factor,
+            self.factor,
+            factor * self.weights,
+        )
+
+    def plus_identity(self, shift: float) -> Cost:
+        """C + shift · I."""
+        return replace(self, identity=self.identity + shift)
+
+    def magnitude(self) -> float:
+        """An upper bound on ‖C‖₂ that is exact for a multiple of the identity."""
+        value = abs(self.identity)
+        if self.sparse.nnz:
+            value += float(abs(self.sparse).sum(axis=1).max())
+        if self.factor.shape[1]:
+            value += float(np.abs(self.weights) @ np.einsum("ik,ik->k", self.factor, self.factor))
+        return value
+
+    def __str__(self) -> str:
+        parts = []
+        if self.identity:
+            parts.append("I" if self.identity == 1 else f"{self.identity:g} I")
+        if self.sparse.nnz:
+            parts.append(f"sparse ({self.sparse.nnz} nonzeros)")
+        if self.factor.shape[1]:
+            parts.append(f"rank {self.factor.shape[1]}")
+        return " + ".join(parts) or "0"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One positive semidefinite unknown and the vectors by which it is measured.
+
+    The measurement vectors are the rows of V = B X, kept factored: B the sparse incidence of
+    the measurements on nodes, X the features of the nodes (None: the identity).
+
+    Attributes
+    ----------
+    name: the paper's letter for the unknown
+    size: n
+    incidence: (p, N) csr array B
+    features: (N, n) dense X, or None when N = n and X = I
+    cost: C
+    null: (n, k) directions N on which M vanishes, M N = 0
+    """
+
+    name: str
+    size: int
+    incidence: sp.csr_array
+    features: Array | None
+    cost: Cost
+    null: Array
+
+    @classmethod
+    def of(
+        cls,
+        size: int,
+        incidence: Any,
+        *,
+        name: str = "M",
+        features: ArrayLike | None = None,
+        cost: Cost | None = None,
+        null: ArrayLike | None = None,
+    ) -> Block:
+        """Build and validate a block; no cost is zero, no null direction is the whole space."""
+        if size < 1:
+            raise InputError(f"block {name!r} has size {size}; a block needs at least one row")
+        x = None if features is None else np.array(features, dtype=np.float64)
+        if x is not None and (x.ndim != 2 or x.shape[1] != size or not np.isfinite(x).all()):
+            raise InputError(f"features of block {name!r} must be finite of shape (N, {size})")
+        b = sp.csr_array(incidence)
+        b = _csr(b, (b.shape[0], size if x is None else x.shape[0]), f"measurements of {name!r}")
+        directions = np.zeros((size, 0)) if null is None else np.array(null, dtype=np.float64)
+        if directions.ndim == 1:
+            directions = directions[:, None]
+        if directions.shape[0] != size or not np.isfinite(directions).all():
+            raise InputError(f"null directions of {name!r} must be finite of shape ({size}, k)")
+        for array in (x, directions):
+            if array is not None:
+                array.setflags(write=False)
+        return cls(name, size, b, x, cost or Cost.of(size), directions)
+
+    @property
+    def n_measurements(self) -> int:
+        """p, the number of rows of V."""
+        return int(self.incidence.shape[0])
+
+    def slabs(self) -> Iterator[tuple[slice, Any]]:
+        """V in slabs of rows: (rows, V[rows]), sparse when X is the identity."""
+        height = max(1, _SLAB // self.size)
+        for start in range(0, self.n_measurements, height):
+            rows = slice(start, min(start + height, self.n_measurements))
+            part = self.incidence[rows]
+            yield rows, part if self.features is None else part @ self.features
+
+    def measure(self, matrix: Array) -> Array:
+        """q with q_p = v_pᵀ M v_p, shape (p,)."""
+        q = np.empty(self.n_measurements)
+        for rows, v in self.slabs():
+            product = v @ matrix
+            if self.features is None:
+                q[rows] = np.asarray(v.multiply(product).sum(axis=1)).ravel()
+            else:
+                q[rows] = np.einsum("pi,pi->p", product, v)
+        return q
+
+    def adjoint(self, u: Array) -> Any:
+        """Vᵀ diag(u) V, sparse when X is the identity and dense otherwise."""
+        laplacian = self.incidence.T @ sp.diags_array(u) @ self.incidence
+        if self.features is None:
+            return sp.csr_array(laplacian)
+        return self.features.T @ (laplacian @ self.features)
+
+    def vectors(self) -> sp.csr_array:
+        """V multiplied out, (p, n). For small or sparse measurements only."""
+        if self.features is None:
+            return self.incidence
+        return sp.csr_array(self.incidence @ self.features)
+
+    @cached_property
+    def outer_products(self) -> sp.csr_array:
+        """The rows vec(v_p v_pᵀ), (p, n²). What a general-purpose solver is handed."""
+        v = self.vectors()
+        counts = np.diff(v.indptr)
+        # Every pair (a, b) of nonzeros of one row: repeat each nonzero by its row's count.
+        row = np.repeat(np.arange(v.shape[0]), counts**2)
+        first = np.repeat(np.arange(v.nnz), np.repeat(counts, counts))
+        starts = np.repeat(v.indptr[:-1], counts**2)
+        within = np.arange(row.size) - np.repeat(np.cumsum(counts**2) - counts**2, counts**2)
+        second = starts + within % np.maximum(np.repeat(counts, counts**2), 1)
+        column = v.indices[first].astype(np.int64) * self.size + v.indices[second]
+        entries = (v.data[first] * v.data[second], (row, column))
+        return sp.csr_array(entries, shape=(v.shape[0], self.size**2))
+
+    @cached_property
+    def is_centred(self) -> bool:
+        """True if M1 = 0 is the only null condition and every measurement is a difference."""
+        one = self.null.shape[1] == 1 and np.ptp(self.null) == 0 and self.null[0, 0] != 0
+        if not one or self.features is not None:
+            return False
+        return bool(np.abs(self.incidence.sum(axis=1)).max(initial=0.0) == 0)
+
+    @cached_property
+    def face(self) -> Array:
+        """(n, r) orthonormal basis of {z : Nᵀz = 0}."""
+        q = self.null_basis
+        return np.asarray(np.linalg.qr(q, mode="complete")[0][:, q.shape[1] :])
+
+    @cached_property
+    def null_basis(self) -> Array:
+        """(n, k) orthonormal basis of the null directions."""
+        unit = self.null / np.linalg.norm(self.null, axis=0).clip(min=np.finfo(float).tiny)
+        u, singular, _ = np.linalg.svd(unit, full_matrices=False)
+        rank = int(np.sum(singular > 1e-10 * singular.max(initial=0.0)))
+        return np.asarray(u[:, :rank])
+
+    def project_out_null(self, matrix: Array) -> Array:
+        """(I − QQᵀ) A (I − QQᵀ) with Q the null basis, by an update of twice its rank."""
+        q = self.null_basis
+        if not q.shape[1]:
+            return matrix
+        aq = matrix @ q
+        cross = q @ (aq - 0.5 * q @ (q.T @ aq)).T
+        return np.asarray(matrix - cross - cross.T)
+
+    def smallest_on_face(self, matrix: Array) -> float:
+        """The smallest eigenvalue of zᵀAz over unit z in the face (inf if the face is {0})."""
+        if not np.isfinite(matrix).all():
+            return -np.inf
+        q = self.null_basis
+        if q.shape[1] == self.size:
+            return np.inf
+        if 2 * q.shape[1] > self.size:
+            matrix = self.face.T @ matrix @ self.face
+        elif q.shape[1]:
+            # Project the null directions out, then lift them above the rest of the spectrum.
+            matrix = self.project_out_null(matrix)
+            matrix = matrix + np.linalg.norm(matrix) * (q @ q.T)
+        return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
+
+
+@dataclass(frozen=True, eq=False)
+class SafeBounds:
+    """What a problem knows that turns an inexact dual into a bound that holds.
+
+    Attributes
+    ----------
+    trace: per block an upper bound on tr M over the feasible set (inf where unknown)
+    direction: (m,) repair direction w₀ with Vᵀdiag(A_qᵀw₀)V ⪰ I on the face and right signs
+    anchor: (m,) a multiplier known to be dual feasible
+    value_scale: the magnitude below which the optimal value counts as zero
+
+    `direction` and `anchor` are checked by the certificate before they are used; `trace` is the
+    problem's own claim.
+    """
+
+    trace: tuple[float, ...] | None = None
+    direction: Array | None = None
+    anchor: Array | None = None
+    value_scale: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class NormPenalty:
+    """ρ‖x_G‖ over a group G of free auxiliary variables."""
+
+    weight: float
+    group: tuple[int, ...]
+
+
+RELATIONS = {"<=": -1, "==": 0, ">=": 1}
+_SYMBOLS = {-1: "≤", 0: "=", 1: "≥"}
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A program in squared lengths; the module's docstring states it and its dual.
+
+    Build one with `Program.of`, which fills in what is omitted and validates the rest.
+
+    Attributes
+    ----------
+    sense: "max" or "min"
+    blocks: the semidefinite unknowns; their measurements are numbered one after the other
+    rows_q: (m, p) csr array A_q;  rows_x: (m, n_x) csr array A_x
+    relations: (m,) −1 for ≤, 0 for =, +1 for ≥;  rhs: (m,) b
+    cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
+    norms: Euclidean-norm penalties;  offset: a constant added to the objective
+    """
+
+    name: str
+    sense: Sense
+    blocks: tuple[Block, ...]
+    rows_q: sp.csr_array
+    rows_x: sp.csr_array
+    relations: NDArray[np.int8]
+    rhs: Array
+    cost_q: Array
+    cost_x: Array
+    free_x: NDArray[np.bool_]
+    quadratic_x: Array
+    norms: tuple[NormPenalty, ...] = ()
+    offset: float = 0.0
+    safe: SafeBounds = field(default_factory=SafeBounds)
+
+    @classmethod
+    def of(
+        cls,
+        blocks: Block | Sequence[Block],
+        rhs: ArrayLike,
+        *,
+        sense: Sense = "max",
+        rows_q: Any = None,
+        rows_x: Any = None,
+        relations: str | ArrayLike = "==",
+        cost_q: ArrayLike | None = None,
+        cost_x: ArrayLike | None = None,
+        free_x: ArrayLike | None = None,
+        quadratic_x: ArrayLike | None = None,
+        norms: Sequence[NormPenalty] = (),
+        offset: float = 0.0,
+        safe: SafeBounds | None = None,
+        name: str = "program",
+    ) -> Program:
+        """Build and validate a program.
+
+        `rows_q` omitted means one row per measurement; `relations` is one of "==", "<=", ">=",
+        or an array of −1, 0, 1.
+
+        >>> block = Block.of(2, [[1.0, -1.0]], name="K", cost=Cost.of(2, identity=1.0),
+        ...                  null=[1.0, 1.0])
+        >>> print(Program.of(block, [4.0], name="two points"))
+        two points
+          maximise    <C, K>,  C = I
+          subject to  A_q q = b  (1 row),  q_p = v_pᵀ M v_p  (1 measurement)
+                      K ∈ S², K ⪰ 0, K1 = 0
+        """
+        if sense not in ("max", "min"):
+            raise InputError(f"sense is {sense!r}; use 'max' or 'min'")
+        blocks = (blocks,) if isinstance(blocks, Block) else tuple(blocks)
+        if not blocks:
+            raise InputError("a program needs at least one semidefinite block")
+        b = np.atleast_1d(np.asarray(rhs, dtype=np.float64))
+        b = _vector(b, b.size, "rhs")
+        p = sum(block.n_measurements for block in blocks)
+        q = sp.eye_array(p, format="csr") if rows_q is None else rows_q
+        n_x = 0 if rows_x is None else int(rows_x.shape[1])
+        free = np.zeros(n_x, dtype=bool) if free_x is None else np.array(free_x, dtype=bool)
+        if free.shape != (n_x,):
+            raise InputError(f"free_x has shape {free.shape}, expected ({n_x},)")
+        free.setflags(write=False)
+        h = _vector(quadratic_x, n_x, "quadratic_x")
+        if (h < 0).any():
+            raise InputError(f"quadratic_x must be nonnegative; its smallest entry is {h.min():g}")
+        program = cls(
+            name=name,
+            sense=sense,
+            blocks=blocks,
+            rows_q=_csr(q, (b.size, p), "rows_q"),
+            rows_x=_csr(rows_x, (b.size, n_x), "rows_x"),
+            relations=_relations(relations, b.size),
+            rhs=b,
+            cost_q=_vector(cost_q, p, "cost_q"),
+            cost_x=_vector(cost_x, n_x, "cost_x"),
+            free_x=free,
+            quadratic_x=h,
+            norms=tuple(norms),
+            offset=float(offset),
+            safe=safe or SafeBounds(),
+        )
+        program._check_norms()
+        program._check_safe()
+        return program
+
+    def _check_norms(self) -> None:
+        seen: set[int] = set()
+        for penalty in self.norms:
+            group = set(penalty.group)
+            if not penalty.weight > 0 or not group or seen & group:
+                raise InputError("a norm penalty needs a positive weight and a group of its own")
+            if not all(0 <= j < self.n_auxiliary and self.free_x[j] for j in group):
+                raise InputError("a norm penalty takes free auxiliary variables only")
+            seen |= group
+
+    def _check_safe(self) -> None:
+        if self.safe.trace is not None and len(self.safe.trace) != len(self.blocks):
+            raise InputError(f"safe.trace needs {len(self.blocks)} numbers, one per block")
+        for name in ("direction", "anchor"):
+            vector = getattr(self.safe, name)
+            if vector is not None:
+                _vector(vector, self.n_rows, f"safe.{name}")
+
+    # -- sizes -------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> int:
+        """m."""
+        return int(self.rhs.size)
+
+    @property
+    def n_auxiliary(self) -> int:
+        """n_x."""
+        return int(self.cost_x.size)
+
+    @property
+    def sign(self) -> float:
+        """+1 for a maximisation, −1 for a minimisation."""
+        return 1.0 if self.sense == "max" else -1.0
+
+    @property
+    def is_linear(self) -> bool:
+        """True if no quadratic or norm penalty is present."""
+        return not self.norms and not self.quadratic_x.any()
+
+    def split(self, values: Array) -> list[Array]:
+        """Cut a vector over all measurements into one vector per block."""
+        ends = np.cumsum([block.n_measurements for block in self.blocks])
+        return np.split(values, ends[:-1])
+
+    # -- primal ------------------------------------------------------------------------------
+
+    def measure(self, matrices: Sequence[Array]) -> Array:
+        """q over all blocks, shape (p,)."""
+        return np.concatenate(
+            [block.measure(m) for block, m in zip(self.blocks, matrices, strict=True)]
+        )
+
+    def row_values(self, q: Array, x: Array) -> Array:
+        """A_q q + A_x x, shape (m,)."""
+        return np.asarray(self.rows_q @ q + self.rows_x @ x)
+
+    def violations(self, q: Array, x: Array) -> Array:
+        """By how much each row is violated, shape (m,), nonnegative."""
+        residual = self.row_values(q, x) - self.rhs
+        return np.where(
+            self.relations == 0,
+            np.abs(residual),
+            np.maximum(-self.relations * residual, 0.0),
+        )
+
+    def objective(self, matrices: Sequence[Array], x: Array) -> float:
+        """The objective in the program's own sense."""
+        value = self.offset + float(self.cost_x @ x)
+        for block, matrix in zip(self.blocks, matrices, strict=True):
+            value += block.cost.inner(matrix)
+        if self.cost_q.any():
+            value += float(self.cost_q @ self.measure(matrices))
+        return value - self.sign * self.penalty(x)
+
+    def penalty(self, x: Array) -> float:
+        """½ Σ h_j x_j² + Σ ρ_G ‖x_G‖."""
+        value = 0.5 * float(self.quadratic_x @ x**2)
+        return value + sum(p.weight * float(np.linalg.norm(x[list(p.group)])) for p in self.norms)
+
+    # -- dual --------------------------------------------------------------------------------
+    # Everything below takes the multipliers of the *maximisation*: `sign * w`. One convention
+    # inside, the papers' signs outside.
+
+    def measurement_weights(self, w: Array) -> Array:
+        """u = A_qᵀw − g of the maximisation, shape (p,)."""
+        return np.asarray(self.rows_q.T @ w - self.sign * self.cost_q)
+
+    def dual_slacks(self, w: Array) -> list[Array]:
+        """S per block for multipliers w of the maximisation."""
+        images = self._images(self.measurement_weights(w))
+        return [
+            image - self.sign * block.cost.dense()
+            for block, image in zip(self.blocks, images, strict=True)
+        ]
+
+    def adjoints(self, w: Array) -> list[Array]:
+        """Vᵀ diag(A_qᵀw) V per block, dense: the homogeneous part of the dual slack."""
+        return self._images(np.asarray(self.rows_q.T @ w))
+
+    def _images(self, u: Array) -> list[Array]:
+        parts = zip(self.blocks, self.split(u), strict=True)
+        images = [block.adjoint(part) for block, part in parts]
+        return [image.toarray() if sp.issparse(image) else image for image in images]
+
+    def reduced_costs(self, w: Array) -> Array:
+        """r = A_xᵀw − c of the maximisation, shape (n_x,)."""
+        return np.asarray(self.rows_x.T @ w - self.sign * self.cost_x)
+
+    def dual_value(self, w: Array) -> float:
+        """bᵀw + Σ r²/(2h) of the maximisation, without the offset."""
+        value = float(self.rhs @ w)
+        curved = self.quadratic_x > 0
+        if curved.any():
+            r = self.reduced_costs(w)
+            r = np.where(self.free_x, r, np.minimum(r, 0.0))[curved]
+            value += 0.5 * float(np.sum(r**2 / self.quadratic_x[curved]))
+        return value
+
+    @cached_property
+    def multiplier_box(self) -> tuple[Array, Array]:
+        """(lo, hi): the interval that signs and single-entry slack columns leave each w_e.
+
+        A nonnegative x_j that occurs in one row only, with coefficient a, demands a·w_e ≥ c_j:
+        the slack form's |w_e| ≤ ω is such a box.
+        """
+        lo = np.where(self.relations == -1, 0.0, -np.inf)
+        hi = np.where(self.relations == 1, 0.0, np.inf)
+        columns = sp.csc_array(self.rows_x)
+        single = (np.diff(columns.indptr) == 1) & ~self.free_x & (self.quadratic_x == 0)
+        start = columns.indptr[:-1][single]
+        rows, entries = columns.indices[start], columns.data[start]
+        limits = self.sign * self.cost_x[single] / entries
+        np.maximum.at(lo, rows[entries > 0], limits[entries > 0])
+        np.minimum.at(hi, rows[entries < 0], limits[entries < 0])
+        return lo, hi
+
+    @cached_property
+    def repair_direction(self) -> Array | None:
+        """w₀ for the maximisation: the problem's own, or else the least-squares solution of
+        Vᵀdiag(A_qᵀw₀)V = I, A_xᵀw₀ = 1 (max-cut: all ones). The certificate checks it."""
+        if self.safe.direction is not None:
+            return self.sign * self.safe.direction
+        if sum(block.size**2 for block in self.blocks) > 4_000_000:
+            return None
+        rows = sp.hstack([self.matrix_rows, self.rows_x])
+        ones = [np.eye(block.size).ravel() for block in self.blocks]
+        target = np.concatenate([*ones, np.where(self.free_x, 0.0, 1.0)])
+        found = scipy.sparse.linalg.lsqr(sp.csr_array(rows.T), target, atol=1e-14, btol=1e-14)[0]
+        lo = np.where(self.relations == -1, 0.0, -np.inf)
+        hi = np.where(self.relations == 1, 0.0, np.inf)
+        return np.clip(found, lo, hi)
+
+    @cached_property
+    def matrix_rows(self) -> sp.csr_array:
+        """(m, Σn²): each row's matrix Σ a_p v_p v_pᵀ as a vector, the blocks side by side."""
+        products = sp.block_diag([b.outer_products for b in self.blocks], format="csr")
+        return sp.csr_array(self.rows_q @ products)
+
+    # -- derived programs --------------------------------------------------------------------
+
+    def with_margin(self, margin: float) -> Program:
+        """The same program asked for a dual slack S ⪰ margin · I and r ≥ margin."""
+        shift = self.sign * margin
+        blocks = tuple(
+            replace(block, cost=block.cost.plus_identity(shift)) for block in self.blocks
+        )
+        plain = ~self.free_x & (self.quadratic_x == 0)
+        return replace(self, blocks=blocks, cost_x=self.cost_x + shift * plain)
+
+    # -- identity ----------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Every number of the program as named plain arrays; the single source of save and hash."""
+        out: dict[str, NDArray[Any]] = {
+            "relations": self.relations,
+            "rhs": self.rhs,
+            "cost_q": self.cost_q,
+            "cost_x": self.cost_x,
+            "free_x": self.free_x,
+            "quadratic_x": self.quadratic_x,
+            "offset": np.array(self.offset),
+            "value_scale": np.array(self.safe.value_scale),
+        }
+        _pack(out, "rows_q", self.rows_q)
+        _pack(out, "rows_x", self.rows_x)
+        for k, penalty in enumerate(self.norms):
+            out[f"norm{k}/weight"] = np.array(penalty.weight)
+            out[f"norm{k}/group"] = np.array(penalty.group, dtype=np.int64)
+        for name in ("trace", "direction", "anchor"):
+            if getattr(self.safe, name) is not None:
+                out[f"safe/{name}"] = np.asarray(getattr(self.safe, name), dtype=np.float64)
+        for k, block in enumerate(self.blocks):
+            _pack(out, f"block{k}/incidence", block.incidence)
+            _pack(out, f"block{k}/cost/sparse", block.cost.sparse)
+            out[f"block{k}/cost/identity"] = np.array(block.cost.identity)
+            out[f"block{k}/cost/factor"] = block.cost.factor
+            out[f"block{k}/cost/weights"] = block.cost.weights
+            out[f"block{k}/null"] = block.null
+            if block.features is not None:
+                out[f"block{k}/features"] = block.features
+        return out
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "format": 1,
+            "name": self.name,
+            "sense": self.sense,
+            "blocks": [[block.name, block.size] for block in self.blocks],
+            "norms": len(self.norms),
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the mathematics: equal data give equal fingerprints, names do not count."""
+        digest = hashlib.sha256(f"{self.sense} {[b.size for b in self.blocks]}".encode())
+        for name, array in sorted(self._arrays().items()):
+            values = np.ascontiguousarray(array)
+            digest.update(f"{name} {values.shape} {values.dtype.str}".encode())
+            digest.update(values.tobytes())
+        return digest.hexdigest()[:16]
+
+    def save(self, path: str | Path) -> None:
+        """Write the program as npz, without pickles."""
+        header = np.frombuffer(json.dumps(self._header()).encode(), dtype=np.uint8)
+        with open(path, "wb") as file:
+            np.savez_compressed(file, header=header, **self._arrays())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Program:
+        """Read a program written by `save`.
+
+        >>> import tempfile, os
+        >>> block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=[1.0, 1.0])
+        >>> program = Program.of(block, [4.0])
+        >>> path = os.path.join(tempfile.mkdtemp(), "two_points.npz")
+        >>> program.save(path)
+        >>> Program.load(path).fingerprint == program.fingerprint
+        True
+        """
+        with np.load(path, allow_pickle=False) as file:
+            if "header" not in file:
+                raise InputError(f"{path} is not a saved sdpkit program: it has no header")
+            header = json.loads(bytes(file["header"]).decode())
+            if header.get("format") != 1:
+                raise InputError(f"{path} has format {header.get('format')}; this reads format 1")
+            a = {name: file[name] for name in file.files}
+        blocks = [
+            Block.of(
+                size,
+                _unpack(a, f"block{k}/incidence"),
+                name=name,
+                features=a.get(f"block{k}/features"),
+                cost=Cost.of(
+                    size,
+                    identity=float(a[f"block{k}/cost/identity"]),
+                    sparse=_unpack(a, f"block{k}/cost/sparse"),
+                    factor=a[f"block{k}/cost/factor"],
+                    weights=a[f"block{k}/cost/weights"],
+                ),
+                null=a[f"block{k}/null"],
+            )
+            for k, (name, size) in enumerate(header["blocks"])
+        ]
+        trace = a.get("safe/trace")
+        return cls.of(
+            blocks,
+            a["rhs"],
+            sense=header["sense"],
+            rows_q=_unpack(a, "rows_q"),
+            rows_x=_unpack(a, "rows_x"),
+            relations=a["relations"],
+            cost_q=a["cost_q"],
+            cost_x=a["cost_x"],
+            free_x=a["free_x"],
+            quadratic_x=a["quadratic_x"],
+            norms=[
+                NormPenalty(float(a[f"norm{k}/weight"]), tuple(int(j) for j in a[f"norm{k}/group"]))
+                for k in range(header["norms"])
+            ],
+            offset=float(a["offset"]),
+            safe=SafeBounds(
+                None if trace is None else tuple(float(t) for t in trace),
+                a.get("safe/direction"),
+                a.get("safe/anchor"),
+                float(a["value_scale"]),
+            ),
+            name=header["name"],
+        )
+
+    def __str__(self) -> str:
+        terms = [f"<C, {b.name}>" for b in self.blocks if b.cost.magnitude()]
+        terms += ["gᵀq"] * bool(self.cost_q.any()) + ["cᵀx"] * bool(self.cost_x.any())
+        penalties = ["½Σhx²"] * bool(self.quadratic_x.any()) + ["ρ‖x_G‖"] * len(self.norms)
+        objective = " + ".join(terms) or "0"
+        for penalty in penalties:
+            objective += (" − " if self.sense == "max" else " + ") + penalty
+        costs = [f"C = {b.cost}" for b in self.blocks if b.cost.magnitude()]
+        p = self.rows_q.shape[1]
+        lines = [
+            self.name,
+            f"  {'maximise' if self.sense == 'max' else 'minimise'}    "
+            + ",  ".join([objective, *costs[:3], *["…"] * (len(costs) > 3)]),
+            "  subject to  "
+            + "; ".join(
+                f"A_q q{' + A_x x' if self.n_auxiliary else ''} {_SYMBOLS[k]} b"
+                f"  ({_count(int(n), 'row')})"
+                for k, n in zip(*np.unique(self.relations, return_counts=True), strict=True)
+            )
+            + f",  q_p = v_pᵀ M v_p  ({_count(p, 'measurement')})",
+        ]
+        for block in self.blocks[:6]:
+            lines.append(f"              {_cone(block)}")
+        if len(self.blocks) > 6:
+            lines.append(f"              … {len(self.blocks) - 6} more blocks")
+        if self.n_auxiliary:
+            n_free = int(self.free_x.sum())
+            lines.append(f"              x: {self.n_auxiliary - n_free} nonnegative, {n_free} free")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(str(b.size) for b in self.blocks[:6])
+        return (
+            f"<Program {self.name!r}: {self.sense}, blocks ({sizes}), {self.n_rows} rows, "
+            f"{self.rows_q.shape[1]} measurements, fingerprint {self.fingerprint}>"
+        )
+
+
+def _relations(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
+    if isinstance(relations, str):
+        if relations not in RELATIONS:
+            raise InputError(f"relations is {relations!r}; use one of {', '.join(RELATIONS)}")
+        out = np.full(n_rows, RELATIONS[relations], dtype=np.int8)
+    else:
+        out = np.array(relations, dtype=np.int8)
+    if out.shape != (n_rows,) or not np.isin(out, (-1, 0, 1)).all():
+        raise InputError(f"relations must hold −1, 0 or 1 for each of the {n_rows} rows")
+    out.setflags(write=False)
+    return out
+
+
+def _pack(out: dict[str, NDArray[Any]], name: str, matrix: sp.csr_array) -> None:
+    out[f"{name}/data"] = matrix.data
+    out[f"{name}/indices"] = matrix.indices.astype(np.int64)
+    out[f"{name}/indptr"] = matrix.indptr.astype(np.int64)
+    out[f"{name}/shape"] = np.array(matrix.shape, dtype=np.int64)
+
+
+def _unpack(arrays: dict[str, NDArray[Any]], name: str) -> sp.csr_array:
+    parts = (arrays[f"{name}/data"], arrays[f"{name}/indices"], arrays[f"{name}/indptr"])
+    return sp.csr_array(parts, shape=tuple(int(k) for k in arrays[f"{name}/shape"]))
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def _cone(block: Block) -> str:
+    size = str(block.size).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    text = f"{block.name} ∈ S{size}, {block.name} ⪰ 0"
+    k = block.null.shape[1]
+    if k == 1 and np.ptp(block.null) == 0:
+        return f"{text}, {block.name}1 = 0"
+    return f"{text}, {block.name}N = 0 ({_count(k, 'direction')})" if k else text

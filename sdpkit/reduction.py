@@ -1,0 +1,270 @@
+"""A program made fit for a solver: faces restricted, dependent rows dropped, numbers scaled.
+
+    M = F Z Fᵀ      F spans the face {z : Nᵀz = 0}, so that Z may be positive definite
+    rows            equality rows that others imply (after facial reduction, duplicate edges)
+    scaling         rows A_e to unit norm, b → b/β, C → C/γ, so that tolerances mean something
+
+A centred graph program is *grounded*: the last node becomes the origin, F = (I − 11ᵀ/n)E with E
+the first n−1 unit vectors, and the measurements e_i − e_j stay sparse. `lift` takes an answer of
+the reduced program back; multipliers of dropped rows are zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
+from sdpkit.solution import Answer
+
+Array = NDArray[np.float64]
+
+# Above this many rows a dense rank test costs more than it can save.
+_MAX_ROWS_TESTED = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """A reduced program and the way back.
+
+    Attributes
+    ----------
+    original, program: before and after
+    bases: per block the (n, r) matrix F
+    rows: (m',) the rows that were kept;  row_scale: (m',) their norms before
+    rhs_scale, cost_scale: β and γ
+    """
+
+    original: Program
+    program: Program
+    bases: tuple[Array, ...]
+    rows: NDArray[np.int64]
+    row_scale: Array
+    rhs_scale: float
+    cost_scale: float
+
+    def lift(self, answer: Answer) -> Answer:
+        """The answer in the coordinates, rows and units of the original program."""
+        ray = answer.matrix_ray
+        return replace(
+            answer,
+            matrices=self._lift_matrices(answer.matrices),
+            x=None if answer.x is None else self.rhs_scale * answer.x,
+            dual=self._lift_multipliers(answer.dual),
+            multiplier_ray=self._lift_multipliers(answer.multiplier_ray),
+            matrix_ray=None if ray is None else (self._lift_matrices(ray[0]) or (), ray[1]),
+        )
+
+    def _lift_matrices(self, matrices: tuple[Array, ...] | None) -> tuple[Array, ...] | None:
+        if matrices is None:
+            return None
+        pairs = zip(self.bases, matrices, strict=True)
+        return tuple(self.rhs_scale * (f @ z @ f.T) for f, z in pairs)
+
+    def _lift_multipliers(self, dual: Array | None) -> Array | None:
+        if dual is None:
+            return None
+        out = np.zeros(self.original.n_rows)
+        out[self.rows] = self.cost_scale * dual / self.row_scale
+        return out
+
+
+def reduce(program: Program) -> Reduction:
+    """Restrict `program` to its faces, drop implied rows, scale it to numbers near one.
+
+    >>> from sdpkit import MVU, datasets
+    >>> program = MVU(datasets.swiss_roll(20), n_neighbors=4).program()
+    >>> reduction = reduce(program)
+    >>> program.blocks[0].size, reduction.program.blocks[0].size
+    (20, 19)
+    """
+    pairs = [_restrict(block) for block in program.blocks]
+    restricted = replace(program, blocks=tuple(b for b, _ in pairs), safe=SafeBounds())
+    rows = independent_rows(restricted)
+    norms = _row_norms(restricted)[rows]
+    smaller = _normalised(_take_rows(restricted, rows), norms)
+    rhs_scale = float(np.abs(smaller.rhs).max(initial=0.0)) or 1.0
+    costs = [block.cost.magnitude() for block in smaller.blocks]
+    linear = np.concatenate([smaller.cost_x, smaller.cost_q])
+    cost_scale = max(*costs, float(np.abs(linear).max(initial=0.0))) or 1.0
+    scaled = _scale(smaller, rhs_scale, cost_scale)
+    bases = tuple(f for _, f in pairs)
+    return Reduction(program, scaled, bases, rows, norms, rhs_scale, cost_scale)
+
+
+def _restrict(block: Block) -> tuple[Block, Array]:
+    """(the block in Z, F) with M = F Z Fᵀ."""
+    n = block.size
+    if block.is_centred and n > 1 and _annihilates_ones(block.cost):
+        f = np.eye(n)[:, :-1] - 1.0 / n
+        return replace(
+            block,
+            size=n - 1,
+            incidence=sp.csr_array(block.incidence[:, :-1]),
+            cost=_grounded(block.cost),
+            null=np.zeros((n - 1, 0)),
+        ), f
+    if not block.null.shape[1]:
+        return block, np.eye(n)
+    f = block.face
+    if f.shape[1] == 0:
+        # M = 0 is all that is left; a 1×1 unknown that no row can see keeps the form uniform.
+        f = np.zeros((n, 1))
+    features = f if block.features is None else block.features @ f
+    cost = Cost.of(f.shape[1], sparse=_symmetric(f.T @ block.cost.dense() @ f))
+    return Block.of(f.shape[1], block.incidence, name=block.name, features=features, cost=cost), f
+
+
+def _annihilates_ones(cost: Cost) -> bool:
+    """Whether C1 = 0, or C is a multiple of the identity (which acts as a·(I − 11ᵀ/n))."""
+    if cost.is_identity:
+        return True
+    ones = np.ones(cost.size)
+    image = cost.identity * ones + cost.sparse @ ones
+    image = image + cost.factor @ (cost.weights * (cost.factor.T @ ones))
+    return bool(np.abs(image).max() <= 1e-12 * cost.magnitude())
+
+
+def _grounded(cost: Cost) -> Cost:
+    """FᵀCF for the grounding F: drop the last row and column of a cost with C1 = 0."""
+    n = cost.size
+    factor, weights = cost.factor[:-1], cost.weights
+    if cost.is_identity and cost.identity:
+        factor, weights = np.ones((n - 1, 1)), np.array([-cost.identity / n])
+    return Cost.of(
+        n - 1,
+        identity=cost.identity,
+        sparse=cost.sparse[:-1, :-1],
+        factor=factor,
+        weights=weights,
+    )
+
+
+def _symmetric(matrix: Array) -> Array:
+    return (matrix + matrix.T) / 2
+
+
+def independent_rows(program: Program) -> NDArray[np.int64]:
+    """Indices of rows that are not implied by others.
+
+    Only equality rows without auxiliary variables can be implied. Distinct edges of a graph are
+    independent and are not tested; inconsistent rows are kept, so that the solver sees them.
+    """
+    every = np.arange(program.n_rows)
+    plain = (program.relations == 0) & (np.diff(program.rows_x.indptr) == 0)
+    candidates = every[plain]
+    if _is_graph(program) or not 1 < candidates.size <= _MAX_ROWS_TESTED:
+        return every
+    gram = _row_gram(program)[candidates][:, candidates].toarray()
+    lengths = np.sqrt(np.diag(gram).clip(min=0))
+    lengths[lengths == 0] = 1.0  # a row that measures nothing is implied if its rhs is zero
+    correlation = gram / np.outer(lengths, lengths)
+    factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(correlation, tol=1e-11, lower=1)
+    order = pivots - 1
+    if rank == candidates.size or not _implied(factor, order, rank, program, candidates, lengths):
+        return every
+    kept = candidates[order[:rank]]
+    return np.sort(np.concatenate([every[~plain], kept]))
+
+
+def _is_graph(program: Program) -> bool:
+    """Whether every row measures one distinct edge (or point) of an unreduced node set."""
+    if any(block.features is not None for block in program.blocks):
+        return False
+    if np.any(np.diff(program.rows_q.indptr) != 1):
+        return False
+    if np.bincount(program.rows_q.indices).max(initial=0) > 1:
+        return False
+    keys: set[tuple[int, ...]] = set()
+    for k, block in enumerate(program.blocks):
+        v = block.incidence
+        if v.nnz and not np.all(np.abs(v.data) == 1):
+            return False
+        for e in range(v.shape[0]):
+            ends = v.indices[v.indptr[e] : v.indptr[e + 1]]
+            if ends.size > 2:
+                return False
+            keys.add((k, *(int(i) for i in ends)))
+    return len(keys) == program.rows_q.shape[1]
+
+
+def _row_gram(program: Program) -> sp.csr_array:
+    """<A_e, A_f> for all pairs of rows: A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ, per block."""
+    parts = []
+    for block in program.blocks:
+        v = block.vectors()
+        inner = v @ v.T
+        parts.append(inner.multiply(inner))
+    return sp.csr_array(program.rows_q @ sp.block_diag(parts, format="csr") @ program.rows_q.T)
+
+
+def _row_norms(program: Program) -> Array:
+    """(m,) norms of the rows in the entries of M and x; 1 for a row of zeros."""
+    squares = np.zeros(program.n_rows)
+    start = 0
+    for block in program.blocks:
+        part = program.rows_q[:, start : start + block.n_measurements]
+        start += block.n_measurements
+        if np.diff(part.indptr).max(initial=0) <= 1:
+            # One measurement per row: ‖a·vvᵀ‖ = |a|‖v‖².
+            v = block.vectors()
+            squares += part.multiply(part) @ np.asarray(v.multiply(v).sum(axis=1)).ravel() ** 2
+        else:
+            rows = part @ block.outer_products
+            squares += np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    squares += np.asarray(program.rows_x.multiply(program.rows_x).sum(axis=1)).ravel()
+    return np.where(squares > 0, np.sqrt(squares), 1.0)
+
+
+def _normalised(program: Program, norms: Array) -> Program:
+    inverse = sp.diags_array(1 / norms)
+    return replace(
+        program,
+        rows_q=sp.csr_array(inverse @ program.rows_q),
+        rows_x=sp.csr_array(inverse @ program.rows_x),
+        rhs=program.rhs / norms,
+    )
+
+
+def _implied(
+    factor: Array,
+    order: NDArray[np.int64],
+    rank: int,
+    program: Program,
+    candidates: NDArray[np.int64],
+    lengths: Array,
+) -> bool:
+    """Whether the right-hand sides of the dependent rows agree with those of the kept ones."""
+    b = (program.rhs[candidates] / lengths)[order]
+    lower = np.tril(factor)
+    head = scipy.linalg.solve_triangular(lower[:rank, :rank], b[:rank], lower=True)
+    miss = np.abs(lower[rank:, :rank] @ head - b[rank:]).max(initial=0.0)
+    return bool(miss <= 1e-7 * max(float(np.abs(b).max(initial=0.0)), np.finfo(float).tiny))
+
+
+def _take_rows(program: Program, rows: NDArray[np.int64]) -> Program:
+    return replace(
+        program,
+        rows_q=program.rows_q[rows],
+        rows_x=program.rows_x[rows],
+        relations=program.relations[rows],
+        rhs=program.rhs[rows],
+    )
+
+
+def _scale(program: Program, beta: float, gamma: float) -> Program:
+    """The program with M, x in units of β and costs in units of γ."""
+    return replace(
+        program,
+        blocks=tuple(replace(b, cost=b.cost.scaled(1 / gamma)) for b in program.blocks),
+        rhs=program.rhs / beta,
+        cost_q=program.cost_q / gamma,
+        cost_x=program.cost_x / gamma,
+        quadratic_x=program.quadratic_x * (beta / gamma),
+        norms=tuple(NormPenalty(p.weight / gamma, p.group) for p in program.norms),
+        offset=program.offset / (beta * gamma),
+    )

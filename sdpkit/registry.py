@@ -1,0 +1,187 @@
+"""Where solvers are found: one table of ours, one entry-point group for everybody else's.
+
+A solver is an object with the attributes of `Solver`. Ours are listed below as
+"module:attribute"; a third party adds the same string under the entry-point group
+`sdpkit.solvers` of its own package, or calls `register_solver` at run time.
+
+The rule of `solver="auto"`, in this order:
+
+1. of the solvers that are available, can express the program and fit in memory,
+2. the in-house engine that claims the program,
+3. else clarabel up to the size at which its dense cone block gets slow (Σ n² ≤ 6400),
+4. else csdp where it is installed, else scs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from sdpkit.errors import InputError, NotEnoughMemoryError, SolverError, SolverUnavailableError
+from sdpkit.program import Program
+from sdpkit.solution import Answer, Settings
+
+GROUP = "sdpkit.solvers"
+
+# One line per solver.
+_OURS = {
+    "scs": "sdpkit.solvers.cvxpy_backend:SCS",
+    "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
+    "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
+    "sdpa-python": "sdpkit.solvers.cvxpy_backend:SDPA",
+    "mosek": "sdpkit.solvers.cvxpy_backend:MOSEK",
+    "copt": "sdpkit.solvers.cvxpy_backend:COPT",
+    "csdp": "sdpkit.solvers.sdpa_program:CSDP",
+    "sdpa": "sdpkit.solvers.sdpa_program:SDPA",
+}
+_CLARABEL_LIMIT = 6400
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a solver can take and what it returns."""
+
+    quadratic: bool = False
+    norms: bool = False
+    dual: bool = True
+    warm_start: bool = False
+    callback: bool = False
+    summary: str = ""
+
+
+class Solver(Protocol):
+    """What every solver offers. It never judges its own answer."""
+
+    name: str
+    capabilities: Capabilities
+
+    def unavailable(self) -> str | None:
+        """Why the solver cannot be used here, or None."""
+
+    def memory(self, program: Program) -> float:
+        """An estimate of the bytes it needs for this program."""
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        """Solve; return numbers and native words, in the program's own signs."""
+
+
+_registered: dict[str, Solver] = {}
+
+
+def register_solver(solver: Solver) -> None:
+    """Make a solver known under its name for this process; it replaces one of the same name."""
+    if not getattr(solver, "name", ""):
+        raise InputError("a solver needs a non-empty attribute `name`")
+    _registered[solver.name] = solver
+
+
+def _locations() -> dict[str, str]:
+    third_party = {point.name: point.value for point in entry_points(group=GROUP)}
+    return {**third_party, **_OURS}
+
+
+def known_solvers() -> list[str]:
+    """Names of all solvers, installed or not."""
+    return sorted({*_locations(), *_registered})
+
+
+def get_solver(name: str) -> Solver:
+    """The solver of that name; an error names the known ones."""
+    if name in _registered:
+        return _registered[name]
+    location = _locations().get(name)
+    if location is None:
+        known = ", ".join(known_solvers())
+        raise InputError(f"there is no solver {name!r}; known are {known}, and 'auto'")
+    module, _, attribute = location.partition(":")
+    solver: Solver = getattr(importlib.import_module(module), attribute)
+    _registered[name] = solver
+    return solver
+
+
+def available_solvers() -> list[str]:
+    """Names of the solvers that can be used here.
+
+    >>> {"clarabel", "scs"} <= set(available_solvers())
+    True
+    """
+    return [name for name in known_solvers() if get_solver(name).unavailable() is None]
+
+
+def solver_table() -> str:
+    """All known solvers, whether they can be used, and what they are, as text."""
+    lines = []
+    for name in known_solvers():
+        solver = get_solver(name)
+        missing = solver.unavailable()
+        state = "available" if missing is None else missing
+        lines.append(f"{name:<12} {state:<44} {solver.capabilities.summary}")
+    return "\n".join(lines)
+
+
+def refusal(solver: Solver, program: Program) -> SolverError | None:
+    """Why `solver` must not be called for `program`, or None."""
+    missing = solver.unavailable()
+    if missing is not None:
+        return SolverUnavailableError(f"solver {solver.name!r} is not available: {missing}")
+    can = solver.capabilities
+    if program.quadratic_x.any() and not can.quadratic:
+        return SolverError(f"{solver.name} takes no quadratic penalties; use clarabel or scs")
+    if program.norms and not can.norms:
+        return SolverError(f"{solver.name} takes no norm penalties; use clarabel or scs")
+    return _memory_refusal(solver, program)
+
+
+def _memory_refusal(solver: Solver, program: Program) -> NotEnoughMemoryError | None:
+    needed, free = solver.memory(program), free_memory()
+    if needed <= free:
+        return None
+    others = [s for s in _usable() if s.name != solver.name and s.memory(program) <= free]
+    advice = (
+        f"use solver={min(others, key=lambda s: s.memory(program)).name!r}"
+        if others
+        else "make the instance smaller"
+    )
+    return NotEnoughMemoryError(
+        f"{solver.name} would need about {needed / 2**30:.3g} GiB for this program, and "
+        f"{free / 2**30:.3g} GiB are free: {advice}"
+    )
+
+
+def _usable() -> Iterator[Solver]:
+    for name in available_solvers():
+        yield get_solver(name)
+
+
+def free_memory() -> float:
+    """Bytes that can still be allocated, as far as the system tells; inf if it does not."""
+    try:
+        with open("/proc/meminfo") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return float(line.split()[1]) * 1024
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (OSError, ValueError, AttributeError):
+        return float("inf")
+
+
+def choose(program: Program) -> tuple[Solver, str]:
+    """The solver for `program` by the rule above, and the reason in words."""
+    order = ["csdp", "scs", "clarabel"]
+    area = sum(block.size**2 for block in program.blocks)
+    if area <= _CLARABEL_LIMIT:
+        order = ["clarabel", "csdp", "scs"]
+    problems = []
+    for name in order:
+        solver = get_solver(name)
+        refused = refusal(solver, program)
+        if refused is None:
+            side = "≤" if area <= _CLARABEL_LIMIT else ">"
+            why = f"auto: Σn² = {area} {side} {_CLARABEL_LIMIT}"
+            return solver, why if not problems else f"{why}; {'; '.join(problems)}"
+        problems.append(f"not {name}")
+    raise SolverError(f"no available solver can take this program ({'; '.join(problems)})")

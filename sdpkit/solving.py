@@ -1,0 +1,392 @@
+"""`sdpkit.solve`: choose, compile, call, repair, certify.
+
+The status is granted here from the certificate alone:
+
+    optimal                        gap, residuals and eigenvalues meet tol
+    infeasible, unbounded          a ray was found and verified
+    time_limit, iteration_limit,   the solver stopped there, and the certificate does not pass
+    interrupted
+    inaccurate                     anything else; the message says what was reached
+
+Two questions are asked of the same solver a second time, as programs of their own:
+
+* a solver that claims there is no solution rarely hands out its ray through a modelling layer.
+  Infeasibility is the dual of the *elastic* program  min Σ|residual|, unboundedness the
+  *recession* program  max <C, M> over rows with right-hand side zero and tr M ≤ 1.
+* where no repair of the dual is known and it misses feasibility by rounding, the program is
+  solved once more with a margin, S ⪰ δI, which moves the value by δ·tr M only.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.certificate import (
+    Certificate,
+    Ray,
+    certify,
+    certify_infeasible,
+    certify_unbounded,
+    project_onto_cone,
+)
+from sdpkit.errors import InputError
+from sdpkit.program import Block, Program, SafeBounds
+from sdpkit.registry import Solver, choose, get_solver, refusal
+from sdpkit.solution import Answer, Settings, Solution, Status, Stop, Times
+
+Array = NDArray[np.float64]
+
+# Rays are accepted at this relative violation at most, however loose `tol` is.
+_RAY_TOL = 1e-7
+
+_LIMITS = {
+    Stop.TIME_LIMIT: Status.TIME_LIMIT,
+    Stop.ITERATION_LIMIT: Status.ITERATION_LIMIT,
+    Stop.INTERRUPTED: Status.INTERRUPTED,
+}
+
+
+class ConvergenceWarning(UserWarning):
+    """The certificate did not pass at the tolerance that was asked for."""
+
+
+class Problem(Protocol):
+    """Anything that compiles to a program."""
+
+    def program(self) -> Program:
+        """The problem in the common form."""
+
+
+def solve(
+    problem: Problem | Program,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    time_limit: float | None = None,
+    verbose: int = 0,
+    callback: Callable[[Mapping[str, float]], Any] | None = None,
+    warm_start: Solution | None = None,
+    **options: Any,
+) -> Solution:
+    """Solve a problem object or a `Program` and certify the answer.
+
+    Parameters
+    ----------
+    problem: anything with a `program()` method, or a `Program`
+    solver: a name from `available_solvers()`, or "auto" (the rule is in `sdpkit.registry`)
+    tol: the certified relative gap, and the residuals, at which an answer counts as optimal
+    max_iter, time_limit: limits on iterations and seconds, passed to the solver
+    verbose: 0 silent, 1 one line, 2 the solver's own output
+    callback: called once per iteration by solvers that can, else once at the end
+    warm_start: a solution of this or a nearby program
+    options: passed to the solver unchanged
+
+    >>> import sdpkit
+    >>> square = sdpkit.datasets.cycle_graph(5)
+    >>> solution = sdpkit.solve(sdpkit.MVU(graph=square), solver="clarabel")
+    >>> solution.status.value, round(solution.objective, 5)      # 5 / (4 sin²(π/5))
+    ('optimal', 3.61803)
+    """
+    settings = Settings(
+        _positive("tol", tol),
+        None if max_iter is None else int(_positive("max_iter", max_iter)),
+        None if time_limit is None else _positive("time_limit", time_limit),
+        verbose,
+        callback,
+        warm_start,
+        options,
+    )
+    started = time.perf_counter()
+    program = problem if isinstance(problem, Program) else problem.program()
+    compiled = time.perf_counter() - started
+    chosen, reason = _choose(solver, program)
+    answer = chosen.solve(program, settings)
+    solution = _judge(program, chosen, reason, settings, answer, compiled)
+    if _wants_margin(solution, answer):
+        solution = _with_margin(solution, chosen, settings)
+    if callback is not None and not chosen.capabilities.callback:
+        callback({"objective": solution.objective, "gap": solution.certificate.relative_gap})
+    if verbose:
+        print(solution)
+    if solution.status not in (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED):
+        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
+    return solution
+
+
+def _positive(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
+        raise InputError(f"{name} is {value!r}; it must be a positive number")
+    return float(value)
+
+
+def _choose(name: str, program: Program) -> tuple[Solver, str]:
+    if name == "auto":
+        return choose(program)
+    solver = get_solver(name)
+    refused = refusal(solver, program)
+    if refused is not None:
+        raise refused
+    return solver, "as asked"
+
+
+# -- judging --------------------------------------------------------------------------------
+
+
+def _judge(
+    program: Program,
+    solver: Solver,
+    reason: str,
+    settings: Settings,
+    answer: Answer,
+    compiled: float,
+) -> Solution:
+    started = time.perf_counter()
+    matrices, x = repair_primal(program, answer)
+    dual = _into_box(program, answer.dual)
+    certificate = certify(program, matrices, x, dual)
+    ray = None
+    if not certificate.passes(settings.tol):
+        ray = _find_ray(program, solver, settings, answer)
+    status, message = _status(certificate, ray, answer, settings.tol)
+    return Solution(
+        status=status,
+        native_status=answer.native_status,
+        message=message,
+        objective=certificate.objective,
+        dual_objective=certificate.dual_objective,
+        certificate=certificate,
+        program=program,
+        matrices=tuple(matrices),
+        x=x,
+        dual=dual,
+        ray=ray,
+        solver=solver.name,
+        reason=reason,
+        iterations=answer.iterations,
+        times=Times(
+            compiled, answer.setup_time, answer.solve_time, time.perf_counter() - started
+        ),
+        history=answer.history,
+        notes=answer.notes,
+    )
+
+
+def _status(
+    certificate: Certificate, ray: Ray | None, answer: Answer, tol: float
+) -> tuple[Status, str]:
+    if certificate.passes(tol):
+        return Status.OPTIMAL, f"certified to a relative gap of {certificate.relative_gap:.2g}"
+    if ray is not None:
+        what = ray.proof or f"relative violation {ray.violation:.2g}"
+        return Status(ray.kind), f"a verified ray shows that the program is {ray.kind} ({what})"
+    words = "; ".join(certificate.failures(tol))
+    status = _LIMITS.get(answer.stop, Status.INACCURATE)
+    return status, f"tol {tol:g} was not reached: {words} (the solver said: {answer.native_status})"
+
+
+def _into_box(program: Program, dual: Array | None) -> Array | None:
+    """Multipliers clipped to their signs and slack boxes, in the program's own signs."""
+    if dual is None or not np.isfinite(dual).all():
+        return dual
+    lo, hi = program.multiplier_box
+    return np.asarray(program.sign * np.clip(program.sign * dual, lo, hi))
+
+
+def repair_primal(program: Program, answer: Answer) -> tuple[list[Array], Array]:
+    """The answer's primal with everything repaired that can be repaired exactly.
+
+    The matrices are projected onto the cone; slack variables take up what their rows are off;
+    where all rows are upper limits on nonnegative combinations (the inequality form), M is
+    divided by the worst ratio.
+    """
+    missing = [np.full((b.size, b.size), np.nan) for b in program.blocks]
+    matrices = list(answer.matrices) if answer.matrices is not None else missing
+    x = answer.x if answer.x is not None else np.zeros(program.n_auxiliary)
+    if not all(np.isfinite(m).all() for m in [*matrices, x]):
+        return matrices, x
+    matrices = [project_onto_cone(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
+    x = np.where(program.free_x, x, np.maximum(x, 0.0))
+    q = program.measure(matrices)
+    x = _take_up_slack(program, q, x)
+    return _shrink_into_limits(program, matrices, q), x
+
+
+def _take_up_slack(program: Program, q: Array, x: Array) -> Array:
+    """Each slack that occurs in one equality row, set to what the row is off."""
+    columns = sp.csc_array(program.rows_x)
+    single = (np.diff(columns.indptr) == 1) & ~program.free_x
+    start = columns.indptr[:-1][single]
+    rows, entries = columns.indices[start], columns.data[start]
+    equality = program.relations[rows] == 0
+    single = np.flatnonzero(single)[equality]
+    rows, entries = rows[equality], entries[equality]
+    # A row with slacks of one sign only (x ≥ 0, a > 0) is an inequality and is met by its slack.
+    out = x.copy()
+    out[single] = 0.0
+    off = program.rhs - program.row_values(q, out)
+    out[single] = np.maximum(off[rows] / entries, 0.0)
+    # Two slacks of the same sign in one row would count twice: leave such rows alone.
+    both = np.abs(program.row_values(q, out) - program.rhs)
+    worse = np.isin(rows, np.flatnonzero(both > np.abs(program.row_values(q, x) - program.rhs)))
+    out[single[worse]] = x[single[worse]]
+    return out
+
+
+def _shrink_into_limits(program: Program, matrices: list[Array], q: Array) -> list[Array]:
+    limits = np.all(program.relations == -1) and np.all(program.rhs >= 0)
+    if not limits or program.n_auxiliary or np.any(program.rows_q.data < 0):
+        return matrices
+    values = program.rows_q @ q
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(np.nanmax(np.where(values > 0, values / program.rhs, 0.0), initial=1.0))
+    return [m / ratio for m in matrices] if np.isfinite(ratio) and ratio > 1 else matrices
+
+
+# -- rays -----------------------------------------------------------------------------------
+
+
+def _find_ray(
+    program: Program, solver: Solver, settings: Settings, answer: Answer
+) -> Ray | None:
+    rays: list[Ray] = []
+    if answer.multiplier_ray is not None:
+        rays.append(certify_infeasible(program, answer.multiplier_ray))
+    if answer.matrix_ray is not None:
+        rays.append(certify_unbounded(program, *answer.matrix_ray))
+    if not any(ray.passes(_RAY_TOL) for ray in rays):
+        # A modelling layer may take one for the other, so both are tried, the claim first.
+        asked = [_ask_infeasible, _ask_unbounded]
+        if answer.stop is Stop.CLAIMS_UNBOUNDED:
+            asked.reverse()
+        elif answer.stop not in (Stop.CLAIMS_INFEASIBLE, Stop.FAILED):
+            asked = []
+        for ask in asked:
+            ray = ask(program, solver, settings)
+            if ray is not None and ray.passes(_RAY_TOL):
+                return ray
+    return next((ray for ray in rays if ray.passes(_RAY_TOL)), None)
+
+
+def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray | None:
+    answer = solver.solve(elastic(program), _plain(settings))
+    return None if answer.dual is None else certify_infeasible(program, program.sign * answer.dual)
+
+
+def _ask_unbounded(program: Program, solver: Solver, settings: Settings) -> Ray | None:
+    answer = solver.solve(recession(program), _plain(settings))
+    if answer.matrices is None:
+        return None
+    x = np.zeros(program.n_auxiliary) if answer.x is None else answer.x
+    return certify_unbounded(program, answer.matrices, x)
+
+
+def _plain(settings: Settings) -> Settings:
+    return replace(settings, tol=min(settings.tol, 1e-8), callback=None, warm_start=None)
+
+
+def elastic(program: Program) -> Program:
+    """max −Σ(s⁺ + s⁻) with A_q q + A_x x + s⁺ − s⁻ in relation to b.
+
+    Its dual is  min bᵀw, Aᵀ(w) ⪰ 0, |w| ≤ 1: a negative value is a ray of infeasibility.
+    """
+    m = program.n_rows
+    eye = sp.eye_array(m, format="csr")
+    zero = [replace(block, cost=block.cost.scaled(0.0)) for block in program.blocks]
+    return Program.of(
+        zero,
+        program.rhs,
+        rows_q=program.rows_q,
+        rows_x=sp.hstack([program.rows_x, eye, -eye], format="csr"),
+        relations=program.relations,
+        cost_x=np.concatenate([np.zeros(program.n_auxiliary), -np.ones(2 * m)]),
+        free_x=np.concatenate([program.free_x, np.zeros(2 * m, dtype=bool)]),
+        name=f"elastic {program.name}",
+    )
+
+
+def recession(program: Program) -> Program:
+    """The program over its recession cone, tr M + Σ|x| ≤ 1 added: a positive gain is a ray."""
+    blocks, traces = [], []
+    for block in program.blocks:
+        eye = sp.eye_array(block.size, format="csr")
+        features, nodes = block.features, block.incidence
+        if features is not None:
+            # The unit vectors are nodes of their own, with the identity as their features.
+            features = np.vstack([features, np.eye(block.size)])
+            nodes = sp.hstack([nodes, sp.csr_array((nodes.shape[0], block.size))])
+            eye = sp.hstack([sp.csr_array((block.size, block.features.shape[0])), eye])
+        stacked = sp.vstack([nodes, eye], format="csr")
+        blocks.append(replace(block, incidence=stacked, features=features))
+        traces.append(np.r_[np.zeros(block.n_measurements), np.ones(block.size)])
+    places = [_positions(blocks, k, program.blocks[k]) for k in range(len(blocks))]
+    spread = sp.csr_array(
+        (np.ones(program.rows_q.shape[1]), (np.arange(program.rows_q.shape[1]), np.r_[*places])),
+        shape=(program.rows_q.shape[1], sum(b.n_measurements for b in blocks)),
+    )
+    last_x = sp.csr_array(np.where(program.free_x, 0.0, 1.0)[None, :])
+    return Program.of(
+        blocks,
+        np.r_[np.zeros(program.n_rows), 1.0],
+        sense=program.sense,
+        rows_q=sp.vstack([program.rows_q @ spread, np.concatenate(traces)[None, :]]),
+        rows_x=sp.vstack([program.rows_x, last_x]),
+        relations=np.r_[program.relations, -1],
+        cost_q=spread.T @ program.cost_q,
+        cost_x=program.cost_x,
+        free_x=program.free_x,
+        quadratic_x=program.quadratic_x,
+        norms=program.norms,
+        name=f"recession of {program.name}",
+    )
+
+
+def _positions(blocks: list[Block], k: int, original: Block) -> NDArray[np.int64]:
+    start = sum(block.n_measurements for block in blocks[:k])
+    return start + np.arange(original.n_measurements)
+
+
+# -- margin ---------------------------------------------------------------------------------
+
+
+def _wants_margin(solution: Solution, answer: Answer) -> bool:
+    """Whether all is well but for a dual that misses feasibility and cannot be repaired."""
+    certificate = solution.certificate
+    return (
+        solution.status is Status.INACCURATE
+        and answer.stop is Stop.DONE
+        and np.isfinite(certificate.primal_residual)
+        and np.isfinite(certificate.dual_objective)
+        and not np.isfinite(certificate.safe_bound)
+    )
+
+
+def _with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solution:
+    """Solve once more with S ⪰ δI, δ·(tr M + Σx) a fraction of the gap that is allowed."""
+    program, tol = solution.program, settings.tol
+    size = sum(float(np.trace(m)) for m in solution.matrices) + float(np.abs(solution.x).sum())
+    value = max(abs(solution.objective), program.safe.value_scale)
+    margin = 0.25 * tol * value / max(size, np.finfo(float).tiny)
+    answer = solver.solve(program.with_margin(margin), settings)
+    note = f"solved twice: the dual was asked for a margin of {margin:.1e}"
+    answer = replace(
+        answer,
+        notes=(*solution.notes, note),
+        setup_time=answer.setup_time + solution.times.setup,
+        solve_time=answer.solve_time + solution.times.solve,
+    )
+    again = _judge(
+        program, solver, solution.reason, settings, answer, solution.times.compile
+    )
+    better = again.certificate.relative_gap < solution.certificate.relative_gap
+    return again if better else solution
+
+
+__all__ = ["ConvergenceWarning", "Problem", "SafeBounds", "elastic", "recession", "solve"]

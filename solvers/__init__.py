@@ -1,0 +1,1 @@
+"""How it is solved: one module per engine or backend."""

@@ -1,0 +1,463 @@
+"""General-purpose solvers through cvxpy: the program compiled to one cone per block.
+
+Of the two equivalent forms the smaller one is handed over:
+
+    LMI form   variables w (m of them):   min bᵀw,  Σ_e w_e A_e − C ⪰ 0;   M is its multiplier
+    X form     variables Z, x:            max <C, Z>,  <A_e, Z> = b_e;      w is its multiplier
+
+Graph programs have far fewer rows than matrix entries, so the LMI form is the rule; programs
+with more rows than n(n+1)/2 (LMNN's triplets) take the X form. Both are assembled as one sparse
+matrix; no loop over rows ever meets cvxpy.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.program import Program
+from sdpkit.reduction import reduce
+from sdpkit.registry import Capabilities
+from sdpkit.solution import Answer, Settings, Stop
+
+Array = NDArray[np.float64]
+
+# How one `tol`, `max_iter` and `time_limit` are said to each solver. Interior-point codes are
+# asked for a hundredth of tol, because the certificate adds primal and dual errors up.
+_LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
+    "SCS": lambda s: _given(
+        eps_abs=s.tol * 1e-2,
+        eps_rel=s.tol * 1e-2,
+        max_iters=s.max_iter or 200_000,
+        time_limit_secs=s.time_limit,
+    ),
+    "CLARABEL": lambda s: _given(
+        tol_gap_abs=s.tol * 1e-2,
+        tol_gap_rel=s.tol * 1e-2,
+        tol_feas=s.tol * 1e-2,
+        max_iter=s.max_iter,
+        time_limit=s.time_limit,
+    ),
+    "CVXOPT": lambda s: _given(
+        abstol=s.tol * 1e-2, reltol=s.tol * 1e-2, feastol=s.tol * 1e-2, max_iters=s.max_iter
+    ),
+    "SDPA": lambda s: _given(
+        epsilonStar=s.tol * 1e-2, epsilonDash=s.tol * 1e-2, maxIteration=s.max_iter
+    ),
+    "MOSEK": lambda s: {
+        "mosek_params": _given(
+            MSK_DPAR_INTPNT_CO_TOL_REL_GAP=s.tol * 1e-2,
+            MSK_DPAR_INTPNT_CO_TOL_PFEAS=s.tol * 1e-2,
+            MSK_DPAR_INTPNT_CO_TOL_DFEAS=s.tol * 1e-2,
+            MSK_IPAR_INTPNT_MAX_ITERATIONS=s.max_iter,
+            MSK_DPAR_OPTIMIZER_MAX_TIME=s.time_limit,
+        )
+    },
+    "COPT": lambda s: _given(
+        RelGap=s.tol * 1e-2,
+        FeasTol=s.tol * 1e-2,
+        DualTol=s.tol * 1e-2,
+        BarIterLimit=s.max_iter,
+        TimeLimit=s.time_limit,
+    ),
+}
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class CvxpyBackend:
+    """One solver that cvxpy can drive.
+
+    `package` is what has to be importable; `doubles(sizes, m)` estimates the doubles it stores
+    for cones of these sizes and m rows.
+    """
+
+    name: str
+    cvxpy_name: str
+    package: str
+    capabilities: Capabilities
+    doubles: Callable[[list[int], int], float]
+
+    def unavailable(self) -> str | None:
+        """Why this solver cannot be used here, or None."""
+        if importlib.util.find_spec(self.package) is None:
+            return f"Python package {self.package!r} is not installed"
+        import cvxpy as cp
+
+        if self.cvxpy_name not in cp.installed_solvers():
+            return f"cvxpy {cp.__version__} does not offer {self.cvxpy_name}"
+        return None
+
+    def memory(self, program: Program) -> float:
+        """An estimate of the bytes it needs."""
+        sizes = [block.size for block in program.blocks]
+        data = sum(float(block.incidence.nnz) ** 2 / max(block.n_measurements, 1)
+                   for block in program.blocks)
+        return 8.0 * (self.doubles(sizes, program.n_rows) + 4 * data)
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        """Compile, call, map back."""
+        started = time.perf_counter()
+        reduction = reduce(program)
+        reduced = reduction.program
+        entries = sum(b.size * (b.size + 1) // 2 for b in reduced.blocks) + reduced.n_auxiliary
+        form = _lmi_form if reduced.n_rows <= entries else _x_form
+        model = form(reduced)
+        setup = time.perf_counter() - started
+        outcome = self._call(model, settings)
+        solved = time.perf_counter() - started - setup
+        matrices, x, dual = model.read() if outcome.has_point else (None, None, None)
+        answer = Answer(
+            stop=outcome.stop if form is _x_form else _mirrored(outcome.stop),
+            native_status=outcome.words,
+            matrices=matrices,
+            x=x,
+            dual=None if dual is None else reduced.sign * dual,
+            iterations=outcome.iterations,
+            setup_time=setup,
+            solve_time=solved,
+        )
+        return reduction.lift(answer)
+
+    def _call(self, model: _Model, settings: Settings) -> _Outcome:
+        import cvxpy as cp
+
+        language = _LANGUAGE[self.cvxpy_name](settings)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.problem.solve(
+                    solver=self.cvxpy_name,
+                    verbose=settings.verbose > 1,
+                    **{**language, **settings.options},
+                )
+        except cp.SolverError as error:
+            return _Outcome(Stop.FAILED, f"{self.name}: {error}", None, False)
+        except ArithmeticError as error:
+            return _Outcome(Stop.FAILED, f"{self.name} broke down: {error}", None, False)
+        return _outcome(model.problem)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    stop: Stop
+    words: str
+    iterations: int | None
+    has_point: bool
+
+
+# cvxpy's words → ours. `user_limit` covers iterations and time.
+_STOPS = {
+    "optimal": Stop.DONE,
+    "optimal_inaccurate": Stop.DONE,
+    "infeasible": Stop.CLAIMS_INFEASIBLE,
+    "infeasible_inaccurate": Stop.CLAIMS_INFEASIBLE,
+    "unbounded": Stop.CLAIMS_UNBOUNDED,
+    "unbounded_inaccurate": Stop.CLAIMS_UNBOUNDED,
+    "infeasible_or_unbounded": Stop.CLAIMS_INFEASIBLE,
+    "user_limit": Stop.ITERATION_LIMIT,
+}
+
+
+def _outcome(problem: Any) -> _Outcome:
+    status = str(problem.status)
+    stop = _STOPS.get(status, Stop.FAILED)
+    stats = problem.solver_stats
+    extra = getattr(stats, "extra_stats", None)
+    native = _native_words(extra)
+    if stop in (Stop.DONE, Stop.ITERATION_LIMIT):
+        stop = _limit(native, stop)
+    words = f"{status} ({native})" if native else status
+    has_point = stop not in (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
+    iterations = getattr(stats, "num_iters", None)
+    return _Outcome(stop, words, None if iterations is None else int(iterations), has_point)
+
+
+def _native_words(extra: Any) -> str:
+    """The solver's own status, where cvxpy passes it on."""
+    if isinstance(extra, Mapping):
+        info = extra.get("info", extra)
+        return str(info.get("status", "")) if isinstance(info, Mapping) else ""
+    return str(getattr(extra, "status", "") or "")
+
+
+def _limit(native: str, stop: Stop) -> Stop:
+    lowered = native.lower().replace("_", " ")
+    if "time" in lowered:
+        return Stop.TIME_LIMIT
+    if "iteration" in lowered or "max iters" in lowered:
+        return Stop.ITERATION_LIMIT
+    return stop
+
+
+def _mirrored(stop: Stop) -> Stop:
+    """In the LMI form the roles of infeasible and unbounded are exchanged."""
+    if stop is Stop.CLAIMS_INFEASIBLE:
+        return Stop.CLAIMS_UNBOUNDED
+    return Stop.CLAIMS_INFEASIBLE if stop is Stop.CLAIMS_UNBOUNDED else stop
+
+
+Point = tuple[tuple[Array, ...] | None, Array | None, Array | None]
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A cvxpy problem and how to read (matrices, x, w of the maximisation) from it."""
+
+    problem: Any
+    read: Callable[[], Point]
+
+
+def _row_matrices(program: Program) -> list[sp.csr_array]:
+    """Per block (m, n²): the vectorised matrix A_e of every row."""
+    ends = np.cumsum([0] + [b.size**2 for b in program.blocks])
+    rows = sp.csc_array(program.matrix_rows)
+    return [
+        sp.csr_array(rows[:, start:stop]) for start, stop in zip(ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def _cost_vectors(program: Program) -> list[Array]:
+    """Per block vec(C + Σ g_p v_p v_pᵀ) of the maximisation."""
+    parts = zip(program.blocks, program.split(program.cost_q), strict=True)
+    return [
+        program.sign * (block.cost.dense().ravel() + block.outer_products.T @ g)
+        for block, g in parts
+    ]
+
+
+def _lmi_form(program: Program) -> _Model:
+    import cvxpy as cp
+
+    w = cp.Variable(program.n_rows)
+    cones = []
+    pieces = zip(program.blocks, _row_matrices(program), _cost_vectors(program), strict=True)
+    for block, rows, cost in pieces:
+        slack = cp.reshape(rows.T @ w - cost, (block.size, block.size), order="C")
+        cones.append(slack >> 0)
+    signs = _sign_constraints(program, w)
+    auxiliary, penalty = _auxiliary_conditions(program, w)
+    limits = [constraint for constraint, _ in auxiliary]
+    problem = cp.Problem(cp.Minimize(program.rhs @ w + penalty), cones + signs + limits)
+
+    def read() -> Point:
+        if w.value is None or any(cone.dual_value is None for cone in cones):
+            return None, None, None
+        x = np.zeros(program.n_auxiliary)
+        for constraint, place in auxiliary:
+            place(x, constraint)
+        _curved_x(program, np.asarray(w.value), x)
+        return tuple(np.asarray(cone.dual_value) for cone in cones), x, np.asarray(w.value)
+
+    return _Model(problem, read)
+
+
+def _sign_constraints(program: Program, w: Any) -> list[Any]:
+    upper, lower = program.relations == -1, program.relations == 1
+    out = []
+    if upper.any():
+        out.append(w[np.flatnonzero(upper)] >= 0)
+    if lower.any():
+        out.append(w[np.flatnonzero(lower)] <= 0)
+    return out
+
+
+def _auxiliary_conditions(program: Program, w: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """(constraint, how its multiplier fills x) per kind of variable, and the quadratic term."""
+    import cvxpy as cp
+
+    columns = sp.csr_array(program.rows_x.T)
+    cost = program.sign * program.cost_x
+    grouped = np.zeros(program.n_auxiliary, dtype=bool)
+    out: list[tuple[Any, Any]] = []
+    for penalty in program.norms:
+        group = np.array(penalty.group)
+        grouped[group] = True
+        r = columns[group] @ w - cost[group]
+        out.append((cp.SOC(cp.Constant(penalty.weight), r), _fill_norm(group)))
+    curved = program.quadratic_x > 0
+    nonnegative = np.flatnonzero(~program.free_x & ~curved)
+    if nonnegative.size:
+        constraint = columns[nonnegative] @ w >= cost[nonnegative]
+        out.append((constraint, _fill(nonnegative, 1.0)))
+    free = np.flatnonzero(program.free_x & ~curved & ~grouped)
+    if free.size:
+        # For r = 0 cvxpy adds yᵀr to a minimisation, so x = −y.
+        out.append((columns[free] @ w == cost[free], _fill(free, -1.0)))
+    return out, _conjugate(program, columns, cost, w)
+
+
+def _conjugate(program: Program, columns: Any, cost: Array, w: Any) -> Any:
+    """Σ r²/(2h), r⁻ only for nonnegative variables."""
+    import cvxpy as cp
+
+    total: Any = 0.0
+    for members, part in (
+        (program.free_x, lambda r: r),
+        (~program.free_x, lambda r: cp.neg(r)),
+    ):
+        j = np.flatnonzero(members & (program.quadratic_x > 0))
+        if j.size:
+            root = 1 / np.sqrt(program.quadratic_x[j])
+            total = total + 0.5 * cp.sum_squares(
+                cp.multiply(root, part(columns[j] @ w - cost[j]))
+            )
+    return total
+
+
+def _curved_x(program: Program, w: Array, x: Array) -> None:
+    """x_j = −r_j/h_j, the maximiser of −r_j x − ½h_j x²."""
+    curved = program.quadratic_x > 0
+    r = -program.reduced_costs(w)[curved] / program.quadratic_x[curved]
+    x[curved] = np.where(program.free_x[curved], r, np.maximum(r, 0.0))
+
+
+def _fill(where: NDArray[np.int64], sign: float) -> Callable[[Array, Any], None]:
+    def place(x: Array, constraint: Any) -> None:
+        x[where] = sign * np.asarray(constraint.dual_value)
+
+    return place
+
+
+def _fill_norm(group: NDArray[np.int64]) -> Callable[[Array, Any], None]:
+    def place(x: Array, constraint: Any) -> None:
+        x[group] = -np.asarray(constraint.dual_value[1]).ravel()
+
+    return place
+
+
+def _x_form(program: Program) -> _Model:
+    import cvxpy as cp
+
+    matrices = [cp.Variable((b.size, b.size), PSD=True) for b in program.blocks]
+    x = cp.Variable(max(program.n_auxiliary, 1))
+    columns = program.rows_x if program.n_auxiliary else sp.csr_array((program.n_rows, 1))
+    values: Any = columns @ x
+    objective: Any = 0.0
+    for z, rows, cost in zip(
+        matrices, _row_matrices(program), _cost_vectors(program), strict=True
+    ):
+        values = values + rows @ cp.vec(z, order="C")
+        objective = objective + cost @ cp.vec(z, order="C")
+    rows_of = {k: np.flatnonzero(program.relations == k) for k in (-1, 0, 1)}
+    limits = {
+        k: _related(values[where], k, program.rhs[where])
+        for k, where in rows_of.items()
+        if where.size
+    }
+    constraints = list(limits.values())
+    if program.n_auxiliary:
+        objective = objective + program.sign * program.cost_x @ x - _penalty(program, x)
+        bounded = np.flatnonzero(~program.free_x)
+        if bounded.size:
+            constraints.append(x[bounded] >= 0)
+    problem = cp.Problem(cp.Maximize(objective), constraints)
+
+    def read() -> Point:
+        if any(z.value is None for z in matrices):
+            return None, None, None
+        w = np.zeros(program.n_rows)
+        for k, constraint in limits.items():
+            if constraint.dual_value is None:
+                return None, None, None
+            # cvxpy's multipliers of inequalities are nonnegative; ≥ rows have w ≤ 0 here.
+            w[rows_of[k]] = (-1.0 if k == 1 else 1.0) * np.asarray(constraint.dual_value)
+        found = np.zeros(program.n_auxiliary) if not program.n_auxiliary else np.asarray(x.value)
+        return tuple(np.asarray(z.value) for z in matrices), found, w
+
+    return _Model(problem, read)
+
+
+def _related(expression: Any, relation: int, rhs: Array) -> Any:
+    if relation == 0:
+        return expression == rhs
+    return expression <= rhs if relation == -1 else expression >= rhs
+
+
+def _penalty(program: Program, x: Any) -> Any:
+    import cvxpy as cp
+
+    total: Any = 0.0
+    j = np.flatnonzero(program.quadratic_x)
+    if j.size:
+        root = np.sqrt(program.quadratic_x[j])
+        total = total + 0.5 * cp.sum_squares(cp.multiply(root, x[j]))
+    for penalty in program.norms:
+        total = total + penalty.weight * cp.norm(x[np.array(penalty.group)], 2)
+    return total
+
+
+def _quartic(sizes: list[int], m: int) -> float:
+    """Clarabel keeps one dense block of n(n+1)/2 squared per cone, half of it stored."""
+    return sum(n**4 / 8 for n in sizes) + m**2
+
+
+def _schur(sizes: list[int], m: int) -> float:
+    """Codes with a dense m × m Schur matrix and a handful of n × n matrices."""
+    return m**2 + 12 * sum(n**2 for n in sizes)
+
+
+def _first_order(sizes: list[int], m: int) -> float:
+    return 30 * sum(n**2 for n in sizes) + 20 * m
+
+
+def _scaled_rows(sizes: list[int], m: int) -> float:
+    """CVXOPT scales all m rows as dense n × n matrices."""
+    return 3 * m * sum(n**2 for n in sizes) + m**2
+
+
+_CONIC = Capabilities(quadratic=True, norms=True)
+
+SCS = CvxpyBackend(
+    "scs",
+    "SCS",
+    "scs",
+    Capabilities(quadratic=True, norms=True, summary="first-order splitting; moderate accuracy"),
+    _first_order,
+)
+CLARABEL = CvxpyBackend(
+    "clarabel",
+    "CLARABEL",
+    "clarabel",
+    Capabilities(quadratic=True, norms=True, summary="interior point; small cones, high accuracy"),
+    _quartic,
+)
+CVXOPT = CvxpyBackend(
+    "cvxopt",
+    "CVXOPT",
+    "cvxopt",
+    Capabilities(quadratic=True, norms=True, summary="interior point in Python"),
+    _scaled_rows,
+)
+SDPA = CvxpyBackend(
+    "sdpa-python",
+    "SDPA",
+    "sdpap",
+    Capabilities(summary="SDPA as a Python package"),
+    _schur,
+)
+MOSEK = CvxpyBackend(
+    "mosek",
+    "MOSEK",
+    "mosek",
+    Capabilities(quadratic=True, norms=True, summary="interior point; needs a licence"),
+    _schur,
+)
+COPT = CvxpyBackend(
+    "copt",
+    "COPT",
+    "coptpy",
+    Capabilities(quadratic=True, norms=True, summary="interior point; needs a licence"),
+    _schur,
+)

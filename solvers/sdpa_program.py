@@ -1,0 +1,264 @@
+"""Stand-alone solvers that speak the SDPA file format: csdp (the thesis's own) and sdpa.
+
+The program is reduced to its faces, written as `.dat-s` into a temporary folder, solved by the
+executable found on the PATH, and read back. Both state
+
+    max <F₀, Y>, <F_k, Y> = c_k, Y ⪰ 0      with dual      min cᵀx, Σ x_k F_k − F₀ ⪰ 0
+
+so Y is our M and x our w, sign for sign.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpkit.program import Program
+from sdpkit.reduction import reduce
+from sdpkit.registry import Capabilities
+from sdpkit.sdpa import standard_columns, write_sdpa
+from sdpkit.solution import Answer, Settings, Stop
+
+Array = NDArray[np.float64]
+
+# (Y blocks and diagonal, x), as read from a solution file.
+Point = tuple[list[Array], Array]
+
+
+@dataclass(frozen=True)
+class SdpaProgram:
+    """An executable that reads `.dat-s` files.
+
+    `command(executable, settings)` writes what it needs into the folder and returns the
+    arguments; `read(folder, sizes, m)` returns the point; `stop(code, output)` translates.
+    """
+
+    name: str
+    executable: str
+    debian: str
+    capabilities: Capabilities
+    command: Callable[[Path, Settings], list[str]]
+    read: Callable[[Path, list[int], int], Point]
+    stop: Callable[[int, str], tuple[Stop, str]]
+
+    def unavailable(self) -> str | None:
+        """Why this solver cannot be used here, or None."""
+        if shutil.which(self.executable) is None:
+            return f"no {self.executable!r} on the PATH (Debian: {self.debian})"
+        return None
+
+    def memory(self, program: Program) -> float:
+        """A dense Schur matrix and about a dozen n × n matrices, in bytes."""
+        return 8.0 * (1.2 * program.n_rows**2 + 14 * sum(b.size**2 for b in program.blocks))
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        """Reduce, write, run, read, lift."""
+        started = time.perf_counter()
+        reduction = reduce(program)
+        # The file maximises; the reduced program keeps its sense and `write_sdpa` negates.
+        reduced = replace(reduction.program, offset=0.0)
+        with tempfile.TemporaryDirectory(prefix="sdpkit-") as name:
+            folder = Path(name)
+            write_sdpa(reduced, folder / "program.dat-s")
+            setup = time.perf_counter() - started
+            answer = self._run(folder, reduced, settings)
+        solved = time.perf_counter() - started - setup
+        return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
+
+    def _run(self, folder: Path, program: Program, settings: Settings) -> Answer:
+        command = [self.executable, *self.command(folder, settings)]
+        try:
+            run = subprocess.run(
+                command,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=settings.time_limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Answer(Stop.TIME_LIMIT, f"{self.name} was stopped at the time limit")
+        if settings.verbose > 1:
+            print(run.stdout)
+        stop, words = self.stop(run.returncode, run.stdout + run.stderr)
+        columns = standard_columns(program)
+        n_linear = columns.rows.shape[1]
+        sizes = [block.size for block in program.blocks] + [-n_linear] * bool(n_linear)
+        try:
+            matrices, w = self.read(folder, sizes, program.n_rows)
+        except (OSError, ValueError, IndexError):
+            return Answer(stop if stop is not Stop.DONE else Stop.FAILED, words)
+        linear = matrices.pop() if n_linear else np.zeros(0)
+        point = tuple(matrices), columns.read(linear, program.n_auxiliary)
+        iterations = _last_integer(r"^\s*(?:Iter:)?\s*(\d+)\s", run.stdout)
+        if stop is Stop.CLAIMS_INFEASIBLE:
+            return Answer(stop, words, multiplier_ray=program.sign * w, iterations=iterations)
+        if stop is Stop.CLAIMS_UNBOUNDED:
+            return Answer(stop, words, matrix_ray=point, iterations=iterations)
+        return Answer(stop, words, *point, program.sign * w, iterations=iterations)
+
+
+def _last_integer(pattern: str, text: str) -> int | None:
+    found = re.findall(pattern, text, flags=re.MULTILINE)
+    return int(found[-1]) if found else None
+
+
+# -- csdp -----------------------------------------------------------------------------------
+
+
+def _csdp_command(folder: Path, settings: Settings) -> list[str]:
+    tol = max(1e-10, min(1e-7, settings.tol * 1e-2))
+    values = {
+        "axtol": tol,
+        "atytol": tol,
+        "objtol": tol,
+        "pinftol": 1e8,
+        "dinftol": 1e8,
+        "maxiter": settings.max_iter or 200,
+        "minstepfrac": 0.9,
+        "maxstepfrac": 0.97,
+        "minstepp": 1e-10,
+        "minstepd": 1e-10,
+        "usexzgap": 1,
+        "tweakgap": 0,
+        "affine": 0,
+        "printlevel": 1,
+        "perturbobj": 0,
+        "fastmode": 0,
+        **settings.options,
+    }
+    text = "".join(f"{name}={value}\n" for name, value in values.items())
+    (folder / "param.csdp").write_text(text)
+    return ["program.dat-s", "solution"]
+
+
+def _csdp_read(folder: Path, sizes: list[int], m: int) -> Point:
+    """First line x; then lines (1 = slack, 2 = Y), block, i, j, value."""
+    with open(folder / "solution") as file:
+        w = np.array(file.readline().split(), dtype=np.float64)
+        numbers = np.array(file.read().split(), dtype=np.float64).reshape(-1, 5)
+    if w.shape != (m,):
+        raise ValueError("incomplete solution file")
+    matrices = [np.zeros((n, n)) if n > 0 else np.zeros(-n) for n in sizes]
+    numbers = numbers[numbers[:, 0] == 2]
+    for k, matrix in enumerate(matrices, 1):
+        part = numbers[numbers[:, 1] == k]
+        i, j = part[:, 2].astype(int) - 1, part[:, 3].astype(int) - 1
+        if matrix.ndim == 1:
+            matrix[i] = part[:, 4]
+        else:
+            matrix[i, j] = matrix[j, i] = part[:, 4]
+    return matrices, w
+
+
+# csdp's exit codes; its primal is our maximisation.
+_CSDP_STOPS = {
+    0: (Stop.DONE, "success"),
+    1: (Stop.CLAIMS_INFEASIBLE, "primal infeasible"),
+    2: (Stop.CLAIMS_UNBOUNDED, "dual infeasible"),
+    3: (Stop.DONE, "partial success"),
+    4: (Stop.ITERATION_LIMIT, "maximum iterations reached"),
+    5: (Stop.DONE, "stuck at edge of primal feasibility"),
+    6: (Stop.DONE, "stuck at edge of dual infeasibility"),
+    7: (Stop.DONE, "lack of progress"),
+    8: (Stop.FAILED, "X, Z or O singular"),
+    9: (Stop.FAILED, "NaN or Inf in the iteration"),
+}
+
+
+def _csdp_stop(code: int, output: str) -> tuple[Stop, str]:
+    return _CSDP_STOPS.get(code, (Stop.FAILED, f"exit code {code}: {output.strip()[-200:]}"))
+
+
+# -- sdpa -----------------------------------------------------------------------------------
+
+
+def _sdpa_command(folder: Path, settings: Settings) -> list[str]:
+    tol = max(1e-9, min(1e-7, settings.tol * 1e-2))
+    lines = [
+        f"{settings.max_iter or 200}\tmaxIteration",
+        f"{tol:.1e}\tepsilonStar",
+        "1.0e2\tlambdaStar",
+        "2.0\tomegaStar",
+        "-1.0e5\tlowerBound",
+        "1.0e5\tupperBound",
+        "0.1\tbetaStar",
+        "0.3\tbetaBar",
+        "0.9\tgammaStar",
+        f"{tol:.1e}\tepsilonDash",
+        "%+.16e\txPrint",
+        "%+.16e\tXPrint",
+        "%+.16e\tYPrint",
+        "%+.16e\tinfPrint",
+    ]
+    (folder / "param.sdpa").write_text("\n".join(lines) + "\n")
+    return ["-ds", "program.dat-s", "-o", "solution", "-p", "param.sdpa"]
+
+
+def _sdpa_read(folder: Path, sizes: list[int], m: int) -> Point:
+    """`xVec = {…}`, `xMat = {…}`, `yMat = {…}` with the blocks one after the other."""
+    text = (folder / "solution").read_text()
+    w = _braced(text, "xVec")
+    y = _braced(text, "yMat")
+    if w.shape != (m,):
+        raise ValueError("incomplete solution file")
+    matrices, start = [], 0
+    for n in sizes:
+        count = n * n if n > 0 else -n
+        part = y[start : start + count]
+        matrices.append(part.reshape(n, n) if n > 0 else part)
+        start += count
+    if start != y.size:
+        raise ValueError("incomplete solution file")
+    return matrices, w
+
+
+def _braced(text: str, name: str) -> Array:
+    """All numbers after `name =` up to the next heading."""
+    start = text.index(f"{name} =") + len(name) + 2
+    stop = re.search(r"[A-Za-z]{3,}", text[start:])
+    part = text[start : start + stop.start()] if stop else text[start:]
+    numbers = re.findall(r"[-+]?\d+\.\d+(?:[eE][-+]?\d+)?", part)
+    return np.array(numbers, dtype=np.float64)
+
+
+def _sdpa_stop(code: int, output: str) -> tuple[Stop, str]:
+    """`phase.value`: in SDPA's words the primal is the LMI, so the roles are exchanged."""
+    found = re.search(r"phase\.value\s*=\s*(\w+)", output)
+    if code != 0 or not found:
+        return Stop.FAILED, f"exit code {code}: {output.strip()[-200:]}"
+    phase = found.group(1)
+    if phase in ("pINF", "pINF_dFEAS", "dUNBD"):
+        return Stop.CLAIMS_UNBOUNDED, phase
+    if phase in ("dINF", "pFEAS_dINF", "pUNBD"):
+        return Stop.CLAIMS_INFEASIBLE, phase
+    return (Stop.FAILED if phase == "pdINF" else Stop.DONE), phase
+
+
+CSDP = SdpaProgram(
+    "csdp",
+    "csdp",
+    "coinor-csdp",
+    Capabilities(summary="interior point by file; the thesis's solver"),
+    _csdp_command,
+    _csdp_read,
+    _csdp_stop,
+)
+SDPA = SdpaProgram(
+    "sdpa",
+    "sdpa",
+    "sdpa",
+    Capabilities(summary="interior point by file"),
+    _sdpa_command,
+    _sdpa_read,
+    _sdpa_stop,
+)
