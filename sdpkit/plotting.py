@@ -77,17 +77,17 @@ def plot_unfolding(
 
     figure = Figure(figsize=(11, 8), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(2, 2, height_ratios=[3, 1])
-    before = figure.add_subplot(grid[0, 0], projection="3d")
+    grid = figure.add_gridspec(3, 2, height_ratios=[1, 1, 1.4], width_ratios=[1.5, 1])
+    before = figure.add_subplot(grid[:2, 0], projection="3d")
     before.scatter(*X[:, :3].T, c=color, s=10)
     before.set_title("input (first three dimensions)")
-    plot_embedding(embedding, figure.add_subplot(grid[0, 1]), color=color)
     centred = X - X.mean(axis=0)
     spectra = [
         ("spectrum of the input (PCA)", np.linalg.svd(centred, compute_uv=False) ** 2),
         ("spectrum of the output", embedding.eigenvalues),
     ]
     for k, (name, values) in enumerate(spectra):
-        plot_spectrum(values, figure.add_subplot(grid[1, k])).set_title(name)
+        plot_spectrum(values, figure.add_subplot(grid[k, 1])).set_title(name)
+    plot_embedding(embedding, figure.add_subplot(grid[2, :]), color=color)
     figure.suptitle(title)
     figure.savefig(path, dpi=110)

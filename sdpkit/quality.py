@@ -207,9 +207,8 @@ def _agreement(target: SquaredDistances, source: SquaredDistances, neighbors: In
 
 def _shared(first: Ints, second: Ints) -> float:
     """The share of entries that the rows of two neighbour lists, (n, k), have in common."""
-    n, k = first.shape
-    rows = np.arange(n)[:, None] * n  # one number per (point, neighbour)
-    return len(np.intersect1d(rows + first, rows + second, assume_unique=True)) / (n * k)
+    rows = np.arange(len(first))[:, None] * len(first)  # one number per (point, neighbour)
+    return len(np.intersect1d(rows + first, rows + second, assume_unique=True)) / first.size
 
 
 def _unit(lengths: SquaredDistances, neighbors: Ints) -> Floats:

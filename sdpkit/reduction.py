@@ -5,7 +5,8 @@
     scaling         rows A_e to unit norm, b → b/β, C → C/γ, so that tolerances mean something
 
 A centred graph program is *grounded*: the last node becomes the origin, F = (I − 11ᵀ/n)E with E
-the first n−1 unit vectors, and the measurements e_i − e_j stay sparse. `lift` takes an answer of
+the first n−1 unit vectors, and the measurements e_i − e_j stay sparse. Any other single null
+direction is solved for one coordinate, for the same reason. `lift` takes an answer of
 the reduced program back; multipliers of dropped rows are zero.
 """
 
@@ -19,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
-from sdpkit.solution import Answer
+from sdpkit.solution import Answer, Solution
 
 Array = NDArray[np.float64]
 
@@ -59,6 +60,22 @@ class Reduction:
             matrix_ray=None if ray is None else (self._lift_matrices(ray[0]) or (), ray[1]),
         )
 
+    def lower(self, solution: Solution) -> tuple[list[Array], Array, Array] | None:
+        """(Z per block, x, w) of a solution in reduced coordinates; None if it does not fit."""
+        shapes = [(b.size, b.size) for b in self.original.blocks]
+        if [m.shape for m in solution.matrices] != shapes or solution.dual is None:
+            return None
+        if solution.dual.size != self.original.n_rows or solution.x.size != self.program.n_auxiliary:
+            return None
+        finite = [*solution.matrices, solution.x, solution.dual]
+        if not all(np.isfinite(values).all() for values in finite):
+            return None
+        inverses = [np.linalg.pinv(f) for f in self.bases]
+        pairs = zip(inverses, solution.matrices, strict=True)
+        matrices = [f @ (m / self.rhs_scale) @ f.T for f, m in pairs]
+        w = self.original.sign * solution.dual[self.rows] * self.row_scale / self.cost_scale
+        return matrices, solution.x / self.rhs_scale, w
+
     def _lift_matrices(self, matrices: tuple[Array, ...] | None) -> tuple[Array, ...] | None:
         if matrices is None:
             return None
@@ -73,8 +90,11 @@ class Reduction:
         return out
 
 
-def reduce(program: Program) -> Reduction:
+def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     """Restrict `program` to its faces, drop implied rows, scale it to numbers near one.
+
+    An orthonormal F keeps the conditioning, which first-order methods need; the default keeps
+    the sparsity, which everything else needs.
 
     >>> from sdpkit import MVU, datasets
     >>> program = MVU(datasets.swiss_roll(20), n_neighbors=4).program()
@@ -82,7 +102,7 @@ def reduce(program: Program) -> Reduction:
     >>> program.blocks[0].size, reduction.program.blocks[0].size
     (20, 19)
     """
-    pairs = [_restrict(block) for block in program.blocks]
+    pairs = [_restrict(block, orthonormal) for block in program.blocks]
     restricted = replace(program, blocks=tuple(b for b, _ in pairs), safe=SafeBounds())
     rows = independent_rows(restricted)
     norms = _row_norms(restricted)[rows]
@@ -96,10 +116,11 @@ def reduce(program: Program) -> Reduction:
     return Reduction(program, scaled, bases, rows, norms, rhs_scale, cost_scale)
 
 
-def _restrict(block: Block) -> tuple[Block, Array]:
+def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
     """(the block in Z, F) with M = F Z Fᵀ."""
     n = block.size
-    if block.is_centred and n > 1 and _annihilates_ones(block.cost):
+    sparse = not orthonormal and block.null.shape[1] == 1
+    if sparse and block.is_centred and n > 1 and _annihilates_ones(block.cost):
         f = np.eye(n)[:, :-1] - 1.0 / n
         return replace(
             block,
@@ -110,13 +131,26 @@ def _restrict(block: Block) -> tuple[Block, Array]:
         ), f
     if not block.null.shape[1]:
         return block, np.eye(n)
-    f = block.face
+    f = _single_direction_basis(block.null[:, 0]) if sparse else block.face
     if f.shape[1] == 0:
         # M = 0 is all that is left; a 1×1 unknown that no row can see keeps the form uniform.
         f = np.zeros((n, 1))
-    features = f if block.features is None else block.features @ f
     cost = Cost.of(f.shape[1], sparse=_symmetric(f.T @ block.cost.dense() @ f))
+    if block.features is None and sparse:
+        rows = block.incidence @ sp.csr_array(f)
+        return Block.of(f.shape[1], rows, name=block.name, cost=cost), f
+    features = f if block.features is None else block.features @ f
     return Block.of(f.shape[1], block.incidence, name=block.name, features=features, cost=cost), f
+
+
+def _single_direction_basis(v: Array) -> Array:
+    """(n, n−1) basis of v⊥ that keeps sparse measurements sparse: solve for the largest v_i."""
+    pivot = int(np.abs(v).argmax())
+    others = np.delete(np.arange(v.size), pivot)
+    f = np.zeros((v.size, v.size - 1))
+    f[others, np.arange(v.size - 1)] = 1.0
+    f[pivot] = -v[others] / v[pivot]
+    return f
 
 
 def _annihilates_ones(cost: Cost) -> bool:

@@ -6,10 +6,10 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 
 The rule of `solver="auto"`, in this order:
 
-1. of the solvers that are available, can express the program and fit in memory,
-2. the in-house engine that claims the program,
-3. else clarabel up to the size at which its dense cone block gets slow (Σ n² ≤ 6400),
-4. else csdp where it is installed, else scs.
+1. interior, if it can express the program and fits in memory;
+2. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
+3. else csdp, where it is installed;
+4. else scs, else clarabel at any size that fits.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import importlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
-from typing import Protocol
+from typing import Any, Protocol
 
 from sdpkit.errors import InputError, NotEnoughMemoryError, SolverError, SolverUnavailableError
 from sdpkit.program import Program
@@ -29,6 +30,7 @@ GROUP = "sdpkit.solvers"
 
 # One line per solver.
 _OURS = {
+    "interior": "sdpkit.solvers.interior:INTERIOR",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -38,7 +40,9 @@ _OURS = {
     "csdp": "sdpkit.solvers.sdpa_program:CSDP",
     "sdpa": "sdpkit.solvers.sdpa_program:SDPA",
 }
-_CLARABEL_LIMIT = 6400
+_CLARABEL_LIMIT = 2500
+# Functions that find further solvers at run time.
+_FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,21 @@ def _locations() -> dict[str, str]:
     return {**third_party, **_OURS}
 
 
+def _load(location: str) -> Any:
+    module, _, attribute = location.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+@cache
+def _discovered() -> dict[str, Solver]:
+    """Solvers that a family of ours finds installed beyond those listed."""
+    found = [solver for family in _FAMILIES for solver in _load(family)()]
+    return {solver.name: solver for solver in found if solver.name not in _OURS}
+
+
 def known_solvers() -> list[str]:
     """Names of all solvers, installed or not."""
-    return sorted({*_locations(), *_registered})
+    return sorted({*_locations(), *_registered, *_discovered()})
 
 
 def get_solver(name: str) -> Solver:
@@ -94,11 +110,12 @@ def get_solver(name: str) -> Solver:
     if name in _registered:
         return _registered[name]
     location = _locations().get(name)
+    if location is None and name in _discovered():
+        return _discovered()[name]
     if location is None:
         known = ", ".join(known_solvers())
         raise InputError(f"there is no solver {name!r}; known are {known}, and 'auto'")
-    module, _, attribute = location.partition(":")
-    solver: Solver = getattr(importlib.import_module(module), attribute)
+    solver: Solver = _load(location)
     _registered[name] = solver
     return solver
 
@@ -171,17 +188,13 @@ def free_memory() -> float:
 
 def choose(program: Program) -> tuple[Solver, str]:
     """The solver for `program` by the rule above, and the reason in words."""
-    order = ["csdp", "scs", "clarabel"]
-    area = sum(block.size**2 for block in program.blocks)
-    if area <= _CLARABEL_LIMIT:
-        order = ["clarabel", "csdp", "scs"]
-    problems = []
+    small = sum(block.size**2 for block in program.blocks) <= _CLARABEL_LIMIT
+    order = ["interior", *["clarabel"] * small, "csdp", "scs", *["clarabel"] * (not small)]
+    passed = []
     for name in order:
         solver = get_solver(name)
         refused = refusal(solver, program)
         if refused is None:
-            side = "≤" if area <= _CLARABEL_LIMIT else ">"
-            why = f"auto: Σn² = {area} {side} {_CLARABEL_LIMIT}"
-            return solver, why if not problems else f"{why}; {'; '.join(problems)}"
-        problems.append(f"not {name}")
-    raise SolverError(f"no available solver can take this program ({'; '.join(problems)})")
+            return solver, "; ".join(["auto", *passed])
+        passed.append(f"not {name}: {refused}")
+    raise SolverError(f"no available solver can take this program: {'; '.join(passed)}")

@@ -108,7 +108,7 @@ def solve(
     program = problem if isinstance(problem, Program) else problem.program()
     compiled = time.perf_counter() - started
     chosen, reason = _choose(solver, program)
-    answer = chosen.solve(program, settings)
+    answer = _nothing_left(program) or chosen.solve(program, settings)
     solution = _judge(program, chosen, reason, settings, answer, compiled)
     if _wants_margin(solution, answer):
         solution = _with_margin(solution, chosen, settings)
@@ -119,6 +119,15 @@ def solve(
     if solution.status not in (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED):
         warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
     return solution
+
+
+def _nothing_left(program: Program) -> Answer | None:
+    """The answer M = 0 where every face is {0} (all points equal), so that no solver is asked."""
+    if program.n_auxiliary or any(b.null_basis.shape[1] < b.size for b in program.blocks):
+        return None
+    zeros = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
+    words = "nothing is left to solve"
+    return Answer(Stop.DONE, words, zeros, np.zeros(0), np.zeros(program.n_rows), iterations=0)
 
 
 def _positive(name: str, value: float) -> float:

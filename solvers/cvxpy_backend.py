@@ -31,11 +31,12 @@ from sdpkit.solution import Answer, Settings, Stop
 Array = NDArray[np.float64]
 
 # How one `tol`, `max_iter` and `time_limit` are said to each solver. Interior-point codes are
-# asked for a hundredth of tol, because the certificate adds primal and dual errors up.
+# asked for a hundredth of tol, because the certificate adds primal and dual errors up; SCS for
+# less, because its multipliers are not feasible and their repair costs a factor.
 _LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
     "SCS": lambda s: _given(
-        eps_abs=s.tol * 1e-2,
-        eps_rel=s.tol * 1e-2,
+        eps_abs=s.tol * 2e-3,
+        eps_rel=s.tol * 2e-3,
         max_iters=s.max_iter or 200_000,
         time_limit_secs=s.time_limit,
     ),
@@ -71,6 +72,11 @@ _LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
 }
 
 
+def _own_defaults(settings: Settings) -> dict[str, Any]:
+    """A solver whose language is not known here runs with its own tolerances."""
+    return {}
+
+
 def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
@@ -80,7 +86,7 @@ class CvxpyBackend:
     """One solver that cvxpy can drive.
 
     `package` is what has to be importable; `doubles(sizes, m)` estimates the doubles it stores
-    for cones of these sizes and m rows.
+    for cones of these sizes and m rows; `orthonormal` asks for a well-conditioned reduction.
     """
 
     name: str
@@ -88,6 +94,7 @@ class CvxpyBackend:
     package: str
     capabilities: Capabilities
     doubles: Callable[[list[int], int], float]
+    orthonormal: bool = False
 
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
@@ -109,7 +116,7 @@ class CvxpyBackend:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Compile, call, map back."""
         started = time.perf_counter()
-        reduction = reduce(program)
+        reduction = reduce(program, orthonormal=self.orthonormal)
         reduced = reduction.program
         entries = sum(b.size * (b.size + 1) // 2 for b in reduced.blocks) + reduced.n_auxiliary
         form = _lmi_form if reduced.n_rows <= entries else _x_form
@@ -133,7 +140,7 @@ class CvxpyBackend:
     def _call(self, model: _Model, settings: Settings) -> _Outcome:
         import cvxpy as cp
 
-        language = _LANGUAGE[self.cvxpy_name](settings)
+        language = _LANGUAGE.get(self.cvxpy_name, _own_defaults)(settings)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -417,47 +424,38 @@ def _scaled_rows(sizes: list[int], m: int) -> float:
     return 3 * m * sum(n**2 for n in sizes) + m**2
 
 
-_CONIC = Capabilities(quadratic=True, norms=True)
+def _conic(summary: str) -> Capabilities:
+    return Capabilities(quadratic=True, norms=True, summary=summary)
+
 
 SCS = CvxpyBackend(
-    "scs",
-    "SCS",
-    "scs",
-    Capabilities(quadratic=True, norms=True, summary="first-order splitting; moderate accuracy"),
-    _first_order,
+    "scs", "SCS", "scs", _conic("first-order splitting"), _first_order, orthonormal=True
 )
 CLARABEL = CvxpyBackend(
-    "clarabel",
-    "CLARABEL",
-    "clarabel",
-    Capabilities(quadratic=True, norms=True, summary="interior point; small cones, high accuracy"),
-    _quartic,
+    "clarabel", "CLARABEL", "clarabel", _conic("interior point; small cones"), _quartic
 )
 CVXOPT = CvxpyBackend(
-    "cvxopt",
-    "CVXOPT",
-    "cvxopt",
-    Capabilities(quadratic=True, norms=True, summary="interior point in Python"),
-    _scaled_rows,
+    "cvxopt", "CVXOPT", "cvxopt", _conic("interior point in Python"), _scaled_rows
 )
+MOSEK = CvxpyBackend("mosek", "MOSEK", "mosek", _conic("interior point; licensed"), _schur)
+COPT = CvxpyBackend("copt", "COPT", "coptpy", _conic("interior point; licensed"), _schur)
 SDPA = CvxpyBackend(
-    "sdpa-python",
-    "SDPA",
-    "sdpap",
-    Capabilities(summary="SDPA as a Python package"),
-    _schur,
+    "sdpa-python", "SDPA", "sdpap", Capabilities(summary="SDPA as a Python package"), _schur
 )
-MOSEK = CvxpyBackend(
-    "mosek",
-    "MOSEK",
-    "mosek",
-    Capabilities(quadratic=True, norms=True, summary="interior point; needs a licence"),
-    _schur,
-)
-COPT = CvxpyBackend(
-    "copt",
-    "COPT",
-    "coptpy",
-    Capabilities(quadratic=True, norms=True, summary="interior point; needs a licence"),
-    _schur,
-)
+
+
+def discover() -> list[CvxpyBackend]:
+    """Every other installed solver that cvxpy says takes semidefinite cones."""
+    import cvxpy as cp
+    from cvxpy.constraints import PSD
+    from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
+
+    ours = {backend.cvxpy_name for backend in (SCS, CLARABEL, CVXOPT, MOSEK, COPT, SDPA)}
+    summary = _conic("found by cvxpy; runs with its own tolerances")
+    return [
+        CvxpyBackend(name.lower(), name, "cvxpy", summary, _quartic)
+        for name in cp.installed_solvers()
+        if name not in ours
+        and name in SOLVER_MAP_CONIC
+        and PSD in SOLVER_MAP_CONIC[name].SUPPORTED_CONSTRAINTS
+    ]

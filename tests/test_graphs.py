@@ -109,10 +109,12 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(lengths.between(i, j), between)
 
 
-def test_kernel_of_duplicates_has_no_rounding_left() -> None:
-    X = np.repeat(points(5, 4) + 100, 2, axis=0)
-    lengths = SquaredDistances.from_kernel(X @ X.T)
-    assert (lengths.between([0, 2, 4], [1, 3, 5]) == 0).all()
+def test_kernel_rounding_is_no_distance() -> None:
+    for rounding in (-(2.0**-53), 2.0**-52):  # d would be 2.2e-16 and −4.4e-16
+        kernel = np.array([[1.0, 1.0 + rounding], [1.0 + rounding, 1.0]])
+        assert SquaredDistances.from_kernel(kernel).between(0, 1) == 0.0
+    kernel = np.array([[1.0, 1.0 - 1e-12], [1.0 - 1e-12, 1.0]])
+    assert SquaredDistances.from_kernel(kernel).between(0, 1) == pytest.approx(2e-12, rel=1e-3)
 
 
 def test_radius_counts_distances_not_squares() -> None:
@@ -244,6 +246,12 @@ def test_adjacency_in_every_format(form: str, make: type) -> None:
         assert graph.edges.tolist() == [[0, 1], [1, 2], [2, 3]]
     assert alone.squared_lengths.tolist() == dense.squared_lengths.tolist() == [4.0, 9.0, 1.0]
     assert pattern.squared_lengths.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_zeros_inside_stored_blocks_are_no_edges() -> None:
+    matrix = sparse.bsr_array(path_graph(4).toarray(), blocksize=(2, 2))
+    assert matrix.nnz > 6
+    assert neighborhood_graph(graph=matrix).edges.tolist() == [[0, 1], [1, 2], [2, 3]]
 
 
 def test_one_direction_is_enough_and_the_diagonal_is_ignored() -> None:
@@ -580,6 +588,15 @@ def test_bridges_join_what_they_must_and_no_more(seed: int) -> None:
     np.testing.assert_array_equal(joined.edges, again.edges)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_bridge_runs_between_the_facing_ends(seed: int) -> None:
+    """On a line the way x → x′ → x″ ends at the gap, wherever the random x is."""
+    X = [[0.0], [1.0], [2.0], [5.0], [6.0], [7.0], [8.0]]
+    graph = neighborhood_graph(X, radius=1.0, connect="bridge", random_state=seed)
+    assert graph.edges.tolist() == [[i, i + 1] for i in range(6)]
+    assert graph.squared_lengths.tolist() == [1.0, 1.0, 9.0, 1.0, 1.0, 1.0]
+
+
 def test_bridges_between_isolated_points() -> None:
     lengths = SquaredDistances.from_points(points(12))
     assert bridge_components(lengths.graph([]), lengths).n_edges == 11
@@ -725,6 +742,11 @@ def test_cliques_are_maximal_and_cover(graph: NeighborhoodGraph) -> None:
         closed = np.flatnonzero(adjacency[i])
         if len(closed) >= 3 and adjacency[np.ix_(closed, closed)].all():
             assert frozenset(closed.tolist()) in as_sets
+
+
+def test_cliques_grow_where_most_candidates_stay() -> None:
+    adjacent = [{1, 2, 3, 4, 5}, {0, 2, 3, 4, 5}, {0, 1}, {0, 1, 4, 5}, {0, 1, 3, 5}, {0, 1, 3, 4}]
+    assert graphs._grow_clique(adjacent, 0, 1) == (0, 1, 3, 4, 5)  # not (0, 1, 2)
 
 
 def test_cliques_of_a_complete_graph() -> None:

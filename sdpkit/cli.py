@@ -1,0 +1,59 @@
+"""The command line: `sdpkit demo` and `sdpkit solvers`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sdpkit import __version__
+from sdpkit.errors import SdpkitError
+
+
+def demo(n: int, path: Path) -> int:
+    """Unfold a Swiss roll: print program, certificate and quality, write a picture."""
+    import sdpkit
+    from sdpkit.plotting import plot_unfolding
+
+    X, parameters = sdpkit.datasets.swiss_roll(n, return_parameters=True)
+    problem = sdpkit.MVU(X, n_neighbors=5)
+    print(f"{problem.program()}\n")
+    solution = sdpkit.solve(problem)
+    print(f"{solution!r}\n\n{solution.certificate}\n{solution.certificate.verify()}\n")
+    embedding = problem.recover(solution, n_components=2)
+    quality = sdpkit.quality.evaluate(X, embedding.coordinates)
+    print(f"{embedding}\n{quality}")
+    title = f"Swiss roll, n = {n}: {solution.status}, gap {solution.certificate.relative_gap:.1e}"
+    plot_unfolding(X, embedding, path, color=parameters[:, 0], title=title)
+    print(f"picture written to {path}")
+    return 0 if solution.status == "optimal" else 1
+
+
+def solvers() -> int:
+    """Print which solvers are available, why others are not, and what they are."""
+    from sdpkit.registry import solver_table
+
+    print(solver_table())
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of the `sdpkit` command."""
+    parser = argparse.ArgumentParser(prog="sdpkit", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"sdpkit {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    unfold = commands.add_parser("demo", help="unfold a Swiss roll and write a picture")
+    unfold.add_argument("--points", type=int, default=500, help="how many (default 500)")
+    unfold.add_argument("--picture", type=Path, default=Path("swiss_roll.png"))
+    commands.add_parser("solvers", help="list solvers and their availability")
+    chosen = parser.parse_args(arguments)
+    try:
+        return demo(chosen.points, chosen.picture) if chosen.command == "demo" else solvers()
+    except SdpkitError as error:
+        print(f"sdpkit: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

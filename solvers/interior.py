@@ -1,0 +1,674 @@
+"""A primal–dual interior-point method for programs in squared lengths.
+
+For the maximisation (a minimisation is negated), with inequalities turned into equalities by
+slacks and every block restricted to its face, it follows the central path of
+
+    A(M) + A_x x = b,    S = Vᵀdiag(A_qᵀw − g)V − C,    z = A_xᵀw + h∘x − c,
+    M S = μI,            x∘z = μ
+
+with the HKM direction (Helmberg–Rendl–Vanderbei–Wolkowicz, Kojima–Shindoh–Hara, Monteiro) and
+Mehrotra's predictor–corrector. Its normal equations have the matrix
+
+    B = A_q [(V M Vᵀ) ∘ (V S⁻¹ Vᵀ)] A_qᵀ + A_x diag(x/(z + h∘x)) A_xᵀ
+
+a Hadamard product of two gathered matrices: where a general code spends O(mn³ + m²n²) on it,
+sparse measurements need O(m²). What is left is one Cholesky factorisation of B (m³/3), three
+products and three factorisations of n × n matrices per iteration.
+
+Free variables without curvature are eliminated by a second, small Schur complement. The dual
+slack is recomputed from w in every iteration once it is feasible, so that the multipliers which
+are returned are *strictly* feasible and bᵀw is a bound without any repair.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+from sdpkit.program import Block, Program
+from sdpkit.reduction import reduce
+from sdpkit.registry import Capabilities
+from sdpkit.solution import Answer, Settings, Stop
+
+Array = NDArray[np.float64]
+
+_MAX_ITER = 100
+_PANEL = 256  # columns of the Schur matrix assembled at a time
+_PATIENCE = 8  # iterations without progress
+_DIVERGED = 1e8  # an objective this many times its scale is a ray
+
+
+class _Breakdown(Exception):
+    """A factorisation failed: the iterate is as good as rounding allows."""
+
+
+# -- one semidefinite block -----------------------------------------------------------------
+
+
+class _Cone:
+    """The linear algebra of one block: measurements V, cost C, rows A_q restricted to it."""
+
+    def __init__(self, block: Block, rows: sp.csr_array, cost_q: Array, sign: float) -> None:
+        self.n, self.rows = block.size, sp.csr_array(rows)
+        self.sparse = block.features is None
+        self.v: Any = block.incidence if self.sparse else block.vectors().toarray()
+        self.cost = sign * block.cost.dense()
+        if cost_q.any():
+            self.cost += sign * _dense(self.image(cost_q))
+        plain = rows.shape[0] == rows.shape[1] and (rows != sp.eye_array(rows.shape[0])).nnz == 0
+        self.rows_are_measurements = bool(plain)
+
+    def image(self, u: Array) -> Any:
+        """Vᵀ diag(u) V."""
+        if self.sparse:
+            return sp.csr_array(self.v.T @ sp.diags_array(u) @ self.v)
+        return self.v.T @ (u[:, None] * self.v)
+
+    def adjoint(self, w: Array) -> Any:
+        """Σ w_e A_e."""
+        return self.image(np.asarray(self.rows.T @ w))
+
+    def values(self, matrix: Array) -> Array:
+        """A(M), for a matrix that need not be symmetric: only its symmetric part counts."""
+        product = self.v @ matrix
+        if self.sparse:
+            q = np.asarray(self.v.multiply(product).sum(axis=1)).ravel()
+        else:
+            q = np.einsum("pi,pi->p", product, self.v)
+        return np.asarray(self.rows @ q)
+
+    def add_schur(self, schur: Array, matrix: Array, inverse: Array) -> None:
+        """Add A_q[(V M Vᵀ)∘(V S⁻¹ Vᵀ)]A_qᵀ to the lower triangle of `schur`."""
+        left, right = _columns(self.v @ matrix), _columns(self.v @ inverse)
+        if self.rows_are_measurements:
+            for start in range(0, schur.shape[0], _PANEL):
+                panel = slice(start, min(start + _PANEL, schur.shape[0]))
+                schur[start:, panel] += self._hadamard(left, right, panel, start)
+            return
+        p = self.rows.shape[1]
+        full = np.empty((p, p))
+        for start in range(0, p, _PANEL):
+            panel = slice(start, min(start + _PANEL, p))
+            full[:, panel] = self._hadamard(left, right, panel, 0)
+        schur += self.rows @ (self.rows @ full).T
+
+    def _hadamard(self, left: Array, right: Array, panel: slice, start: int) -> Array:
+        v = self.v[start:]
+        out = v @ np.ascontiguousarray(left[:, panel])
+        out *= v @ np.ascontiguousarray(right[:, panel])
+        return np.asarray(out)
+
+
+def _columns(product: Array) -> Array:
+    """(n, p) transpose of V M, stored by rows so that panels of V(VM)ᵀ stream."""
+    return np.ascontiguousarray(product.T)
+
+
+def _dense(matrix: Any) -> Array:
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+
+def _cholesky(matrix: Array) -> Array:
+    factor, info = lapack.dpotrf(np.asfortranarray(matrix), lower=1, overwrite_a=0)
+    if info != 0:
+        raise _Breakdown
+    return np.asarray(factor)
+
+
+def _inverse(factor: Array) -> Array:
+    """The inverse of a matrix with Cholesky factor `factor`, both triangles filled."""
+    inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=0)
+    if info != 0:
+        raise _Breakdown
+    lower = np.tril(inverse)
+    return lower + np.tril(inverse, -1).T
+
+
+def _symmetrise(matrix: Array) -> Array:
+    return 0.5 * (matrix + matrix.T)
+
+
+def _longest_step(factor: Array, direction: Array) -> float:
+    """The largest α with  LLᵀ + αD ⪰ 0, from below up to a few percent (Lanczos).
+
+    The caller proves the step it takes by a Cholesky factorisation.
+    """
+    n = factor.shape[0]
+    if n <= 80:
+        half = scipy.linalg.solve_triangular(factor, direction, lower=True)
+        scaled = scipy.linalg.solve_triangular(factor, half.T, lower=True)
+        smallest = float(np.linalg.eigvalsh(_symmetrise(scaled))[0])
+    else:
+        smallest = _lanczos_smallest(factor, direction)
+    return np.inf if smallest >= 0 else -1.0 / smallest
+
+
+def _lanczos_smallest(factor: Array, direction: Array, steps: int = 40) -> float:
+    """A lower estimate of λ_min(L⁻¹ D L⁻ᵀ): Ritz value less its residual."""
+    n = factor.shape[0]
+    basis = np.zeros((steps + 1, n))
+    start = np.cos(np.arange(n) * 1.7 + 0.3)  # deterministic, in general position
+    basis[0] = start / np.linalg.norm(start)
+    diagonal, off = np.zeros(steps), np.zeros(steps)
+    estimate = 0.0
+    for k in range(steps):
+        image = blas.dtrsv(factor, basis[k], lower=1, trans=1)
+        image = blas.dtrsv(factor, direction @ image, lower=1)
+        diagonal[k] = basis[k] @ image
+        image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
+        image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
+        off[k] = np.linalg.norm(image)
+        ritz, vectors = scipy.linalg.eigh_tridiagonal(diagonal[: k + 1], off[:k])
+        residual = off[k] * abs(vectors[-1, 0])
+        estimate = float(ritz[0] - residual)
+        if off[k] <= 1e-12 * abs(ritz[0]) or residual <= 0.02 * max(abs(ritz[0]), 0.1):
+            break
+        basis[k + 1] = image / off[k]
+    return estimate
+
+
+# -- the iterate ----------------------------------------------------------------------------
+
+
+@dataclass
+class _Point:
+    """(M, x; w, S, z) with the factors that the next step needs."""
+
+    matrices: list[Array]
+    x: Array
+    w: Array
+    slacks: list[Array]
+    z: Array
+
+    def copy(self) -> _Point:
+        return _Point(
+            [m.copy() for m in self.matrices],
+            self.x.copy(),
+            self.w.copy(),
+            [s.copy() for s in self.slacks],
+            self.z.copy(),
+        )
+
+
+@dataclass
+class _Step:
+    matrices: list[Array]
+    x: Array
+    w: Array
+    slacks: list[Any]
+    z: Array
+
+
+@dataclass(frozen=True)
+class _Measures:
+    """How far a point is from optimal, all relative."""
+
+    primal: float
+    dual: float
+    primal_residual: float
+    dual_residual: float
+    mu: float
+
+    @property
+    def gap(self) -> float:
+        return abs(self.dual - self.primal) / max(abs(self.dual), abs(self.primal), 1e-12)
+
+    @property
+    def worst(self) -> float:
+        return max(self.gap, self.primal_residual, self.dual_residual)
+
+
+class _Method:
+    """Predictor–corrector on one reduced program, as equalities with slacks."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.sign = program.sign
+        self.b = program.rhs
+        self._set_columns(program)
+        ends = np.cumsum([0] + [block.n_measurements for block in program.blocks])
+        self.cones = [
+            _Cone(block, program.rows_q[:, a:b], program.cost_q[a:b], program.sign)
+            for block, a, b in zip(program.blocks, ends[:-1], ends[1:], strict=True)
+        ]
+        self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
+        self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
+        costs = [float(np.abs(cone.cost).max()) for cone in self.cones]
+        self.scale_c = max(1.0, *costs, float(np.abs(self.c).max(initial=0.0)))
+
+    def _set_columns(self, program: Program) -> None:
+        """A_x with one slack per inequality; variables split into nonnegative and free."""
+        unequal = np.flatnonzero(program.relations)
+        slack = sp.csr_array(
+            (-program.relations[unequal].astype(float), (unequal, np.arange(unequal.size))),
+            shape=(program.n_rows, unequal.size),
+        )
+        zeros = np.zeros(unequal.size)
+        self.a = sp.csr_array(sp.hstack([program.rows_x, slack]))
+        self.at = sp.csr_array(self.a.T)
+        self.c = np.concatenate([self.sign * program.cost_x, zeros])
+        self.h = np.concatenate([program.quadratic_x, zeros])
+        self.free = np.concatenate([program.free_x, zeros.astype(bool)])
+        self.rigid = self.free & (self.h == 0)
+
+    # -- points ------------------------------------------------------------------------------
+
+    def start(self) -> _Point:
+        """Multiples of the identity, large enough to dominate rows and costs."""
+        matrices, slacks = [], []
+        w = np.zeros(self.b.size)
+        for cone in self.cones:
+            # Rows have unit norm after reduction: ‖A_e‖ = 1.
+            xi = max(10.0, np.sqrt(cone.n), cone.n * float(np.abs(self.b).max(initial=0.0)))
+            eta = max(10.0, np.sqrt(cone.n), float(np.linalg.norm(cone.cost)))
+            matrices.append(xi * np.eye(cone.n))
+            slacks.append(eta * np.eye(cone.n))
+        size = max(10.0, self.scale_b)
+        x = np.where(self.free, 0.0, size)
+        z = np.where(self.free, 0.0, max(10.0, self.scale_c))
+        return _Point(matrices, x, w, slacks, z)
+
+    def warm(self, matrices: list[Array], x: Array, w: Array) -> _Point:
+        """A given point moved into the interior by a thousandth of its size."""
+        start = self.start()
+        start.w = w
+        for k, cone in enumerate(self.cones):
+            eye = np.eye(cone.n)
+            m = _symmetrise(matrices[k])
+            s = _dense(cone.adjoint(w)) - cone.cost
+            lift = max(0.0, -float(np.linalg.eigvalsh(s)[0]))
+            start.matrices[k] = m + 1e-3 * max(float(np.trace(m)) / cone.n, 1e-8) * eye
+            start.slacks[k] = s + (lift + 1e-3 * max(float(np.trace(s)) / cone.n, 1e-8)) * eye
+        slack = self.program.n_auxiliary
+        values = np.concatenate([x, np.zeros(self.c.size - slack)])
+        start.x = np.where(self.free, values, np.maximum(values, 1e-3))
+        reduced = self.at @ w + self.h * start.x - self.c
+        start.z = np.where(self.free, 0.0, np.maximum(reduced, 1e-3))
+        return start
+
+    def measures(self, p: _Point) -> _Measures:
+        products = zip(p.matrices, p.slacks, strict=True)
+        mu = sum(float(np.vdot(m, s)) for m, s in products) + float(p.x @ p.z)
+        values = sum((c.values(m) for c, m in zip(self.cones, p.matrices, strict=True)), self.a @ p.x)
+        primal = sum(
+            float(np.vdot(cone.cost, m)) for cone, m in zip(self.cones, p.matrices, strict=True)
+        )
+        primal += float(self.c @ p.x) - 0.5 * float(self.h @ p.x**2)
+        dual = float(self.b @ p.w) + 0.5 * float(self.h @ p.x**2)
+        self.primal_gap = self.b - values
+        self.dual_gaps = self._dual_gaps(p)
+        self.z_gap = np.asarray(self.at @ p.w + self.h * p.x - self.c - p.z)
+        off = max(float(np.abs(g).max()) if g is not None else 0.0 for g in self.dual_gaps)
+        off = max(off, float(np.abs(self.z_gap).max(initial=0.0)))
+        return _Measures(
+            primal,
+            dual,
+            float(np.abs(self.primal_gap).max(initial=0.0)) / self.scale_b,
+            off / self.scale_c,
+            mu / self.order,
+        )
+
+    def _dual_gaps(self, p: _Point) -> list[Array | None]:
+        """S(w) − S per block; None once the slack is that of w and is recomputed from it."""
+        gaps: list[Array | None] = []
+        for k, cone in enumerate(self.cones):
+            exact = _dense(cone.adjoint(p.w)) - cone.cost
+            gap = exact - p.slacks[k]
+            if np.abs(gap).max() <= 1e-9 * max(self.scale_c, float(np.abs(exact).max())):
+                p.slacks[k] = exact
+                gaps.append(None)
+            else:
+                gaps.append(gap)
+        return gaps
+
+    # -- directions --------------------------------------------------------------------------
+
+    def factor(self, p: _Point) -> None:
+        """Factor S, invert it, assemble and factor B."""
+        self.slack_factors = [_cholesky(s) for s in p.slacks]
+        self.inverses = [_inverse(f) for f in self.slack_factors]
+        m = self.b.size
+        schur = np.zeros((m, m), order="F")
+        for cone, matrix, inverse in zip(self.cones, p.matrices, self.inverses, strict=True):
+            cone.add_schur(schur, matrix, inverse)
+        curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
+        self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
+        if self.c.size:
+            schur += (self.a @ sp.diags_array(self.weights) @ self.at).toarray()
+        self._factor_schur(schur)
+
+    def _factor_schur(self, schur: Array) -> None:
+        diagonal = np.diag_indices(schur.shape[0])
+        size = schur[diagonal].copy()
+        ridge = 1e-15
+        while True:
+            schur[diagonal] = size * (1 + ridge) + ridge * size.mean() * 1e-3
+            # The lower triangle is consumed; keep it in the upper one for a second attempt.
+            factor, info = lapack.dpotrf(schur, lower=1, overwrite_a=0, clean=0)
+            if info == 0:
+                break
+            ridge *= 100
+            if ridge > 1e-6:
+                raise _Breakdown
+        self.schur, self.schur_factor = schur, factor
+        self.coupling = self.a[:, np.flatnonzero(self.rigid)].toarray() if self.rigid.any() else None
+
+    def _solve(self, rhs: Array, rigid_rhs: Array) -> tuple[Array, Array]:
+        """(Δw, Δx of the rigid free variables) from  BΔw − A_f Δx = rhs,  A_fᵀΔw = rigid_rhs."""
+        solution = self._refined(rhs)
+        if self.coupling is None:
+            return solution, np.zeros(0)
+        inner = lapack.dpotrs(self.schur_factor, self.coupling, lower=1)[0]
+        small = self.coupling.T @ inner
+        dx = np.linalg.solve(small, rigid_rhs - self.coupling.T @ solution)
+        return solution + inner @ dx, dx
+
+    def _refined(self, rhs: Array) -> Array:
+        """B⁻¹ rhs with one step of iterative refinement."""
+        solution = lapack.dpotrs(self.schur_factor, rhs, lower=1)[0]
+        residual = rhs - blas.dsymv(1.0, self.schur, solution, lower=1)
+        return np.asarray(solution + lapack.dpotrs(self.schur_factor, residual, lower=1)[0])
+
+    def direction(self, p: _Point, target: float, predictor: _Step | None) -> _Step:
+        """The HKM step towards MS = target·I, with Mehrotra's correction of `predictor`."""
+        rhs = -self.b.copy()
+        corrections: list[Array] = []
+        for k, cone in enumerate(self.cones):
+            total = np.zeros((cone.n, cone.n))
+            if self.dual_gaps[k] is not None:
+                total += p.matrices[k] @ self.dual_gaps[k]
+            if predictor is not None:
+                total += _times(predictor.matrices[k], predictor.slacks[k])
+            correction = total @ self.inverses[k] if total.any() else total
+            if target:
+                correction -= target * self.inverses[k]
+            corrections.append(correction)
+            rhs -= cone.values(correction)
+        second = np.zeros_like(p.x) if predictor is None else predictor.x * predictor.z
+        pull = np.where(self.free, -self.z_gap, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounded = (target - second - p.x * self.z_gap) / (p.z + self.h * p.x)
+            curved = pull / self.h
+        base = np.where(self.rigid, 0.0, np.where(self.free, curved + p.x, bounded))
+        # Free variables: A(M) + A_x x = b counts their current value, nonnegative ones' x cancels.
+        rhs += self.a @ np.where(self.rigid, p.x, base)
+        dw, rigid_step = self._solve(rhs, -self.z_gap[self.rigid])
+        return self._assemble(p, dw, rigid_step, corrections, base, target)
+
+    def _assemble(
+        self,
+        p: _Point,
+        dw: Array,
+        rigid_step: Array,
+        corrections: list[Array],
+        base: Array,
+        target: float,
+    ) -> _Step:
+        matrices, slacks = [], []
+        for k, cone in enumerate(self.cones):
+            image = cone.adjoint(dw)
+            step = _times(p.matrices[k], image) @ self.inverses[k] + corrections[k]
+            matrices.append(-p.matrices[k] - _symmetrise(step))
+            gap = self.dual_gaps[k]
+            slacks.append(image if gap is None else _dense(image) + gap)
+        tilt = np.asarray(self.at @ dw)
+        dx = base - self.weights * tilt - p.x
+        dx[self.rigid] = rigid_step
+        dz = np.where(self.free, 0.0, tilt + self.h * dx + self.z_gap)
+        return _Step(matrices, dx, dw, slacks, dz)
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def lengths(self, p: _Point, step: _Step) -> tuple[float, float]:
+        """The longest primal and dual steps that stay in the cones."""
+        primal, dual = np.inf, np.inf
+        for k in range(len(self.cones)):
+            primal = min(primal, _longest_step(self.matrix_factors[k], step.matrices[k]))
+            dual = min(dual, _longest_step(self.slack_factors[k], _dense(step.slacks[k])))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            falling = (step.x < 0) & ~self.free
+            primal = min(primal, float(np.min(-p.x[falling] / step.x[falling], initial=np.inf)))
+            falling = (step.z < 0) & ~self.free
+            dual = min(dual, float(np.min(-p.z[falling] / step.z[falling], initial=np.inf)))
+        if self.h.any():
+            primal = dual = min(primal, dual)  # x enters the dual: one step for both
+        return primal, dual
+
+    def move(self, p: _Point, step: _Step, primal: float, dual: float) -> tuple[float, float]:
+        """Take the step, shortened until Cholesky factorisations prove it; return the lengths."""
+        primal = self._move_primal(p, step, primal)
+        if self.h.any():
+            dual = min(primal, dual)
+        for _ in range(30):
+            slacks = [
+                s + dual * _dense(d) for s, d in zip(p.slacks, step.slacks, strict=True)
+            ]
+            if all(_is_definite(s) for s in slacks):
+                break
+            dual *= 0.8
+        else:
+            raise _Breakdown
+        p.slacks, p.w, p.z = slacks, p.w + dual * step.w, p.z + dual * step.z
+        return primal, dual
+
+    def _move_primal(self, p: _Point, step: _Step, primal: float) -> float:
+        for _ in range(30):
+            pairs = zip(p.matrices, step.matrices, strict=True)
+            matrices = [m + primal * d for m, d in pairs]
+            try:
+                self.matrix_factors = [_cholesky(m) for m in matrices]
+            except _Breakdown:
+                primal *= 0.8
+                continue
+            p.matrices, p.x = matrices, p.x + primal * step.x
+            return primal
+        raise _Breakdown
+
+    def iterate(self, p: _Point, now: _Measures) -> tuple[float, float]:
+        """One predictor–corrector iteration; returns the step lengths."""
+        self.factor(p)
+        predictor = self.direction(p, 0.0, None)
+        primal, dual = (min(1.0, a) for a in self.lengths(p, predictor))
+        sigma = self._centring(p, predictor, primal, dual, now.mu)
+        step = self.direction(p, sigma * now.mu, predictor)
+        shrink = 0.9 + 0.09 * min(primal, dual)
+        primal, dual = (min(1.0, shrink * a) for a in self.lengths(p, step))
+        return self.move(p, step, primal, dual)
+
+    def _centring(self, p: _Point, step: _Step, primal: float, dual: float, mu: float) -> float:
+        """Mehrotra's σ from the gap that the predictor would leave."""
+        left = float((p.x + primal * step.x) @ (p.z + dual * step.z))
+        for k in range(len(self.cones)):
+            m, s, dm = p.matrices[k], p.slacks[k], step.matrices[k]
+            ds = _dense(step.slacks[k])
+            left += float(np.vdot(m, s)) + primal * float(np.vdot(dm, s))
+            left += dual * float(np.vdot(m, ds)) + primal * dual * float(np.vdot(dm, ds))
+        ratio = max(left, 0.0) / self.order / mu
+        power = max(1.0, 3.0 * min(primal, dual) ** 2)
+        return float(np.clip(ratio**power, 1e-6, 1.0))
+
+    def prepare(self, p: _Point) -> None:
+        self.matrix_factors = [_cholesky(m) for m in p.matrices]
+
+
+def _times(matrix: Array, other: Any) -> Array:
+    """M·D, by the sparse side where D is sparse (both symmetric)."""
+    return np.asarray((other @ matrix).T) if sp.issparse(other) else matrix @ other
+
+
+def _is_definite(matrix: Array) -> bool:
+    return int(lapack.dpotrf(np.asfortranarray(matrix), lower=1)[1]) == 0
+
+
+# -- the solver -----------------------------------------------------------------------------
+
+
+@dataclass
+class _Run:
+    """The best point so far and the history of a run."""
+
+    best: _Point
+    measures: _Measures
+    history: list[Mapping[str, float]] = field(default_factory=list)
+    stalled: int = 0
+
+    def see(self, p: _Point, now: _Measures) -> None:
+        if now.worst < self.measures.worst:
+            self.best, self.measures, self.stalled = p.copy(), now, 0
+        else:
+            self.stalled += 1
+
+
+@dataclass(frozen=True)
+class Interior:
+    """The engine behind `solver="interior"`."""
+
+    name: str = "interior"
+    capabilities: Capabilities = field(
+        default_factory=lambda: Capabilities(
+            quadratic=True,
+            warm_start=True,
+            callback=True,
+            summary="structured primal–dual interior point; certified, up to a few thousand points",
+        )
+    )
+
+    def unavailable(self) -> str | None:
+        """Always available."""
+        return None
+
+    def memory(self, program: Program) -> float:
+        """Bytes: the Schur matrix and its factor, gathered measurements, a dozen n × n."""
+        n2 = sum(block.size**2 for block in program.blocks)
+        widest = max(block.n_measurements * block.size for block in program.blocks)
+        p2 = 0 if _rows_are_measurements(program) else max(
+            block.n_measurements**2 for block in program.blocks
+        )
+        return 8.0 * (2.2 * program.n_rows**2 + p2 + 4 * widest + 14 * n2)
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        """Reduce, follow the central path, lift the best point."""
+        started = time.perf_counter()
+        reduction = reduce(program)
+        method = _Method(reduction.program)
+        point = method.start()
+        if settings.warm_start is not None and settings.warm_start.dual is not None:
+            given = reduction.lower(settings.warm_start)
+            if given is not None:
+                point = method.warm(*given)
+        setup = time.perf_counter() - started
+        deadline = None if settings.time_limit is None else started + settings.time_limit
+        answer = _follow(method, point, settings, deadline)
+        solved = time.perf_counter() - started - setup
+        return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
+
+
+def _rows_are_measurements(program: Program) -> bool:
+    return bool(np.all(np.diff(program.rows_q.indptr) == 1))
+
+
+def _follow(
+    method: _Method, point: _Point, settings: Settings, deadline: float | None
+) -> Answer:
+    goal = 0.1 * settings.tol
+    limit = settings.max_iter or _MAX_ITER
+    run: _Run | None = None
+    stop, words, iteration = Stop.ITERATION_LIMIT, f"{limit} iterations", 0
+    steps = (1.0, 1.0)
+    try:
+        method.prepare(point)
+        for iteration in range(limit + 1):
+            now = method.measures(point)
+            run = _Run(point.copy(), now) if run is None else run
+            run.see(point, now)
+            _record(run, now, iteration, steps, settings)
+            verdict = _verdict(method, point, now, run, goal, deadline)
+            if verdict is not None:
+                stop, words = verdict
+                break
+            if iteration == limit:
+                break
+            steps = method.iterate(point, now)
+    except _Breakdown:
+        stop, words = Stop.DONE, "a factorisation broke down; the best point is returned"
+    except KeyboardInterrupt:
+        stop, words = Stop.INTERRUPTED, "interrupted"
+    return _answer(method, run, point, stop, words, iteration)
+
+
+def _verdict(
+    method: _Method,
+    p: _Point,
+    now: _Measures,
+    run: _Run,
+    goal: float,
+    deadline: float | None,
+) -> tuple[Stop, str] | None:
+    if now.worst <= goal:
+        return Stop.DONE, f"converged: relative gap {now.gap:.1e}"
+    if deadline is not None and time.perf_counter() > deadline:
+        return Stop.TIME_LIMIT, "time limit"
+    if now.dual < -_DIVERGED * method.scale_c and now.dual_residual < 1e-6:
+        return Stop.CLAIMS_INFEASIBLE, "the dual objective diverges"
+    if now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order:
+        return Stop.CLAIMS_UNBOUNDED, "the primal objective diverges"
+    if run.stalled >= _PATIENCE:
+        # Far from a solution means that there may be none: let the rays be asked for.
+        stop = Stop.DONE if run.measures.worst < 1e-3 else Stop.FAILED
+        return stop, f"no progress for {_PATIENCE} iterations; the best point is returned"
+    if not np.isfinite(now.worst):
+        return Stop.FAILED, "the iteration left the floating-point numbers"
+    return None
+
+
+def _record(
+    run: _Run, now: _Measures, iteration: int, steps: tuple[float, float], settings: Settings
+) -> None:
+    row = {
+        "iteration": float(iteration),
+        "primal": now.primal,
+        "dual": now.dual,
+        "gap": now.gap,
+        "primal_residual": now.primal_residual,
+        "dual_residual": now.dual_residual,
+        "mu": now.mu,
+        "primal_step": steps[0],
+        "dual_step": steps[1],
+    }
+    run.history.append(row)
+    if settings.verbose > 1:
+        print(
+            f"{iteration:3d}  primal {now.primal:+.10e}  dual {now.dual:+.10e}  "
+            f"gap {now.gap:.1e}  rows {now.primal_residual:.1e}  slack {now.dual_residual:.1e}  "
+            f"steps {steps[0]:.2f} {steps[1]:.2f}"
+        )
+    if settings.callback is not None:
+        settings.callback(row)
+
+
+def _answer(
+    method: _Method, run: _Run | None, last: _Point, stop: Stop, words: str, iterations: int
+) -> Answer:
+    if run is None:
+        return Answer(stop, words, iterations=iterations)
+    rays = stop in (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
+    p = last if rays else run.best
+    n_x = method.program.n_auxiliary
+    matrices, x, w = tuple(p.matrices), p.x[:n_x], method.sign * p.w
+    common = Answer(stop, words, iterations=iterations, history=tuple(run.history))
+    if stop is Stop.CLAIMS_INFEASIBLE:
+        return replace(common, multiplier_ray=w)
+    if stop is Stop.CLAIMS_UNBOUNDED:
+        return replace(common, matrix_ray=(matrices, x))
+    return replace(common, matrices=matrices, x=x, dual=w)
+
+
+INTERIOR = Interior()

@@ -1,0 +1,515 @@
+"""One suite for every solver: the same programs, the same demands, judged by mathematics.
+
+Whatever the registry offers is tested, so a new solver is held to this suite by being listed.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+import sdpkit
+from sdpkit import MVU, Block, Cost, Program, Solution, Status, registry
+from sdpkit.certificate import certify, certify_infeasible, certify_unbounded
+from sdpkit.registry import Capabilities, available_solvers, get_solver, known_solvers
+from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.solving import ConvergenceWarning, solve
+
+Array = NDArray[np.float64]
+
+REQUIRED = ("clarabel", "csdp", "cvxopt", "scs")
+SOLVERS = [name for name in known_solvers() if get_solver(name).unavailable() is None]
+FORMS = ("equality", "inequality", "slack", "min_trace")
+# A first-order method may miss the certified gap; then it has to say so.
+FIRST_ORDER = ("scs",)
+# One dense block of n²(n+1)²/4 entries: minutes beyond this size.
+LARGEST = {"clarabel": 60}
+
+SMALL = 14
+MEDIUM = 40
+every_solver = pytest.mark.parametrize("name", SOLVERS)
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+def tolerance(name: str, n: int) -> float:
+    return 1e-4 if name in FIRST_ORDER and n > SMALL else 1e-6
+
+
+@functools.cache
+def roll(n: int, form: str) -> MVU:
+    return MVU(sdpkit.datasets.swiss_roll(n, random_state=0), n_neighbors=4, form=form)
+
+
+@functools.cache
+def solved(n: int, form: str, name: str) -> Solution:
+    with warnings.catch_warnings():
+        if name in FIRST_ORDER:
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        return solve(roll(n, form), solver=name, tol=tolerance(name, n))
+
+
+def solvers_for(n: int) -> list[str]:
+    return [name for name in SOLVERS if n <= LARGEST.get(name, n)]
+
+
+# -- who takes part -------------------------------------------------------------------------
+
+
+def test_required_solvers_are_available() -> None:
+    reasons = {name: get_solver(name).unavailable() for name in REQUIRED}
+    assert reasons == dict.fromkeys(REQUIRED)
+    assert set(REQUIRED) <= set(SOLVERS)
+
+
+def test_suite_covers_what_the_registry_offers() -> None:
+    assert set(available_solvers()) == set(SOLVERS)
+
+
+def test_registered_solver_is_offered_and_used() -> None:
+    """A third party's solver is found by name, asked, and judged by the certificate alone."""
+
+    class Boaster:
+        name = "boaster"
+        capabilities = Capabilities()
+
+        def unavailable(self) -> str | None:
+            return None
+
+        def memory(self, program: Program) -> float:
+            return 0.0
+
+        def solve(self, program: Program, settings: Settings) -> Answer:
+            matrices = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
+            return Answer(Stop.DONE, "perfect", matrices, dual=np.zeros(program.n_rows))
+
+    registry.register_solver(Boaster())
+    try:
+        assert "boaster" in available_solvers()
+        with pytest.warns(ConvergenceWarning, match="perfect"):
+            solution = solve(roll(SMALL, "equality"), solver="boaster")
+    finally:
+        registry._registered.pop("boaster")
+    assert solution.status is Status.INACCURATE
+    assert solution.native_status == "perfect"
+    assert "boaster" not in available_solvers()
+
+
+# -- optimal programs -----------------------------------------------------------------------
+
+
+def check_solution(solution: Solution, problem: MVU, name: str, tol: float) -> None:
+    """Status, provenance and the certificate, the latter against the papers' own formulas."""
+    assert solution.solver == name
+    assert solution.reason == "as asked"
+    assert solution.native_status.strip()
+    assert solution.iterations is None or solution.iterations > 0
+    t = solution.times
+    assert min(t.compile, t.setup, t.solve, t.certify) >= 0
+    assert t.solve > 0
+    assert t.total == pytest.approx(t.compile + t.setup + t.solve + t.certify)
+
+    again = certify(solution.program, solution.matrices, solution.x, solution.dual)
+    assert again.objective == solution.objective == solution.certificate.objective
+    assert again.relative_gap == solution.certificate.relative_gap
+    granted = solution.status is Status.OPTIMAL
+    assert granted == again.passes(tol)
+    assert granted or (name in FIRST_ORDER and "not reached" in solution.message)
+    check_by_hand(solution, problem)
+
+
+def check_by_hand(solution: Solution, problem: MVU) -> None:
+    """The certificate's numbers from edges and Laplacians, without the program."""
+    K, w = solution.matrix, solution.dual
+    assert w is not None
+    (part,) = problem.parts
+    n, (i, j), d = part.graph.n_points, part.graph.edges.T, part.graph.squared_lengths
+    lengths = K[i, i] + K[j, j] - 2 * K[i, j]
+    ones = np.ones(n)
+    certificate = solution.certificate
+    assert np.abs(K @ ones).max() <= 1e-9 * np.abs(K).max()
+    assert np.linalg.eigvalsh(K)[0] >= -1e-12 * np.linalg.norm(K, 2)
+
+    form, omega = problem.form, problem.omega or 0.0
+    off = lengths - d
+    value = np.trace(K)
+    residual = np.abs(off).max()
+    if form == "inequality":
+        residual = np.maximum(off, 0).max()
+    elif form == "slack":
+        value = (1 - omega) * value - omega * np.abs(off).sum()
+        residual = 0.0  # the slacks take it up
+    assert solution.objective == pytest.approx(value, rel=1e-9)
+    assert certificate.primal_residual == pytest.approx(residual / d.max(), abs=1e-11)
+
+    # L(w) ⪰ (1−ω)C, for the minimum trace C ⪰ L(w), on 1⊥; w in its box.
+    C = np.eye(n) - 1 / n
+    S = part.graph.laplacian(w).toarray() - (1 - omega) * C
+    if form == "min_trace":
+        S = -S
+    smallest = np.linalg.eigvalsh(S + 1e3 * np.ones((n, n)))[0]
+    assert certificate.min_eigenvalue_dual == pytest.approx(smallest, abs=1e-7)
+    if form == "inequality":
+        assert w.min() >= 0
+    if form == "slack":
+        assert np.abs(w).max() <= omega
+    assert certificate.dual_objective == pytest.approx(d @ w, rel=1e-12)
+
+
+def uncertainty(solution: Solution) -> float:
+    """The certified gap, and what the rows are off at the prices of the multipliers."""
+    program = solution.program
+    assert solution.dual is not None
+    q = program.measure(solution.matrices)
+    off = program.violations(q, solution.x)
+    gap = abs(solution.certificate.safe_bound - solution.objective)
+    return gap + float(np.abs(solution.dual) @ off)
+
+
+def check_bound_against_point(bound: Solution, point: Solution) -> None:
+    """tr K ≤ dᵀw + wᵀ(A(K) − d) + ε·tr(L(w) − C) for K ⪰ −εI, for any program in this form."""
+    program, certificate = bound.program, bound.certificate
+    w = certificate.multipliers
+    if w is None:
+        w = program.sign * bound.dual
+    q = program.measure(point.matrices)
+    off = program.row_values(q, point.x) - program.rhs
+    slack = 0.0
+    slacks = program.dual_slacks(w)
+    for block, S, K in zip(program.blocks, slacks, point.matrices, strict=True):
+        epsilon = max(0.0, -float(np.linalg.eigvalsh(K)[0]))
+        slack += epsilon * abs(float(np.trace(block.face.T @ S @ block.face)))
+    value, limit = program.sign * point.objective, program.sign * certificate.safe_bound
+    rounding = 1e-11 * max(abs(value), abs(limit))
+    assert value <= limit + float(w @ off) + slack + rounding, (bound.solver, point.solver)
+
+
+def check_agreement(solutions: list[Solution]) -> None:
+    for a, b in itertools.combinations(solutions, 2):
+        difference = abs(a.objective - b.objective)
+        assert difference <= uncertainty(a) + uncertainty(b), (a.solver, b.solver)
+    for bound, point in itertools.product(solutions, repeat=2):
+        check_bound_against_point(bound, point)
+
+
+@every_form
+@every_solver
+def test_small_rolls(name: str, form: str) -> None:
+    solution = solved(SMALL, form, name)
+    assert solution.status is Status.OPTIMAL
+    check_solution(solution, roll(SMALL, form), name, 1e-6)
+
+
+@every_form
+def test_all_agree_on_small_rolls(form: str) -> None:
+    check_agreement([solved(SMALL, form, name) for name in SOLVERS])
+
+
+@every_form
+@every_solver
+def test_medium_rolls(name: str, form: str) -> None:
+    check_solution(solved(MEDIUM, form, name), roll(MEDIUM, form), name, tolerance(name, MEDIUM))
+
+
+@every_form
+def test_all_agree_on_medium_rolls(form: str) -> None:
+    check_agreement([solved(MEDIUM, form, name) for name in SOLVERS])
+
+
+@pytest.mark.slow
+@every_form
+@pytest.mark.parametrize("n", [60, 100])
+def test_all_agree_on_larger_rolls(n: int, form: str) -> None:
+    solutions = []
+    for name in solvers_for(n):
+        solutions.append(solved(n, form, name))
+        check_solution(solutions[-1], roll(n, form), name, tolerance(name, n))
+    check_agreement(solutions)
+
+
+@every_solver
+def test_two_blocks(name: str) -> None:
+    """Two strings of unit rods, one unknown each: (n³ − n)/12 apiece."""
+    graph = sp.block_diag([sdpkit.datasets.path_graph(4), sdpkit.datasets.path_graph(6)])
+    solution = solve(MVU(graph=graph, connect="components"), solver=name)
+    assert solution.status is Status.OPTIMAL
+    assert len(solution.matrices) == 2
+    assert np.trace(solution.matrices[0]) == pytest.approx(5.0, rel=1e-5)
+    assert np.trace(solution.matrices[1]) == pytest.approx(17.5, rel=1e-5)
+
+
+@every_solver
+def test_facial_reduction(name: str) -> None:
+    """A complete graph on a plane: nothing moves, and no K of the face is interior without it."""
+    X = np.random.default_rng(3).standard_normal((8, 2))
+    problem = MVU(X, n_neighbors=7)
+    solution = solve(problem, solver=name)
+    assert problem.facial_reduction_used
+    assert solution.status is Status.OPTIMAL
+    centred = X - X.mean(axis=0)
+    assert np.abs(solution.matrix - centred @ centred.T).max() <= 1e-5 * np.abs(centred).max() ** 2
+
+
+@every_solver
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_units_do_not_matter(name: str, scale: float) -> None:
+    base = solved(SMALL, "equality", name)
+    X = scale * sdpkit.datasets.swiss_roll(SMALL, random_state=0)
+    solution = solve(MVU(X, n_neighbors=4), solver=name)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective / scale**2 == pytest.approx(base.objective, rel=2e-6)
+
+
+@every_solver
+def test_free_variables_and_lower_limits(name: str) -> None:
+    """min |t − q| written by hand: rows ≥ and ≤ and a free variable.
+
+    q is the squared length of the one rod, 1 ≤ q ≤ 4, x free with q − x = 0; max 3q − 2x = q.
+    """
+    block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2), null=np.ones(2))
+    program = Program.of(
+        block,
+        [1.0, 4.0, 0.0],
+        rows_q=np.array([[1.0], [1.0], [1.0]]),
+        rows_x=np.array([[0.0], [0.0], [-1.0]]),
+        relations=[1, -1, 0],
+        cost_q=[3.0],
+        cost_x=[-2.0],
+        free_x=[True],
+    )
+    solution = solve(program, solver=name)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(4.0, rel=2e-6)
+    assert solution.x == pytest.approx([4.0], rel=1e-5)
+    # L: 3 − w₁ − w₂ − w₃ = 0, −2 + w₃ = 0: the limit at 4 is worth one per unit.
+    assert solution.dual == pytest.approx([0.0, 1.0, 2.0], abs=1e-5)
+    lower = solve(Program.of(block, [1.0], relations=">=", sense="min", cost_q=[3.0]), solver=name)
+    assert lower.status is Status.OPTIMAL
+    assert lower.objective == pytest.approx(3.0, rel=2e-6)
+    assert lower.dual == pytest.approx([3.0], rel=1e-5)
+
+
+@every_solver
+def test_quadratic_penalties(name: str) -> None:
+    """max tr K − ½h x², q − x = d: two points joined by a spring instead of a rod.
+
+    tr K = q/2, so x = 1/(2h), and the value is d/2 + 1/(8h).
+    """
+    if not get_solver(name).capabilities.quadratic:
+        with pytest.raises(sdpkit.SolverError, match="quadratic"):
+            solve(spring(1.0, 2.0), solver=name)
+        return
+    for d, h in [(1.0, 2.0), (100.0, 0.05)]:
+        solution = solve(spring(d, h), solver=name)
+        assert solution.status is Status.OPTIMAL
+        assert solution.objective == pytest.approx(d / 2 + 1 / (8 * h), rel=2e-6)
+        assert solution.x == pytest.approx([1 / (2 * h)], rel=1e-3)
+        assert solution.dual == pytest.approx([0.5], rel=1e-3)
+
+
+def spring(d: float, h: float) -> Program:
+    block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=np.ones(2))
+    return Program.of(
+        block, [d], rows_x=np.array([[-1.0]]), free_x=[True], quadratic_x=[h], name="spring"
+    )
+
+
+# -- programs without an optimum --------------------------------------------------------------
+
+
+def triangle(a: float, b: float, c: float) -> Array:
+    return np.array([[0.0, a, b], [a, 0.0, c], [b, c, 0.0]])
+
+
+@every_solver
+@pytest.mark.parametrize("form", ["equality", "min_trace"])
+def test_infeasible(name: str, form: str) -> None:
+    """1 + 1 < 3: weights w with L(w) ⪰ 0 and dᵀw < 0, such as (2, 2, −1)."""
+    problem = MVU(graph=triangle(1.0, 1.0, 3.0), form=form)
+    solution = solve(problem, solver=name)
+    assert solution.status is Status.INFEASIBLE
+    assert solution.native_status.strip()
+    assert "infeasible" in solution.message
+    check_infeasibility_ray(solution, problem)
+
+
+@every_solver
+def test_barely_infeasible(name: str) -> None:
+    """1 + 1 < 2.02: every proof is close to (2, 2, −1).
+
+    For w = (2 + s, 2 − s + t, −1): L(w) ⪰ 0 needs s² ≤ t up to higher order, dᵀw < 0 needs
+    t < 2.02² − 4 = 0.0804.
+    """
+    problem = MVU(graph=triangle(1.0, 1.0, 2.02))
+    solution = solve(problem, solver=name)
+    assert solution.status is Status.INFEASIBLE
+    w = check_infeasibility_ray(solution, problem)
+    assert w[2] < 0
+    assert np.abs(w / -w[2] - [2.0, 2.0, -1.0]).max() <= 0.4
+
+
+def check_infeasibility_ray(solution: Solution, problem: MVU) -> Array:
+    """L(w) ⪰ 0 on 1⊥ and dᵀw = −1 (negated for a minimisation)."""
+    ray = solution.ray
+    assert ray is not None
+    assert ray.kind == "infeasible"
+    assert ray.passes(1e-7)
+    assert ray.multipliers is not None
+    w = solution.program.sign * ray.multipliers
+    graph = problem.neighborhood
+    assert graph.squared_lengths @ w == pytest.approx(-1.0)
+    eigenvalues = np.linalg.eigvalsh(graph.laplacian(w).toarray())
+    assert eigenvalues[0] >= -1e-7 * eigenvalues[-1]
+    assert w[0] > 0
+    assert w[1] > 0
+    return w
+
+
+def test_the_textbook_ray_is_a_proof() -> None:
+    program = MVU(graph=triangle(1.0, 1.0, 3.0)).program()
+    ray = certify_infeasible(program, [2.0, 2.0, -1.0])
+    assert ray.passes(1e-12)
+    assert ray.multipliers == pytest.approx([0.4, 0.4, -0.2])
+    assert not certify_infeasible(program, [2.0, 2.0, -1.1]).passes(1e-7)  # L(w) has lost
+    assert not certify_infeasible(program, [-2.0, -2.0, 1.0]).passes(1e-7)
+    feasible = MVU(graph=triangle(1.0, 1.0, 1.5)).program()
+    assert not certify_infeasible(feasible, [2.0, 2.0, -1.0]).passes(1e-7)
+
+
+def two_rods(relations: str) -> Program:
+    """Two rods that nothing ties together, of lengths 2 and 3."""
+    rods = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
+    block = Block.of(4, rods, name="K", cost=Cost.of(4, identity=1.0), null=np.ones(4))
+    return Program.of(block, [4.0, 9.0], relations=relations, name="two rods")
+
+
+@every_solver
+@pytest.mark.parametrize("relations", ["==", "<="])
+def test_unbounded_disconnected(name: str, relations: str) -> None:
+    """The only way out is to move the rods apart: K → K + t·uuᵀ, u = (1, 1, −1, −1)."""
+    solution = solve(two_rods(relations), solver=name)
+    assert solution.status is Status.UNBOUNDED
+    ray = solution.ray
+    assert ray is not None
+    assert ray.kind == "unbounded"
+    assert ray.passes(1e-7)
+    assert ray.matrices is not None
+    u = np.array([1.0, 1.0, -1.0, -1.0]) / 2
+    assert np.abs(ray.matrices[0] - np.outer(u, u)).max() <= 1e-5
+
+
+def test_the_textbook_direction_is_a_proof() -> None:
+    """An exact and a slightly rounded direction count; one that stretches a rod does not."""
+    u = np.array([1.0, 1.0, -1.0, -1.0])
+    program = two_rods("==")
+    assert certify_unbounded(program, [np.outer(u, u)], []).passes(1e-12)
+    rounded = u + 1e-9 * np.array([1.0, -1.0, 0.0, 0.0])
+    assert certify_unbounded(program, [np.outer(rounded, rounded)], []).passes(1e-7)
+    stretched = u + 1e-2 * np.array([1.0, -1.0, 0.0, 0.0])
+    assert not certify_unbounded(program, [np.outer(stretched, stretched)], []).passes(1e-7)
+    assert not certify_unbounded(two_rods("=="), [np.zeros((4, 4))], []).passes(1e-7)
+
+
+def loose_string(omega: float, scale: float = 1.0) -> Program:
+    """The slack form on a string of two rods; unbounded below ω = 1/(1 + λ₂) = 1/2."""
+    rods = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+    block = Block.of(3, rods, name="K", cost=Cost.of(3, identity=1 - omega), null=np.ones(3))
+    eye = sp.eye_array(2)
+    return Program.of(
+        block,
+        [4.0 * scale, 9.0 * scale],
+        rows_x=sp.hstack([-eye, eye]),
+        cost_x=np.full(4, -omega),
+        name="loose string",
+    )
+
+
+@every_solver
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_unbounded_slack(name: str, scale: float) -> None:
+    """A ray stretches the string: A(K) = ξ, (1−ω) tr K > ω Σ|ξ|."""
+    omega = 0.3
+    solution = solve(loose_string(omega, scale), solver=name)
+    assert solution.status is Status.UNBOUNDED
+    ray = solution.ray
+    assert ray is not None
+    assert ray.passes(1e-7)
+    assert ray.matrices is not None
+    K = ray.matrices[0]
+    stretch = np.array([K[0, 0] - 2 * K[0, 1] + K[1, 1], K[1, 1] - 2 * K[1, 2] + K[2, 2]])
+    assert np.linalg.eigvalsh(K)[0] >= -1e-12
+    assert np.abs(K.sum(axis=0)).max() <= 1e-9
+    assert (1 - omega) * np.trace(K) - omega * stretch.sum() > 0
+    assert ray.x is not None
+    assert ray.x[:2] - ray.x[2:] == pytest.approx(stretch, abs=1e-6)
+
+
+@every_solver
+def test_slack_at_its_threshold_is_bounded(name: str) -> None:
+    """Just above 1/2 the same string has an optimum: both rods stay, (1−ω)·tr K."""
+    omega = 0.9
+    solution = solve(loose_string(omega), solver=name)
+    positions = np.array([0.0, 2.0, 5.0])
+    trace = ((positions - positions.mean()) ** 2).sum()
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx((1 - omega) * trace, rel=2e-6)
+
+
+@every_solver
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_rays_in_the_answer_are_rays_of_the_program(name: str, scale: float) -> None:
+    """What a solver hands over as a proof is one in the program's own rows and units."""
+    settings = Settings(tol=1e-8)
+    program = loose_string(0.3, scale)
+    answer = get_solver(name).solve(program, settings)
+    if answer.matrix_ray is not None:
+        assert certify_unbounded(program, *answer.matrix_ray).passes(1e-6)
+    program = MVU(graph=scale * triangle(1.0, 1.0, 3.0)).program()
+    answer = get_solver(name).solve(program, settings)
+    if answer.multiplier_ray is not None:
+        assert certify_infeasible(program, answer.multiplier_ray).passes(1e-6)
+
+
+# -- limits -----------------------------------------------------------------------------------
+
+
+@every_solver
+def test_two_iterations_are_not_an_optimum(name: str) -> None:
+    with pytest.warns(ConvergenceWarning, match="tol 1e-06 was not reached"):
+        solution = solve(roll(SMALL, "equality"), solver=name, max_iter=2)
+    assert solution.status is Status.ITERATION_LIMIT
+    # What it reached is still bounded: the safe bound holds for any multipliers.
+    best = solved(SMALL, "equality", "csdp")
+    assert solution.certificate.safe_bound >= best.objective * (1 - 1e-8)
+
+
+@every_solver
+def test_callback_is_called(name: str) -> None:
+    seen: list[float] = []
+    solution = solve(
+        roll(SMALL, "equality"), solver=name, callback=lambda state: seen.append(state["objective"])
+    )
+    assert seen
+    assert seen[-1] == pytest.approx(solution.objective, rel=1e-3)
+
+
+@every_solver
+def test_unknown_option_is_named(name: str) -> None:
+    """An option that the solver does not know is an error of ours that names it."""
+    with pytest.raises(sdpkit.SdpkitError, match="no_such_option"):
+        solve(roll(SMALL, "equality"), solver=name, no_such_option=3)
+
+
+def test_auto_says_what_it_chose_and_why() -> None:
+    solution = solve(roll(SMALL, "equality"))
+    assert solution.status is Status.OPTIMAL
+    assert solution.solver in SOLVERS
+    assert solution.reason.startswith("auto")
+    assert solution.objective == pytest.approx(
+        solved(SMALL, "equality", "csdp").objective, rel=2e-6
+    )
