@@ -152,9 +152,7 @@ class MVU:
             return graph, np.arange(n), np.ones(n, dtype=np.int64)
         return merge_coincident(graph, parallel="min" if self.form == "inequality" else "error")
 
-    def _split(
-        self, graph: NeighborhoodGraph, multiplicities: NDArray[np.int64]
-    ) -> Iterator[Part]:
+    def _split(self, graph: NeighborhoodGraph, multiplicities: NDArray[np.int64]) -> Iterator[Part]:
         separate = self.connect == "components" and not graph.is_connected
         if self.form != "min_trace" and not separate:
             require_connected(graph)
@@ -266,7 +264,7 @@ class MVU:
             return cp.Problem(cp.Maximize(cp.trace(K)), [*centred, length <= D])
         if self.form == "min_trace":
             return cp.Problem(cp.Minimize(cp.trace(K)), [*centred, length == D])
-        omega = self.omega
+        omega = float(self.omega or 0.0)
         xi = cp.Variable(len(D), name="xi")
         objective = (1 - omega) * cp.trace(K) - omega * cp.norm1(xi)
         return cp.Problem(cp.Maximize(objective), [*centred, length == D + xi])
@@ -281,7 +279,7 @@ class MVU:
         sizes = [part.graph.n_points for part in self.parts]
         shapes = [m.shape for m in solution.matrices]
         if shapes != [(n, n) for n in sizes]:
-            raise InputError(f"the solution has matrices {shapes}, this problem needs sizes {sizes}")
+            raise InputError(f"the solution has matrices {shapes}; this problem has sizes {sizes}")
         if not all(np.isfinite(m).all() for m in solution.matrices):
             raise InputError(
                 f"the solution holds no matrix (status {solution.status}): {solution.message}"

@@ -333,7 +333,7 @@ def direction_strength(program: Program) -> float | None:
     values = [b.smallest_on_face(a) for b, a in zip(program.blocks, images, strict=True)]
     kappa = min(values)
     # Rounding in κ is far below the safety of this one percent.
-    return 0.99 * kappa if kappa > 1e-8 * max(np.linalg.norm(a, 2) for a in images) else None
+    return 0.99 * kappa if kappa > 1e-8 * max(np.linalg.norm(a) for a in images) else None
 
 
 def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBound:
@@ -472,7 +472,7 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
         float(np.maximum(-r, 0.0)[~program.free_x].max(initial=0.0)),
         float(np.abs(r)[program.free_x].max(initial=0.0)),
     )
-    size = max(*(float(np.linalg.norm(a, 2)) for a in images), float(np.abs(r).max(initial=0.0)))
+    size = max(*(float(np.linalg.norm(a)) for a in images), float(np.abs(r).max(initial=0.0)))
     violation = _ratio(max(*lacks, lack_x), size)
     proof = _ray_proof(program, w, lacks, lack_x)
     return Ray("infeasible", violation, proof, program, multipliers=program.sign * w)

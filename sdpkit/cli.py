@@ -1,4 +1,4 @@
-"""The command line: `sdpkit demo` and `sdpkit solvers`."""
+"""The command line: `sdpkit demo`, `sdpkit solvers` and `sdpkit bench`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sdpkit import __version__
-from sdpkit.errors import SdpkitError
+from sdpkit.errors import InputError, SdpkitError
 
 
 def demo(n: int, path: Path) -> int:
@@ -38,6 +38,21 @@ def solvers() -> int:
     return 0
 
 
+def bench(table: str, sizes: list[int], peers: bool, data: Path | None) -> int:
+    """Print one of the tables of `sdpkit.bench`."""
+    from sdpkit import bench as tables
+
+    if table == "interior":
+        tables.interior(sizes, peers)
+    elif table == "forms":
+        tables.forms()
+    elif data is None:
+        raise InputError("the table 'sdplib' needs --data FOLDER with SDPLIB's .dat-s files")
+    else:
+        tables.sdplib(data)
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the `sdpkit` command."""
     parser = argparse.ArgumentParser(prog="sdpkit", description=__doc__)
@@ -47,8 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unfold.add_argument("--points", type=int, default=500, help="how many (default 500)")
     unfold.add_argument("--picture", type=Path, default=Path("swiss_roll.png"))
     commands.add_parser("solvers", help="list solvers and their availability")
+    figures = commands.add_parser("bench", help="measure the figures that the docs quote")
+    figures.add_argument("table", choices=["interior", "forms", "sdplib"])
+    figures.add_argument("--sizes", type=int, nargs="+", default=[100, 400, 1000])
+    figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
+    figures.add_argument("--data", type=Path, help="folder of instances (table sdplib)")
     chosen = parser.parse_args(arguments)
     try:
+        if chosen.command == "bench":
+            return bench(chosen.table, chosen.sizes, not chosen.no_peers, chosen.data)
         return demo(chosen.points, chosen.picture) if chosen.command == "demo" else solvers()
     except SdpkitError as error:
         print(f"sdpkit: {error}", file=sys.stderr)

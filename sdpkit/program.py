@@ -47,6 +47,11 @@ Sense = Literal["max", "min"]
 _SLAB = 1 << 22
 
 
+def dense(matrix: Any) -> Array:
+    """A sparse or dense matrix as a dense array."""
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
+
+
 def _csr(matrix: Any, shape: tuple[int, int], what: str) -> sp.csr_array:
     """`matrix` as a canonical, finite csr array of the stated shape, not shared with the caller."""
     out = sp.csr_array(shape) if matrix is None else sp.csr_array(matrix, dtype=np.float64)
@@ -564,8 +569,7 @@ class Program:
 
     def _images(self, u: Array) -> list[Array]:
         parts = zip(self.blocks, self.split(u), strict=True)
-        images = [block.adjoint(part) for block, part in parts]
-        return [image.toarray() if sp.issparse(image) else image for image in images]
+        return [dense(block.adjoint(part)) for block, part in parts]
 
     def reduced_costs(self, w: Array) -> Array:
         """r = A_xᵀw − c of the maximisation, shape (n_x,)."""
@@ -688,7 +692,8 @@ class Program:
         """Write the program as npz, without pickles."""
         header = np.frombuffer(json.dumps(self._header()).encode(), dtype=np.uint8)
         with open(path, "wb") as file:
-            np.savez_compressed(file, header=header, **self._arrays())
+            arrays: dict[str, Any] = {"header": header, **self._arrays()}
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Program:
@@ -812,7 +817,8 @@ def _pack(out: dict[str, NDArray[Any]], name: str, matrix: sp.csr_array) -> None
 
 def _unpack(arrays: dict[str, NDArray[Any]], name: str) -> sp.csr_array:
     parts = (arrays[f"{name}/data"], arrays[f"{name}/indices"], arrays[f"{name}/indptr"])
-    return sp.csr_array(parts, shape=tuple(int(k) for k in arrays[f"{name}/shape"]))
+    rows, columns = (int(k) for k in arrays[f"{name}/shape"])
+    return sp.csr_array(parts, shape=(rows, columns))
 
 
 def _count(n: int, noun: str) -> str:

@@ -65,7 +65,8 @@ class Reduction:
         shapes = [(b.size, b.size) for b in self.original.blocks]
         if [m.shape for m in solution.matrices] != shapes or solution.dual is None:
             return None
-        if solution.dual.size != self.original.n_rows or solution.x.size != self.program.n_auxiliary:
+        sizes = (self.original.n_rows, self.original.n_auxiliary)
+        if (solution.dual.size, solution.x.size) != sizes:
             return None
         finite = [*solution.matrices, solution.x, solution.dual]
         if not all(np.isfinite(values).all() for values in finite):

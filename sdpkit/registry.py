@@ -190,7 +190,7 @@ def choose(program: Program) -> tuple[Solver, str]:
     """The solver for `program` by the rule above, and the reason in words."""
     small = sum(block.size**2 for block in program.blocks) <= _CLARABEL_LIMIT
     order = ["interior", *["clarabel"] * small, "csdp", "scs", *["clarabel"] * (not small)]
-    passed = []
+    passed: list[str] = []
     for name in order:
         solver = get_solver(name)
         refused = refusal(solver, program)

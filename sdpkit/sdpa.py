@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.program import Block, Cost, Program, SafeBounds
+from sdpkit.program import Block, Cost, Program, SafeBounds, dense
 
 Array = NDArray[np.float64]
 
@@ -290,16 +290,14 @@ def _is_lone(content: _File) -> bool:
     return content.sizes[0] == 1 and all(size <= 1 for size in content.sizes)
 
 
-def _null_rows(
-    content: _File, blocks: dict[int, _BlockReader], linear: _LinearReader
-) -> set[int]:
+def _null_rows(content: _File, blocks: dict[int, _BlockReader], linear: _LinearReader) -> set[int]:
     """Rows Σ a_p q_p = 0 with all a_p of one sign and no auxiliary variable."""
     out = set()
-    for e in np.flatnonzero(content.rhs == 0):
+    for e in np.flatnonzero(content.rhs == 0).tolist():
         values = [a for reader in blocks.values() for a in reader.coefficients[e].values()]
         alone = linear.rows.indptr[e] == linear.rows.indptr[e + 1]
         if values and alone and (min(values) > 0 or max(values) < 0):
-            out.add(int(e))
+            out.add(e)
     return out
 
 
@@ -334,7 +332,8 @@ def write_sdpa(program: Program, path: str | Path) -> None:
     blocks, linear = program.blocks, standard_columns(program)
     nulls = [(k, v) for k, block in enumerate(blocks) for v in block.null.T]
     m = program.n_rows + len(nulls)
-    sizes = [block.size for block in blocks] + ([-linear.rows.shape[1]] * bool(linear.rows.shape[1]))
+    n_linear = linear.rows.shape[1]
+    sizes = [block.size for block in blocks] + [-n_linear] * bool(n_linear)
     writer = _Writer(
         [
             f'"{program.name}: sdpkit sense={program.sense} offset={program.offset!r}',
@@ -400,8 +399,7 @@ def standard_columns(program: Program) -> Columns:
 
 def _write_costs(writer: _Writer, program: Program, linear: Columns) -> None:
     for k, (block, g) in enumerate(zip(program.blocks, program.split(program.cost_q), strict=True)):
-        image = block.adjoint(g)
-        cost = block.cost.dense() + (image.toarray() if sp.issparse(image) else image)
+        cost = block.cost.dense() + dense(block.adjoint(g))
         writer.entries(0, k + 1, sp.coo_array(np.triu(program.sign * cost)))
     _write_diagonal(writer, 0, len(program.blocks) + 1, np.arange(linear.cost.size), linear.cost)
 
@@ -430,7 +428,7 @@ def _write_rows(writer: _Writer, program: Program, linear: Columns) -> None:
 
 
 def _write_diagonal(
-    writer: _Writer, matrix: int, block: int, where: NDArray[np.int64], values: Array
+    writer: _Writer, matrix: int, block: int, where: NDArray[np.integer], values: Array
 ) -> None:
     pairs = zip(where.tolist(), values.tolist(), strict=True)
     writer.lines += [f"{matrix} {block} {i + 1} {i + 1} {v!r}" for i, v in pairs if v]

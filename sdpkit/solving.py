@@ -22,6 +22,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -38,7 +39,7 @@ from sdpkit.certificate import (
     project_onto_cone,
 )
 from sdpkit.errors import InputError
-from sdpkit.program import Block, Program, SafeBounds
+from sdpkit.program import Block, Program
 from sdpkit.registry import Solver, choose, get_solver, refusal
 from sdpkit.solution import Answer, Settings, Solution, Status, Stop, Times
 
@@ -46,6 +47,9 @@ Array = NDArray[np.float64]
 
 # Rays are accepted at this relative violation at most, however loose `tol` is.
 _RAY_TOL = 1e-7
+
+# Rows and sizes up to which one BLAS thread is faster than several.
+_ONE_THREAD = 400
 
 _LIMITS = {
     Stop.TIME_LIMIT: Status.TIME_LIMIT,
@@ -108,10 +112,11 @@ def solve(
     program = problem if isinstance(problem, Program) else problem.program()
     compiled = time.perf_counter() - started
     chosen, reason = _choose(solver, program)
-    answer = _nothing_left(program) or chosen.solve(program, settings)
-    solution = _judge(program, chosen, reason, settings, answer, compiled)
-    if _wants_margin(solution, answer):
-        solution = _with_margin(solution, chosen, settings)
+    with _fitting_threads(program):
+        answer = _nothing_left(program) or chosen.solve(program, settings)
+        solution = _judge(program, chosen, reason, settings, answer, compiled)
+        if _wants_margin(solution, answer):
+            solution = _with_margin(solution, chosen, settings)
     if callback is not None and not chosen.capabilities.callback:
         callback({"objective": solution.objective, "gap": solution.certificate.relative_gap})
     if verbose:
@@ -119,6 +124,15 @@ def solve(
     if solution.status not in (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED):
         warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
     return solution
+
+
+def _fitting_threads(program: Program) -> Any:
+    """One BLAS thread for small programs: more cost more than they bring, and on a busy machine
+    they wait for each other."""
+    from threadpoolctl import threadpool_limits
+
+    largest = max(program.n_rows, *(block.size for block in program.blocks))
+    return threadpool_limits(1, user_api="blas") if largest <= _ONE_THREAD else nullcontext()
 
 
 def _nothing_left(program: Program) -> Answer | None:
@@ -180,9 +194,7 @@ def _judge(
         solver=solver.name,
         reason=reason,
         iterations=answer.iterations,
-        times=Times(
-            compiled, answer.setup_time, answer.solve_time, time.perf_counter() - started
-        ),
+        times=Times(compiled, answer.setup_time, answer.solve_time, time.perf_counter() - started),
         history=answer.history,
         notes=answer.notes,
     )
@@ -262,9 +274,7 @@ def _shrink_into_limits(program: Program, matrices: list[Array], q: Array) -> li
 # -- rays -----------------------------------------------------------------------------------
 
 
-def _find_ray(
-    program: Program, solver: Solver, settings: Settings, answer: Answer
-) -> Ray | None:
+def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answer) -> Ray | None:
     rays: list[Ray] = []
     if answer.multiplier_ray is not None:
         rays.append(certify_infeasible(program, answer.multiplier_ray))
@@ -322,33 +332,27 @@ def elastic(program: Program) -> Program:
 
 
 def recession(program: Program) -> Program:
-    """The program over its recession cone, tr M + Σ|x| ≤ 1 added: a positive gain is a ray."""
-    blocks, traces = [], []
-    for block in program.blocks:
-        eye = sp.eye_array(block.size, format="csr")
-        features, nodes = block.features, block.incidence
-        if features is not None:
-            # The unit vectors are nodes of their own, with the identity as their features.
-            features = np.vstack([features, np.eye(block.size)])
-            nodes = sp.hstack([nodes, sp.csr_array((nodes.shape[0], block.size))])
-            eye = sp.hstack([sp.csr_array((block.size, block.features.shape[0])), eye])
-        stacked = sp.vstack([nodes, eye], format="csr")
-        blocks.append(replace(block, incidence=stacked, features=features))
-        traces.append(np.r_[np.zeros(block.n_measurements), np.ones(block.size)])
-    places = [_positions(blocks, k, program.blocks[k]) for k in range(len(blocks))]
-    spread = sp.csr_array(
-        (np.ones(program.rows_q.shape[1]), (np.arange(program.rows_q.shape[1]), np.r_[*places])),
-        shape=(program.rows_q.shape[1], sum(b.n_measurements for b in blocks)),
+    """The program over its recession cone, tr M + Σx ≤ 1 added: a positive gain is a ray."""
+    extended = [_with_unit_vectors(block) for block in program.blocks]
+    ends = np.cumsum([0] + [block.n_measurements for block in program.blocks])
+    spans = zip(program.blocks, ends[:-1], ends[1:], strict=True)
+    rows_q = sp.hstack(
+        [sp.hstack([program.rows_q[:, a:b], _nothing(program, k.size)]) for k, a, b in spans]
     )
-    last_x = sp.csr_array(np.where(program.free_x, 0.0, 1.0)[None, :])
+    costs = zip(program.blocks, program.split(program.cost_q), strict=True)
+    cost_q = np.concatenate([np.r_[g, np.zeros(block.size)] for block, g in costs])
+    trace = np.concatenate(
+        [np.r_[np.zeros(block.n_measurements), np.ones(block.size)] for block in program.blocks]
+    )
+    nonnegative = sp.csr_array(np.where(program.free_x, 0.0, 1.0)[None, :])
     return Program.of(
-        blocks,
+        extended,
         np.r_[np.zeros(program.n_rows), 1.0],
         sense=program.sense,
-        rows_q=sp.vstack([program.rows_q @ spread, np.concatenate(traces)[None, :]]),
-        rows_x=sp.vstack([program.rows_x, last_x]),
+        rows_q=sp.vstack([rows_q, sp.csr_array(trace[None, :])]),
+        rows_x=sp.vstack([program.rows_x, nonnegative]),
         relations=np.r_[program.relations, -1],
-        cost_q=spread.T @ program.cost_q,
+        cost_q=cost_q,
         cost_x=program.cost_x,
         free_x=program.free_x,
         quadratic_x=program.quadratic_x,
@@ -357,9 +361,20 @@ def recession(program: Program) -> Program:
     )
 
 
-def _positions(blocks: list[Block], k: int, original: Block) -> NDArray[np.int64]:
-    start = sum(block.n_measurements for block in blocks[:k])
-    return start + np.arange(original.n_measurements)
+def _nothing(program: Program, width: int) -> sp.csr_array:
+    return sp.csr_array((program.n_rows, width))
+
+
+def _with_unit_vectors(block: Block) -> Block:
+    """The block with e_1, …, e_n measured after its own vectors: their lengths sum to tr M."""
+    eye = sp.eye_array(block.size, format="csr")
+    if block.features is None:
+        return replace(block, incidence=sp.csr_array(sp.vstack([block.incidence, eye])))
+    return replace(
+        block,
+        incidence=sp.csr_array(sp.block_diag([block.incidence, eye])),
+        features=np.vstack([block.features, np.eye(block.size)]),
+    )
 
 
 # -- margin ---------------------------------------------------------------------------------
@@ -391,11 +406,9 @@ def _with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solu
         setup_time=answer.setup_time + solution.times.setup,
         solve_time=answer.solve_time + solution.times.solve,
     )
-    again = _judge(
-        program, solver, solution.reason, settings, answer, solution.times.compile
-    )
+    again = _judge(program, solver, solution.reason, settings, answer, solution.times.compile)
     better = again.certificate.relative_gap < solution.certificate.relative_gap
     return again if better else solution
 
 
-__all__ = ["ConvergenceWarning", "Problem", "SafeBounds", "elastic", "recession", "solve"]
+__all__ = ["ConvergenceWarning", "Problem", "elastic", "recession", "solve"]

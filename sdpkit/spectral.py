@@ -1,6 +1,6 @@
 """From matrices to outputs: the embedding that a Gram matrix holds (thesis eq. 3.20 and 3.21).
 
-    K = Σ_α λ_α v_α v_αᵀ,      y_i = (√λ_1 v_1i, …, √λ_d v_di)
+K = Σ_α λ_α v_α v_αᵀ,      y_i = (√λ_1 v_1i, …, √λ_d v_di)
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -109,8 +110,10 @@ class CvxpyBackend:
     def memory(self, program: Program) -> float:
         """An estimate of the bytes it needs."""
         sizes = [block.size for block in program.blocks]
-        data = sum(float(block.incidence.nnz) ** 2 / max(block.n_measurements, 1)
-                   for block in program.blocks)
+        data = sum(
+            float(block.incidence.nnz) ** 2 / max(block.n_measurements, 1)
+            for block in program.blocks
+        )
         return 8.0 * (self.doubles(sizes, program.n_rows) + 4 * data)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
@@ -230,9 +233,7 @@ def _row_matrices(program: Program) -> list[sp.csr_array]:
     """Per block (m, n²): the vectorised matrix A_e of every row."""
     ends = np.cumsum([0] + [b.size**2 for b in program.blocks])
     rows = sp.csc_array(program.matrix_rows)
-    return [
-        sp.csr_array(rows[:, start:stop]) for start, stop in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    return [sp.csr_array(rows[:, start:stop]) for start, stop in pairwise(ends)]
 
 
 def _cost_vectors(program: Program) -> list[Array]:
@@ -310,16 +311,13 @@ def _conjugate(program: Program, columns: Any, cost: Array, w: Any) -> Any:
     import cvxpy as cp
 
     total: Any = 0.0
-    for members, part in (
-        (program.free_x, lambda r: r),
-        (~program.free_x, lambda r: cp.neg(r)),
-    ):
+    for members in (program.free_x, ~program.free_x):
         j = np.flatnonzero(members & (program.quadratic_x > 0))
         if j.size:
+            r = columns[j] @ w - cost[j]
+            part: Any = r if members is program.free_x else cp.neg(r)
             root = 1 / np.sqrt(program.quadratic_x[j])
-            total = total + 0.5 * cp.sum_squares(
-                cp.multiply(root, part(columns[j] @ w - cost[j]))
-            )
+            total = total + 0.5 * cp.sum_squares(cp.multiply(root, part))
     return total
 
 
@@ -352,9 +350,7 @@ def _x_form(program: Program) -> _Model:
     columns = program.rows_x if program.n_auxiliary else sp.csr_array((program.n_rows, 1))
     values: Any = columns @ x
     objective: Any = 0.0
-    for z, rows, cost in zip(
-        matrices, _row_matrices(program), _cost_vectors(program), strict=True
-    ):
+    for z, rows, cost in zip(matrices, _row_matrices(program), _cost_vectors(program), strict=True):
         values = values + rows @ cp.vec(z, order="C")
         objective = objective + cost @ cp.vec(z, order="C")
     rows_of = {k: np.flatnonzero(program.relations == k) for k in (-1, 0, 1)}

@@ -23,7 +23,7 @@ are returned are *strictly* feasible and bᵀw is a bound without any repair.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,15 +33,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from sdpkit.program import Block, Program
-from sdpkit.reduction import reduce
+from sdpkit.program import Block, Program, dense
+from sdpkit.reduction import Reduction, reduce
 from sdpkit.registry import Capabilities
 from sdpkit.solution import Answer, Settings, Stop
 
 Array = NDArray[np.float64]
 
 _MAX_ITER = 100
-_PANEL = 256  # columns of the Schur matrix assembled at a time
+_PANEL = 64  # rows of the Schur matrix assembled at a time, to stay in cache
+_DENSE_STEP = 200  # up to this size step lengths come from all eigenvalues
+_LANCZOS = 48  # steps of the Lanczos method above it
 _PATIENCE = 8  # iterations without progress
 _DIVERGED = 1e8  # an objective this many times its scale is a ray
 
@@ -60,11 +62,11 @@ class _Cone:
         self.n, self.rows = block.size, sp.csr_array(rows)
         self.sparse = block.features is None
         self.v: Any = block.incidence if self.sparse else block.vectors().toarray()
+        self.pairs = _Pairs.of(block.incidence) if self.sparse else None
         self.cost = sign * block.cost.dense()
         if cost_q.any():
-            self.cost += sign * _dense(self.image(cost_q))
-        plain = rows.shape[0] == rows.shape[1] and (rows != sp.eye_array(rows.shape[0])).nnz == 0
-        self.rows_are_measurements = bool(plain)
+            self.cost += sign * dense(self.image(cost_q))
+        self.row_weights = _diagonal(self.rows)
 
     def image(self, u: Array) -> Any:
         """Vᵀ diag(u) V."""
@@ -78,6 +80,8 @@ class _Cone:
 
     def values(self, matrix: Array) -> Array:
         """A(M), for a matrix that need not be symmetric: only its symmetric part counts."""
+        if self.pairs is not None:
+            return np.asarray(self.rows @ self.pairs.lengths(matrix))
         product = self.v @ matrix
         if self.sparse:
             q = np.asarray(self.v.multiply(product).sum(axis=1)).ravel()
@@ -87,37 +91,105 @@ class _Cone:
 
     def add_schur(self, schur: Array, matrix: Array, inverse: Array) -> None:
         """Add A_q[(V M Vᵀ)∘(V S⁻¹ Vᵀ)]A_qᵀ to the lower triangle of `schur`."""
-        left, right = _columns(self.v @ matrix), _columns(self.v @ inverse)
-        if self.rows_are_measurements:
-            for start in range(0, schur.shape[0], _PANEL):
-                panel = slice(start, min(start + _PANEL, schur.shape[0]))
-                schur[start:, panel] += self._hadamard(left, right, panel, start)
+        if self.row_weights is not None:
+            self._add_hadamard(schur, matrix, inverse, self.row_weights)
             return
         p = self.rows.shape[1]
-        full = np.empty((p, p))
-        for start in range(0, p, _PANEL):
-            panel = slice(start, min(start + _PANEL, p))
-            full[:, panel] = self._hadamard(left, right, panel, 0)
+        full = np.zeros((p, p))
+        self._add_hadamard(full, matrix, inverse, np.ones(p))
+        full = np.tril(full) + np.tril(full, -1).T
         schur += self.rows @ (self.rows @ full).T
 
-    def _hadamard(self, left: Array, right: Array, panel: slice, start: int) -> Array:
-        v = self.v[start:]
-        out = v @ np.ascontiguousarray(left[:, panel])
-        out *= v @ np.ascontiguousarray(right[:, panel])
+    def _add_hadamard(self, out: Array, matrix: Array, inverse: Array, weights: Array) -> None:
+        left = self._columns(matrix, weights)
+        right = self._columns(inverse, np.ones_like(weights))
+        for start in range(0, out.shape[0], _PANEL):
+            rows = slice(start, min(start + _PANEL, out.shape[0]))
+            # The product is symmetric: each panel of rows stops at the diagonal.
+            part = self._panel(left, rows)
+            part *= self._panel(right, rows)
+            part *= weights[rows, None]
+            out[rows, : rows.stop] += part
+
+    def _columns(self, matrix: Array, weights: Array) -> Array:
+        """(V M)ᵀ diag(weights), stored so that V(VM)ᵀ is made of sums of contiguous rows."""
+        if self.pairs is not None:
+            return self.pairs.columns(matrix, weights)
+        return np.ascontiguousarray((self.v @ matrix).T * weights)
+
+    def _panel(self, columns: Array, rows: slice) -> Array:
+        """V[rows] (V M)ᵀ, up to the diagonal."""
+        if self.pairs is not None:
+            return self.pairs.panel(columns, rows, rows.stop)
+        return np.asarray(self.v[rows] @ np.ascontiguousarray(columns[:, : rows.stop]))
+
+
+def _diagonal(rows: sp.csr_array) -> Array | None:
+    """The weights a_e where row e is a_e times measurement e, else None."""
+    m, p = rows.shape
+    if m != p or rows.nnz != m or np.any(rows.indices != np.arange(m)):
+        return None
+    return np.asarray(rows.data)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Measurements with at most two entries, v = e_i + s·e_j: graphs, max-cut, single entries.
+
+    `second` is n where there is no e_j.
+    """
+
+    n: int
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    sign: float
+
+    @classmethod
+    def of(cls, v: sp.csr_array) -> _Pairs | None:
+        """The pairs of V, or None where some row has another shape."""
+        counts = np.diff(v.indptr)
+        if not np.all((counts == 1) | (counts == 2)) or not np.all(np.abs(v.data) == 1):
+            return None
+        start = v.indptr[:-1]
+        both = counts == 2
+        signs = np.unique(v.data[start[both]] * v.data[start[both] + 1])
+        if signs.size > 1:
+            return None
+        second = np.full(counts.size, v.shape[1], dtype=np.int64)
+        second[both] = v.indices[start[both] + 1]
+        sign = float(signs[0]) if signs.size else -1.0
+        return cls(int(v.shape[1]), v.indices[start].astype(np.int64), second, sign)
+
+    def columns(self, matrix: Array, weights: Array) -> Array:
+        """(n, p): (V M)ᵀ, its columns times `weights`."""
+        rows = self.panel(matrix, slice(0, self.first.size), matrix.shape[1])
+        rows *= weights[:, None]
+        return np.ascontiguousarray(rows.T)
+
+    def panel(self, matrix: Array, rows: slice, width: int) -> Array:
+        """V[rows] times the first `width` columns of a matrix: sums of two of its rows."""
+        source = matrix[:, :width]  # indexing a view by rows streams; `np.take` would copy it
+        out = source[self.first[rows]]
+        other = source[np.minimum(self.second[rows], self.n - 1)]
+        other[self.second[rows] == self.n] = 0.0
+        if self.sign < 0:
+            out -= other
+        else:
+            out += other
         return np.asarray(out)
 
-
-def _columns(product: Array) -> Array:
-    """(n, p) transpose of V M, stored by rows so that panels of V(VM)ᵀ stream."""
-    return np.ascontiguousarray(product.T)
-
-
-def _dense(matrix: Any) -> Array:
-    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+    def lengths(self, matrix: Array) -> Array:
+        """vᵀMv of the symmetric part of M, by looking entries up."""
+        i, j = self.first, np.minimum(self.second, self.n - 1)
+        there = self.second < self.n
+        diagonal = np.diag(matrix)
+        cross = matrix[i, j] + matrix[j, i]
+        return diagonal[i] + np.where(there, diagonal[j] + self.sign * cross, 0.0)
 
 
 def _cholesky(matrix: Array) -> Array:
-    factor, info = lapack.dpotrf(np.asfortranarray(matrix), lower=1, overwrite_a=0)
+    # A symmetric matrix by rows is itself by columns: no copy is made for the transpose.
+    factor, info = lapack.dpotrf(matrix.T, lower=1, overwrite_a=0)
     if info != 0:
         raise _Breakdown
     return np.asarray(factor)
@@ -128,51 +200,56 @@ def _inverse(factor: Array) -> Array:
     inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=0)
     if info != 0:
         raise _Breakdown
-    lower = np.tril(inverse)
-    return lower + np.tril(inverse, -1).T
+    upper = inverse.T  # by rows; its lower part is not filled
+    upper = np.triu(upper)
+    return np.asarray(upper + np.triu(upper, 1).T)
 
 
 def _symmetrise(matrix: Array) -> Array:
     return 0.5 * (matrix + matrix.T)
 
 
-def _longest_step(factor: Array, direction: Array) -> float:
-    """The largest α with  LLᵀ + αD ⪰ 0, from below up to a few percent (Lanczos).
+def _longest_step(factor: Array, direction: Any, enough: float) -> float:
+    """The largest α with  LLᵀ + αD ⪰ 0, to a few percent; any value above `enough` will do.
 
-    The caller proves the step it takes by a Cholesky factorisation.
+    −1/α is the smallest eigenvalue of L⁻¹DL⁻ᵀ. The caller proves the step it takes by a
+    Cholesky factorisation, so an estimate suffices.
     """
-    n = factor.shape[0]
-    if n <= 80:
-        half = scipy.linalg.solve_triangular(factor, direction, lower=True)
+    if factor.shape[0] <= _DENSE_STEP:
+        half = scipy.linalg.solve_triangular(factor, dense(direction), lower=True)
         scaled = scipy.linalg.solve_triangular(factor, half.T, lower=True)
         smallest = float(np.linalg.eigvalsh(_symmetrise(scaled))[0])
     else:
-        smallest = _lanczos_smallest(factor, direction)
+        smallest = _lanczos_smallest(factor, direction, 1.0 / enough)
     return np.inf if smallest >= 0 else -1.0 / smallest
 
 
-def _lanczos_smallest(factor: Array, direction: Array, steps: int = 40) -> float:
-    """A lower estimate of λ_min(L⁻¹ D L⁻ᵀ): Ritz value less its residual."""
+def _lanczos_smallest(factor: Array, direction: Any, harmless: float) -> float:
+    """λ_min(L⁻¹ D L⁻ᵀ) to a few percent, or any bound above −harmless."""
     n = factor.shape[0]
-    basis = np.zeros((steps + 1, n))
+    basis = np.zeros((_LANCZOS + 1, n))
     start = np.cos(np.arange(n) * 1.7 + 0.3)  # deterministic, in general position
     basis[0] = start / np.linalg.norm(start)
-    diagonal, off = np.zeros(steps), np.zeros(steps)
-    estimate = 0.0
-    for k in range(steps):
+    tridiagonal = np.zeros((_LANCZOS + 1, _LANCZOS + 1))
+    smallest = 0.0
+    for k in range(_LANCZOS):
         image = blas.dtrsv(factor, basis[k], lower=1, trans=1)
         image = blas.dtrsv(factor, direction @ image, lower=1)
-        diagonal[k] = basis[k] @ image
-        image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
-        image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
-        off[k] = np.linalg.norm(image)
-        ritz, vectors = scipy.linalg.eigh_tridiagonal(diagonal[: k + 1], off[:k])
-        residual = off[k] * abs(vectors[-1, 0])
-        estimate = float(ritz[0] - residual)
-        if off[k] <= 1e-12 * abs(ritz[0]) or residual <= 0.02 * max(abs(ritz[0]), 0.1):
-            break
-        basis[k + 1] = image / off[k]
-    return estimate
+        tridiagonal[k, k] = basis[k] @ image
+        for _ in range(2):
+            image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
+        off = float(np.linalg.norm(image))
+        # A residual tells how near *some* eigenvalue is; only steps tell that it is the smallest.
+        if (k > 10 and k % 4 == 3) or off == 0 or k == _LANCZOS - 1:
+            ritz, vectors = np.linalg.eigh(tridiagonal[: k + 1, : k + 1])
+            smallest, residual = float(ritz[0]), off * abs(float(vectors[-1, 0]))
+            if smallest - residual > -harmless:
+                return smallest - residual
+            if residual <= 0.05 * abs(smallest):
+                return smallest - residual
+        tridiagonal[k, k + 1] = tridiagonal[k + 1, k] = off
+        basis[k + 1] = image / off if off else 0.0
+    return smallest - residual
 
 
 # -- the iterate ----------------------------------------------------------------------------
@@ -180,7 +257,7 @@ def _lanczos_smallest(factor: Array, direction: Array, steps: int = 40) -> float
 
 @dataclass
 class _Point:
-    """(M, x; w, S, z) with the factors that the next step needs."""
+    """(M, x; w, S, z). Arrays are replaced, never changed in place."""
 
     matrices: list[Array]
     x: Array
@@ -189,13 +266,7 @@ class _Point:
     z: Array
 
     def copy(self) -> _Point:
-        return _Point(
-            [m.copy() for m in self.matrices],
-            self.x.copy(),
-            self.w.copy(),
-            [s.copy() for s in self.slacks],
-            self.z.copy(),
-        )
+        return replace(self, matrices=list(self.matrices), slacks=list(self.slacks))
 
 
 @dataclass
@@ -276,6 +347,30 @@ class _Method:
         z = np.where(self.free, 0.0, max(10.0, self.scale_c))
         return _Point(matrices, x, w, slacks, z)
 
+    def centred_start(self, w: Array) -> _Point | None:
+        """A strictly feasible dual w, and M = μS⁻¹, x = μ/z: exactly on the central path of the
+        program whose rows they meet. None if w is not strictly feasible.
+
+        μ is chosen so that the rows at hand are met as well as one number can.
+        """
+        z = np.asarray(self.at @ w - self.c)
+        if self.h.any() or np.any(z[~self.free] <= 0) or np.any(z[self.free] != 0):
+            return None
+        slacks = [dense(cone.adjoint(w)) - cone.cost for cone in self.cones]
+        try:
+            inverses = [_inverse(_cholesky(s)) for s in slacks]
+        except _Breakdown:
+            return None
+        x = np.where(self.free, 0.0, 1.0 / np.where(self.free, 1.0, z))
+        values = np.asarray(self.a @ x)
+        for cone, inverse in zip(self.cones, inverses, strict=True):
+            values = values + cone.values(inverse)
+        fit = float(values @ self.b) / float(values @ values)
+        mu = fit if fit > 0 else float(np.linalg.norm(self.b) / np.linalg.norm(values))
+        if not mu > 0:
+            return None
+        return _Point([mu * m for m in inverses], mu * x, w, slacks, z)
+
     def warm(self, matrices: list[Array], x: Array, w: Array) -> _Point:
         """A given point moved into the interior by a thousandth of its size."""
         start = self.start()
@@ -283,7 +378,7 @@ class _Method:
         for k, cone in enumerate(self.cones):
             eye = np.eye(cone.n)
             m = _symmetrise(matrices[k])
-            s = _dense(cone.adjoint(w)) - cone.cost
+            s = dense(cone.adjoint(w)) - cone.cost
             lift = max(0.0, -float(np.linalg.eigvalsh(s)[0]))
             start.matrices[k] = m + 1e-3 * max(float(np.trace(m)) / cone.n, 1e-8) * eye
             start.slacks[k] = s + (lift + 1e-3 * max(float(np.trace(s)) / cone.n, 1e-8)) * eye
@@ -297,11 +392,11 @@ class _Method:
     def measures(self, p: _Point) -> _Measures:
         products = zip(p.matrices, p.slacks, strict=True)
         mu = sum(float(np.vdot(m, s)) for m, s in products) + float(p.x @ p.z)
-        values = sum((c.values(m) for c, m in zip(self.cones, p.matrices, strict=True)), self.a @ p.x)
-        primal = sum(
-            float(np.vdot(cone.cost, m)) for cone, m in zip(self.cones, p.matrices, strict=True)
-        )
-        primal += float(self.c @ p.x) - 0.5 * float(self.h @ p.x**2)
+        values = np.asarray(self.a @ p.x)
+        primal = float(self.c @ p.x) - 0.5 * float(self.h @ p.x**2)
+        for cone, matrix in zip(self.cones, p.matrices, strict=True):
+            values = values + cone.values(matrix)
+            primal += float(np.vdot(cone.cost, matrix))
         dual = float(self.b @ p.w) + 0.5 * float(self.h @ p.x**2)
         self.primal_gap = self.b - values
         self.dual_gaps = self._dual_gaps(p)
@@ -320,7 +415,7 @@ class _Method:
         """S(w) − S per block; None once the slack is that of w and is recomputed from it."""
         gaps: list[Array | None] = []
         for k, cone in enumerate(self.cones):
-            exact = _dense(cone.adjoint(p.w)) - cone.cost
+            exact = dense(cone.adjoint(p.w)) - cone.cost
             gap = exact - p.slacks[k]
             if np.abs(gap).max() <= 1e-9 * max(self.scale_c, float(np.abs(exact).max())):
                 p.slacks[k] = exact
@@ -333,49 +428,56 @@ class _Method:
 
     def factor(self, p: _Point) -> None:
         """Factor S, invert it, assemble and factor B."""
-        self.slack_factors = [_cholesky(s) for s in p.slacks]
         self.inverses = [_inverse(f) for f in self.slack_factors]
         m = self.b.size
-        schur = np.zeros((m, m), order="F")
+        schur = np.zeros((m, m))
         for cone, matrix, inverse in zip(self.cones, p.matrices, self.inverses, strict=True):
             cone.add_schur(schur, matrix, inverse)
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
         self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
         if self.c.size:
-            schur += (self.a @ sp.diags_array(self.weights) @ self.at).toarray()
+            extra = (self.a @ sp.diags_array(self.weights) @ self.at).tocoo()
+            schur[extra.row, extra.col] += extra.data
         self._factor_schur(schur)
 
     def _factor_schur(self, schur: Array) -> None:
+        """Factor B in place: its factor below the diagonal, B itself kept above for refinement.
+
+        B comes in the lower triangle by rows, which is LAPACK's upper triangle by columns.
+        """
+        _mirror(schur)
+        self.schur_diagonal = schur.diagonal().copy()
         diagonal = np.diag_indices(schur.shape[0])
-        size = schur[diagonal].copy()
-        ridge = 1e-15
-        while True:
-            schur[diagonal] = size * (1 + ridge) + ridge * size.mean() * 1e-3
-            # The lower triangle is consumed; keep it in the upper one for a second attempt.
-            factor, info = lapack.dpotrf(schur, lower=1, overwrite_a=0, clean=0)
+        small = 1e-3 * self.schur_diagonal.mean()
+        for ridge in (1e-15, 1e-13, 1e-11, 1e-9, 1e-7):
+            schur[diagonal] = self.schur_diagonal + ridge * (self.schur_diagonal + small)
+            factor, info = lapack.dpotrf(schur.T, lower=0, overwrite_a=1, clean=0)
             if info == 0:
                 break
-            ridge *= 100
-            if ridge > 1e-6:
-                raise _Breakdown
-        self.schur, self.schur_factor = schur, factor
-        self.coupling = self.a[:, np.flatnonzero(self.rigid)].toarray() if self.rigid.any() else None
+            _mirror(schur.T)  # the lower triangle was consumed: fetch it back from above
+        else:
+            raise _Breakdown
+        self.schur_factor = factor
+        rigid = np.flatnonzero(self.rigid)
+        self.coupling = self.a[:, rigid].toarray() if rigid.size else None
 
     def _solve(self, rhs: Array, rigid_rhs: Array) -> tuple[Array, Array]:
         """(Δw, Δx of the rigid free variables) from  BΔw − A_f Δx = rhs,  A_fᵀΔw = rigid_rhs."""
         solution = self._refined(rhs)
         if self.coupling is None:
             return solution, np.zeros(0)
-        inner = lapack.dpotrs(self.schur_factor, self.coupling, lower=1)[0]
+        inner = lapack.dpotrs(self.schur_factor, self.coupling, lower=0)[0]
         small = self.coupling.T @ inner
         dx = np.linalg.solve(small, rigid_rhs - self.coupling.T @ solution)
         return solution + inner @ dx, dx
 
     def _refined(self, rhs: Array) -> Array:
         """B⁻¹ rhs with one step of iterative refinement."""
-        solution = lapack.dpotrs(self.schur_factor, rhs, lower=1)[0]
-        residual = rhs - blas.dsymv(1.0, self.schur, solution, lower=1)
-        return np.asarray(solution + lapack.dpotrs(self.schur_factor, residual, lower=1)[0])
+        solution = lapack.dpotrs(self.schur_factor, rhs, lower=0)[0]
+        product = blas.dsymv(1.0, self.schur_factor, solution, lower=1)
+        product += (self.schur_diagonal - self.schur_factor.diagonal()) * solution
+        residual = rhs - product
+        return np.asarray(solution + lapack.dpotrs(self.schur_factor, residual, lower=0)[0])
 
     def direction(self, p: _Point, target: float, predictor: _Step | None) -> _Step:
         """The HKM step towards MS = target·I, with Mehrotra's correction of `predictor`."""
@@ -383,8 +485,9 @@ class _Method:
         corrections: list[Array] = []
         for k, cone in enumerate(self.cones):
             total = np.zeros((cone.n, cone.n))
-            if self.dual_gaps[k] is not None:
-                total += p.matrices[k] @ self.dual_gaps[k]
+            gap = self.dual_gaps[k]
+            if gap is not None:
+                total += p.matrices[k] @ gap
             if predictor is not None:
                 total += _times(predictor.matrices[k], predictor.slacks[k])
             correction = total @ self.inverses[k] if total.any() else total
@@ -418,7 +521,7 @@ class _Method:
             step = _times(p.matrices[k], image) @ self.inverses[k] + corrections[k]
             matrices.append(-p.matrices[k] - _symmetrise(step))
             gap = self.dual_gaps[k]
-            slacks.append(image if gap is None else _dense(image) + gap)
+            slacks.append(image if gap is None else dense(image) + gap)
         tilt = np.asarray(self.at @ dw)
         dx = base - self.weights * tilt - p.x
         dx[self.rigid] = rigid_step
@@ -427,12 +530,12 @@ class _Method:
 
     # -- steps -------------------------------------------------------------------------------
 
-    def lengths(self, p: _Point, step: _Step) -> tuple[float, float]:
-        """The longest primal and dual steps that stay in the cones."""
+    def lengths(self, p: _Point, step: _Step, enough: float) -> tuple[float, float]:
+        """The longest primal and dual steps that stay in the cones, if shorter than `enough`."""
         primal, dual = np.inf, np.inf
         for k in range(len(self.cones)):
-            primal = min(primal, _longest_step(self.matrix_factors[k], step.matrices[k]))
-            dual = min(dual, _longest_step(self.slack_factors[k], _dense(step.slacks[k])))
+            primal = min(primal, _longest_step(self.matrix_factors[k], step.matrices[k], enough))
+            dual = min(dual, _longest_step(self.slack_factors[k], step.slacks[k], enough))
         with np.errstate(divide="ignore", invalid="ignore"):
             falling = (step.x < 0) & ~self.free
             primal = min(primal, float(np.min(-p.x[falling] / step.x[falling], initial=np.inf)))
@@ -444,43 +547,23 @@ class _Method:
 
     def move(self, p: _Point, step: _Step, primal: float, dual: float) -> tuple[float, float]:
         """Take the step, shortened until Cholesky factorisations prove it; return the lengths."""
-        primal = self._move_primal(p, step, primal)
+        primal, p.matrices, self.matrix_factors = _proven(p.matrices, step.matrices, primal)
+        p.x = p.x + primal * step.x
         if self.h.any():
             dual = min(primal, dual)
-        for _ in range(30):
-            slacks = [
-                s + dual * _dense(d) for s, d in zip(p.slacks, step.slacks, strict=True)
-            ]
-            if all(_is_definite(s) for s in slacks):
-                break
-            dual *= 0.8
-        else:
-            raise _Breakdown
-        p.slacks, p.w, p.z = slacks, p.w + dual * step.w, p.z + dual * step.z
+        dual, p.slacks, self.slack_factors = _proven(p.slacks, step.slacks, dual)
+        p.w, p.z = p.w + dual * step.w, p.z + dual * step.z
         return primal, dual
-
-    def _move_primal(self, p: _Point, step: _Step, primal: float) -> float:
-        for _ in range(30):
-            pairs = zip(p.matrices, step.matrices, strict=True)
-            matrices = [m + primal * d for m, d in pairs]
-            try:
-                self.matrix_factors = [_cholesky(m) for m in matrices]
-            except _Breakdown:
-                primal *= 0.8
-                continue
-            p.matrices, p.x = matrices, p.x + primal * step.x
-            return primal
-        raise _Breakdown
 
     def iterate(self, p: _Point, now: _Measures) -> tuple[float, float]:
         """One predictor–corrector iteration; returns the step lengths."""
         self.factor(p)
         predictor = self.direction(p, 0.0, None)
-        primal, dual = (min(1.0, a) for a in self.lengths(p, predictor))
+        primal, dual = (min(1.0, a) for a in self.lengths(p, predictor, 1.0))
         sigma = self._centring(p, predictor, primal, dual, now.mu)
         step = self.direction(p, sigma * now.mu, predictor)
         shrink = 0.9 + 0.09 * min(primal, dual)
-        primal, dual = (min(1.0, shrink * a) for a in self.lengths(p, step))
+        primal, dual = (min(1.0, shrink * a) for a in self.lengths(p, step, 1.0 / shrink))
         return self.move(p, step, primal, dual)
 
     def _centring(self, p: _Point, step: _Step, primal: float, dual: float, mu: float) -> float:
@@ -488,7 +571,7 @@ class _Method:
         left = float((p.x + primal * step.x) @ (p.z + dual * step.z))
         for k in range(len(self.cones)):
             m, s, dm = p.matrices[k], p.slacks[k], step.matrices[k]
-            ds = _dense(step.slacks[k])
+            ds = dense(step.slacks[k])
             left += float(np.vdot(m, s)) + primal * float(np.vdot(dm, s))
             left += dual * float(np.vdot(m, ds)) + primal * dual * float(np.vdot(dm, ds))
         ratio = max(left, 0.0) / self.order / mu
@@ -496,16 +579,38 @@ class _Method:
         return float(np.clip(ratio**power, 1e-6, 1.0))
 
     def prepare(self, p: _Point) -> None:
+        """Factor the matrices of a starting point."""
         self.matrix_factors = [_cholesky(m) for m in p.matrices]
+        self.slack_factors = [_cholesky(s) for s in p.slacks]
+
+
+def _mirror(matrix: Array) -> None:
+    """Copy the lower triangle onto the upper one, in panels."""
+    m = matrix.shape[0]
+    for start in range(0, m, 4 * _PANEL):
+        stop = min(start + 4 * _PANEL, m)
+        corner = matrix[start:stop, start:stop]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        matrix[start:stop, stop:] = matrix[stop:, start:stop].T
 
 
 def _times(matrix: Array, other: Any) -> Array:
     """M·D, by the sparse side where D is sparse (both symmetric)."""
-    return np.asarray((other @ matrix).T) if sp.issparse(other) else matrix @ other
+    sparse = not isinstance(other, np.ndarray)
+    return np.asarray((other @ matrix).T if sparse else matrix @ other)
 
 
-def _is_definite(matrix: Array) -> bool:
-    return int(lapack.dpotrf(np.asfortranarray(matrix), lower=1)[1]) == 0
+def _proven(
+    matrices: list[Array], directions: list[Any], length: float
+) -> tuple[float, list[Array], list[Array]]:
+    """(length, matrices, factors) after a step, shortened until the factors exist."""
+    for _ in range(40):
+        moved = [m + length * dense(d) for m, d in zip(matrices, directions, strict=True)]
+        try:
+            return length, moved, [_cholesky(m) for m in moved]
+        except _Breakdown:
+            length *= 0.9
+    raise _Breakdown
 
 
 # -- the solver -----------------------------------------------------------------------------
@@ -549,8 +654,10 @@ class Interior:
         """Bytes: the Schur matrix and its factor, gathered measurements, a dozen n × n."""
         n2 = sum(block.size**2 for block in program.blocks)
         widest = max(block.n_measurements * block.size for block in program.blocks)
-        p2 = 0 if _rows_are_measurements(program) else max(
-            block.n_measurements**2 for block in program.blocks
+        p2 = (
+            0
+            if _rows_are_measurements(program)
+            else max(block.n_measurements**2 for block in program.blocks)
         )
         return 8.0 * (2.2 * program.n_rows**2 + p2 + 4 * widest + 14 * n2)
 
@@ -559,7 +666,7 @@ class Interior:
         started = time.perf_counter()
         reduction = reduce(program)
         method = _Method(reduction.program)
-        point = method.start()
+        point = _cold_start(method, reduction)
         if settings.warm_start is not None and settings.warm_start.dual is not None:
             given = reduction.lower(settings.warm_start)
             if given is not None:
@@ -571,14 +678,44 @@ class Interior:
         return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
 
 
+def _cold_start(method: _Method, reduction: Reduction) -> _Point:
+    """A centred start where the program knows a strictly feasible dual, identities elsewhere."""
+    scale = reduction.row_scale / reduction.cost_scale
+    for w in _dual_guesses(reduction.original):
+        point = method.centred_start(w[reduction.rows] * scale)
+        if point is not None:
+            return point
+    return method.start()
+
+
+def _dual_guesses(program: Program) -> Iterator[Array]:
+    """Multipliers of the maximisation that may be strictly feasible, the nearest first."""
+    direction = program.repair_direction
+    if direction is not None and _bounds_the_trace(program, direction):
+        costs = [block.cost.magnitude() for block in program.blocks]
+        for t in 2.0 * 4.0 ** np.arange(6):
+            yield t * max(*costs, 1e-300) * direction
+    if program.safe.anchor is not None:
+        for t in (0.5, 0.75, 0.9, 0.99):
+            yield t * program.sign * program.safe.anchor
+
+
+def _bounds_the_trace(program: Program, direction: Array) -> bool:
+    """Whether w₀ is the problem's own, or Aᵀ(w₀) = I exactly; a mere fit starts far off."""
+    if program.safe.direction is not None:
+        return bool(program.safe.direction.any())
+    return all(
+        np.abs(block.face.T @ image @ block.face - np.eye(block.face.shape[1])).max() < 1e-6
+        for block, image in zip(program.blocks, program.adjoints(direction), strict=True)
+    )
+
+
 def _rows_are_measurements(program: Program) -> bool:
     return bool(np.all(np.diff(program.rows_q.indptr) == 1))
 
 
-def _follow(
-    method: _Method, point: _Point, settings: Settings, deadline: float | None
-) -> Answer:
-    goal = 0.1 * settings.tol
+def _follow(method: _Method, point: _Point, settings: Settings, deadline: float | None) -> Answer:
+    goal = 0.3 * settings.tol
     limit = settings.max_iter or _MAX_ITER
     run: _Run | None = None
     stop, words, iteration = Stop.ITERATION_LIMIT, f"{limit} iterations", 0

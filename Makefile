@@ -1,0 +1,31 @@
+# Two commands on a fresh machine with Python ≥ 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --upgrade pip
+	$(RUN) -m pip install --quiet -e '.[dev,plot]'
+	touch $@
+
+.PHONY: demo test slow lint types
+demo: $(VENV)/installed
+	$(RUN) -m sdpkit demo
+
+test: $(VENV)/installed
+	$(RUN) -m pytest
+
+slow: $(VENV)/installed
+	$(RUN) -m pytest -m slow
+
+lint: $(VENV)/installed
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+# mypy cannot follow the mapping of `problems/` and `solvers/` in a source tree: check an
+# installed copy, from a folder outside of the checkout.
+types:
+	rm -rf .types && $(PYTHON) -m venv .types
+	.types/bin/python -m pip install --quiet '.[dev]'
+	cd .types && bin/python -m mypy --config-file ../pyproject.toml -p sdpkit
