@@ -37,13 +37,14 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.program import Block, Program
+from sdpkit.program import Block, Program, dense
 from sdpkit.rigor import Verification, verify_dual, verify_multiplier_ray
 
 Array = NDArray[np.float64]
 
 # A free variable's reduced cost must vanish; this much rounding is granted (not by `verify`).
 _ROUNDING = 1e-12
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +156,12 @@ def certify(
     blocks = _matrices(program, matrices)
     aux = _vector(x, program.n_auxiliary, "x", default=0.0)
     w = None if dual is None else program.sign * _vector(dual, program.n_rows, "dual")
+    # Garbage may overflow on its way to an infinite residual; that is its verdict, not a warning.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _certify(program, blocks, aux, w)
+
+
+def _certify(program: Program, blocks: list[Array], aux: Array, w: Array | None) -> Certificate:
     primal = _primal_side(program, blocks, aux)
     bound, dual_residual, smallest = _dual_side(program, w)
     dual_value = np.inf if w is None else program.dual_value(w)
@@ -189,12 +196,14 @@ class _Primal:
     smallest: float
     largest: float
     row_norm: float
+    matrices: list[Array]
+    x: Array
 
 
 def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
-    if not all(np.isfinite(m).all() for m in [*matrices, x]):
-        return _Primal(np.nan, np.inf, -np.inf, np.inf, np.inf)
     symmetric = [(m + m.T) / 2 for m in matrices]
+    if not all(np.isfinite(m).all() for m in [*symmetric, x]):
+        return _Primal(np.nan, np.inf, -np.inf, np.inf, np.inf, matrices, x)
     spectra = [scipy.linalg.eigvalsh(m) for m in symmetric]
     q = program.measure(symmetric)
     violations = program.violations(q, x)
@@ -212,6 +221,8 @@ def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
         min(float(e[0]) for e in spectra),
         max(float(np.abs(e).max()) for e in spectra),
         float(np.linalg.norm(violations)),
+        symmetric,
+        x,
     )
 
 
@@ -277,6 +288,8 @@ def safe_bound(program: Program, w: Array) -> SafeBound:
     if _equality_violation(program, w) > _ROUNDING * scale:
         return SafeBound(np.inf, "the multipliers violate an equation of a free variable")
     eigenvalues = _slack_eigenvalues(program, w)
+    if min(eigenvalues) == -np.inf:
+        return SafeBound(np.inf, "the multipliers overflow")
     lack = max(0.0, -_smallest_reduced_cost(program, w))
     if min(eigenvalues) >= 0 and lack == 0:
         candidates = [SafeBound(program.dual_value(w), "feasible dual", w)]
@@ -311,7 +324,7 @@ def _by_trace(program: Program, w: Array, eigenvalues: list[float], lack: float)
         return _NO_BOUND
     terms = zip(eigenvalues, program.safe.trace, strict=True)
     extra = sum(max(0.0, -value) * trace for value, trace in terms if value < 0)
-    return SafeBound(program.dual_value(w) + extra, "trace bound")
+    return SafeBound(program.dual_value(w) + extra, "trace bound", w)
 
 
 def _by_direction(program: Program, w: Array, lack: float) -> SafeBound:
@@ -347,7 +360,8 @@ def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBoun
         -value / (better - value) if value < 0 else 0.0
         for value, better in zip(eigenvalues, anchored, strict=True)
     )
-    blend = (1 - theta) * w + theta * anchor
+    # A convex combination of two points of the box leaves it by rounding only.
+    blend = np.clip((1 - theta) * w + theta * anchor, *program.multiplier_box)
     if _linear_violation(program, blend) > 0:
         return _NO_BOUND
     return SafeBound(program.dual_value(blend), "anchor", blend)
@@ -363,9 +377,10 @@ def _by_scaling(program: Program, w: Array, eigenvalues: list[float]) -> SafeBou
     s = low if value >= 0 else high
     if not low <= high or not np.isfinite(s):
         return _NO_BOUND
-    if _linear_violation(program, s * w) > 0:
+    scaled = np.clip(s * w, *program.multiplier_box)
+    if _linear_violation(program, scaled) > 0:
         return _NO_BOUND
-    return SafeBound(s * value, "scaled dual", s * w)
+    return SafeBound(max(s * value, program.dual_value(scaled)), "scaled dual", scaled)
 
 
 def _scaling_interval(program: Program, w: Array, eigenvalues: list[float]) -> tuple[float, float]:
@@ -389,9 +404,11 @@ def _pencil_interval(
         return (0.0, np.inf) if slack_eigenvalue > 0 else (np.inf, 0.0)
     if block.cost.is_identity:
         c = sign * block.cost.identity
-        smallest = slack_eigenvalue + c  # S = Vᵀdiag(u)V − cI
+        size = float(np.linalg.norm(dense(block.adjoint(u)))) + abs(c) * np.sqrt(block.size)
+        smallest = slack_eigenvalue + c - 10 * _EPS * size  # S = Vᵀdiag(u)V − cI
     else:
         c, smallest = _smallest_of_pencil(block, sign, u)
+    # `smallest` is short of its true value by what rounding can hide: s = c/λ magnifies it.
     if c > 0:
         return (c / smallest, np.inf) if smallest > 0 else (np.inf, 0.0)
     if c < 0:
@@ -400,16 +417,16 @@ def _pencil_interval(
 
 
 def _smallest_of_pencil(block: Block, sign: float, u: Array) -> tuple[float, float]:
-    """(±1, smallest eigenvalue of the pencil (Vᵀdiag(u)V, ±C)); (0, 0) if C is indefinite."""
-    image = block.adjoint(u)
-    a = block.face.T @ (image @ block.face)
-    c = sign * block.face.T @ block.cost.dense() @ block.face
-    positive = float(np.trace(c)) > 0
-    try:
-        smallest = scipy.linalg.eigvalsh(a, c if positive else -c, subset_by_index=[0, 0])[0]
-    except scipy.linalg.LinAlgError:
+    """(±1, smallest eigenvalue of the pencil (Vᵀdiag(u)V, ±C) less rounding); (0, 0) if C is
+    indefinite on the face."""
+    image = block.face.T @ (block.adjoint(u) @ block.face)
+    cost = sign * block.face.T @ block.cost.dense() @ block.face
+    side = 1.0 if float(np.trace(cost)) > 0 else -1.0
+    weakest = float(scipy.linalg.eigvalsh(side * cost, subset_by_index=[0, 0])[0])
+    if weakest <= 1e-12 * float(np.linalg.norm(cost)):
         return 0.0, 0.0
-    return (1.0 if positive else -1.0), float(smallest)
+    smallest = float(scipy.linalg.eigvalsh(image, side * cost, subset_by_index=[0, 0])[0])
+    return side, smallest - 10 * _EPS * float(np.linalg.norm(image)) / weakest
 
 
 # -- rays -----------------------------------------------------------------------------------
@@ -466,7 +483,7 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
         return refused
     w = w / -(program.rhs @ w)
     images = program.adjoints(w)
-    lacks = [max(0.0, -b.smallest_on_face(a)) for b, a in zip(program.blocks, images, strict=True)]
+    lacks = [_lack(block, image) for block, image in zip(program.blocks, images, strict=True)]
     r = np.asarray(program.rows_x.T @ w)
     lack_x = max(
         float(np.maximum(-r, 0.0)[~program.free_x].max(initial=0.0)),
@@ -475,7 +492,16 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     size = max(*(float(np.linalg.norm(a)) for a in images), float(np.abs(r).max(initial=0.0)))
     violation = _ratio(max(*lacks, lack_x), size)
     proof = _ray_proof(program, w, lacks, lack_x)
+    if not proof and program.safe.trace is not None:
+        # The feasible set is bounded, so that a ray which is a proof can be shown to be one.
+        violation = np.inf
     return Ray("infeasible", violation, proof, program, multipliers=program.sign * w)
+
+
+def _lack(block: Block, image: Array) -> float:
+    """What Aᵀ(w) lacks to be positive semidefinite on the face beyond any doubt of rounding."""
+    rounding = 10 * block.size * _EPS * float(np.linalg.norm(image))
+    return max(0.0, rounding - block.smallest_on_face(image))
 
 
 def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) -> str:
@@ -484,14 +510,15 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
         return "exact ray"
     if lack_x == 0 and program.safe.trace is not None:
         terms = zip(lacks, program.safe.trace, strict=True)
-        if sum(lack * trace for lack, trace in terms if lack) < 1:
+        if sum(lack * trace for lack, trace in terms if lack) < 1 - 1e-6:
             return "its violation is paid for by the trace bound"
     strength = direction_strength(program)
     if strength is None or program.repair_direction is None:
         return ""
     moved = w + (max(*lacks, lack_x) / strength) * program.repair_direction
     r = program.rows_x.T @ moved
-    if program.rhs @ moved < 0 and np.all(r >= 0) and not program.free_x.any():
+    signs = np.all(program.relations * moved <= 0) and np.all(r >= 0)
+    if signs and program.rhs @ moved < 0 and not program.free_x.any():
         return "its violation is paid for by the repair direction"
     return ""
 
@@ -514,10 +541,18 @@ def certify_unbounded(program: Program, matrices: Sequence[Array], x: ArrayLike)
     violated = np.where(
         program.relations == 0, np.abs(slope), np.maximum(-program.relations * slope, 0.0)
     )
-    violation = _ratio(float(violated.max(initial=0.0)), _activity(program, q, aux))
+    violation = _ratio(float(violated.max(initial=0.0)), _reach(program, blocks, aux))
     violation = max(violation, _ratio(0.5 * float(program.quadratic_x @ aux**2), 1.0))
     proof = "exact ray" if violation == 0 else ""
     return Ray("unbounded", violation, proof, program, matrices=tuple(blocks), x=aux)
+
+
+def _reach(program: Program, matrices: list[Array], x: Array) -> float:
+    """The largest value that rows of this size could take on a ray of this size."""
+    lengths = np.concatenate([block.measure(np.eye(block.size)) for block in program.blocks])
+    rows = abs(program.rows_q) @ lengths + np.asarray(abs(program.rows_x).sum(axis=1)).ravel()
+    sizes = [*(float(np.linalg.norm(m)) for m in matrices), float(np.abs(x).max(initial=0.0))]
+    return float(rows.max(initial=0.0)) * max(sizes)
 
 
 def project_onto_cone(block: Block, matrix: Array) -> Array:
@@ -552,7 +587,10 @@ def _dimacs(
     difference = program.sign * (dual_objective - primal.objective)
     size = 1.0 + abs(dual_objective) + abs(primal.objective)
     err3, err4 = max(0.0, _linear_violation(program, w)) / c, max(0.0, -smallest) / c
-    return err1, err2, err3, err4, difference / size, difference / size
+    slacks = zip(program.dual_slacks(w), primal.matrices, strict=True)
+    inner = sum(float(np.vdot(s, m)) for s, m in slacks)
+    inner += float(program.reduced_costs(w) @ primal.x)
+    return err1, err2, err3, err4, difference / size, inner / size
 
 
 def _ratio(value: float, scale: float) -> float:

@@ -233,6 +233,8 @@ class Block:
         for array in (x, directions):
             if array is not None:
                 array.setflags(write=False)
+        if cost is not None and cost.size != size:
+            raise InputError(f"block {name!r} has size {size}, its cost has size {cost.size}")
         return cls(name, size, b, x, cost or Cost.of(size), directions)
 
     @property
@@ -331,6 +333,8 @@ class Block:
             # Project the null directions out, then lift them above the rest of the spectrum.
             matrix = self.project_out_null(matrix)
             matrix = matrix + np.linalg.norm(matrix) * (q @ q.T)
+        if not np.isfinite(matrix).all():
+            return -np.inf  # finite entries may still overflow in their norm
         return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
 
 
@@ -471,13 +475,21 @@ class Program:
         seen: set[int] = set()
         for penalty in self.norms:
             group = set(penalty.group)
-            if not penalty.weight > 0 or not group or seen & group:
-                raise InputError("a norm penalty needs a positive weight and a group of its own")
+            if not 0 < penalty.weight < np.inf:
+                raise InputError(f"a norm penalty needs a positive weight, not {penalty.weight}")
+            if not group or seen & group or len(group) < len(penalty.group):
+                raise InputError(f"a norm penalty needs a group of its own, not {penalty.group}")
             if not all(0 <= j < self.n_auxiliary and self.free_x[j] for j in group):
                 raise InputError("a norm penalty takes free auxiliary variables only")
+            if self.quadratic_x[list(group)].any():
+                raise InputError("a variable takes a quadratic or a norm penalty, not both")
             seen |= group
 
     def _check_safe(self) -> None:
+        if not np.isfinite(self.offset):
+            raise InputError(f"offset is {self.offset}; it must be finite")
+        if not 0 <= self.safe.value_scale < np.inf:
+            raise InputError(f"value_scale is {self.safe.value_scale}; it must be nonnegative")
         if self.safe.trace is not None and len(self.safe.trace) != len(self.blocks):
             raise InputError(f"safe.trace needs {len(self.blocks)} numbers, one per block")
         for name in ("direction", "anchor"):
@@ -628,13 +640,14 @@ class Program:
     # -- derived programs --------------------------------------------------------------------
 
     def with_margin(self, margin: float) -> Program:
-        """The same program asked for a dual slack S ⪰ margin · I and r ≥ margin."""
+        """The same program asked for a dual with S ⪰ margin · I, r ≥ margin, ‖r_G‖ ≤ ρ − margin."""
         shift = self.sign * margin
         blocks = tuple(
             replace(block, cost=block.cost.plus_identity(shift)) for block in self.blocks
         )
         plain = ~self.free_x & (self.quadratic_x == 0)
-        return replace(self, blocks=blocks, cost_x=self.cost_x + shift * plain)
+        norms = tuple(replace(p, weight=max(p.weight - margin, p.weight / 2)) for p in self.norms)
+        return replace(self, blocks=blocks, cost_x=self.cost_x + shift * plain, norms=norms)
 
     # -- identity ----------------------------------------------------------------------------
 
@@ -707,13 +720,10 @@ class Program:
         >>> Program.load(path).fingerprint == program.fingerprint
         True
         """
-        with np.load(path, allow_pickle=False) as file:
-            if "header" not in file:
-                raise InputError(f"{path} is not a saved sdpkit program: it has no header")
-            header = json.loads(bytes(file["header"]).decode())
-            if header.get("format") != 1:
-                raise InputError(f"{path} has format {header.get('format')}; this reads format 1")
-            a = {name: file[name] for name in file.files}
+        a = _read_arrays(path)
+        header = json.loads(bytes(a["header"]).decode())
+        if header.get("format") != 1:
+            raise InputError(f"{path} has format {header.get('format')}; this reads format 1")
         blocks = [
             Block.of(
                 size,
@@ -801,11 +811,26 @@ def _relations(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
             raise InputError(f"relations is {relations!r}; use one of {', '.join(RELATIONS)}")
         out = np.full(n_rows, RELATIONS[relations], dtype=np.int8)
     else:
-        out = np.array(relations, dtype=np.int8)
+        given = np.asarray(relations)
+        out = given.astype(np.int8)
+        if not np.array_equal(out, given):
+            raise InputError("relations must hold −1, 0 or 1")
     if out.shape != (n_rows,) or not np.isin(out, (-1, 0, 1)).all():
         raise InputError(f"relations must hold −1, 0 or 1 for each of the {n_rows} rows")
     out.setflags(write=False)
     return out
+
+
+def _read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a saved program; anything else is refused by name."""
+    try:
+        file = np.load(path, allow_pickle=False)
+        arrays = {name: file[name] for name in file.files}
+    except (ValueError, AttributeError, EOFError) as error:
+        raise InputError(f"{path} is not a saved sdpkit program: {error}") from error
+    if "header" not in arrays:
+        raise InputError(f"{path} is not a saved sdpkit program: it has no header")
+    return arrays
 
 
 def _pack(out: dict[str, NDArray[Any]], name: str, matrix: sp.csr_array) -> None:

@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 
 # Above this many rows a dense rank test costs more than it can save.
 _MAX_ROWS_TESTED = 4000
+# Up to this many numbers rows are compared as they are, above as a Gram matrix.
+_MAX_DENSE = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,9 @@ class Reduction:
             x=None if answer.x is None else self.rhs_scale * answer.x,
             dual=self._lift_multipliers(answer.dual),
             multiplier_ray=self._lift_multipliers(answer.multiplier_ray),
-            matrix_ray=None if ray is None else (self._lift_matrices(ray[0]) or (), ray[1]),
+            matrix_ray=None
+            if ray is None
+            else (self._lift_matrices(ray[0]) or (), self.rhs_scale * ray[1]),
         )
 
     def lower(self, solution: Solution) -> tuple[list[Array], Array, Array] | None:
@@ -120,7 +124,7 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
 def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
     """(the block in Z, F) with M = F Z Fᵀ."""
     n = block.size
-    sparse = not orthonormal and block.null.shape[1] == 1
+    sparse = not orthonormal and block.null.shape[1] == block.null_basis.shape[1] == 1
     if sparse and block.is_centred and n > 1 and _annihilates_ones(block.cost):
         f = np.eye(n)[:, :-1] - 1.0 / n
         return replace(
@@ -194,16 +198,41 @@ def independent_rows(program: Program) -> NDArray[np.int64]:
     candidates = every[plain]
     if _is_graph(program) or not 1 < candidates.size <= _MAX_ROWS_TESTED:
         return every
-    gram = _row_gram(program)[candidates][:, candidates].toarray()
-    lengths = np.sqrt(np.diag(gram).clip(min=0))
-    lengths[lengths == 0] = 1.0  # a row that measures nothing is implied if its rhs is zero
-    correlation = gram / np.outer(lengths, lengths)
-    factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(correlation, tol=1e-11, lower=1)
-    order = pivots - 1
-    if rank == candidates.size or not _implied(factor, order, rank, program, candidates, lengths):
+    order, rank, implied = _pivoted(program, candidates)
+    if rank == candidates.size or not implied:
         return every
-    kept = candidates[order[:rank]]
-    return np.sort(np.concatenate([every[~plain], kept]))
+    return np.sort(np.concatenate([every[~plain], candidates[order[:rank]]]))
+
+
+def _pivoted(
+    program: Program, candidates: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], int, bool]:
+    """(pivot order, rank, whether the rows beyond the rank are implied by those before)."""
+    entries = sum(block.size**2 for block in program.blocks)
+    if candidates.size * entries <= _MAX_DENSE:
+        rows = program.matrix_rows[candidates].toarray()
+        lengths = _nonzero(np.linalg.norm(rows, axis=1))
+        r, order = scipy.linalg.qr((rows / lengths[:, None]).T, mode="r", pivoting=True)
+        size = min(r.shape)
+        rank = int(np.sum(np.abs(np.diag(r)) > 1e-10))
+        lower = r[:size].T
+    else:
+        gram = _row_gram(program)[candidates][:, candidates].toarray()
+        lengths = _nonzero(np.sqrt(np.diag(gram).clip(min=0)))
+        correlation = gram / np.outer(lengths, lengths)
+        # A Gram matrix holds squares: 1e-13 here is 3e-7 in the rows.
+        factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(correlation, tol=1e-13, lower=1)
+        order, lower = pivots - 1, np.tril(factor)
+    b = (program.rhs[candidates] / lengths)[order]
+    head = scipy.linalg.solve_triangular(lower[:rank, :rank], b[:rank], lower=True)
+    miss = float(np.abs(lower[rank:, :rank] @ head - b[rank:]).max(initial=0.0))
+    scale = max(float(np.abs(b).max(initial=0.0)), np.finfo(float).tiny)
+    return order, rank, miss <= 1e-8 * scale
+
+
+def _nonzero(lengths: Array) -> Array:
+    """Row lengths, 1 for rows of zeros: those are implied if their right-hand side is zero."""
+    return np.where(lengths > 0, lengths, 1.0)
 
 
 def _is_graph(program: Program) -> bool:
@@ -263,22 +292,6 @@ def _normalised(program: Program, norms: Array) -> Program:
         rows_x=sp.csr_array(inverse @ program.rows_x),
         rhs=program.rhs / norms,
     )
-
-
-def _implied(
-    factor: Array,
-    order: NDArray[np.int64],
-    rank: int,
-    program: Program,
-    candidates: NDArray[np.int64],
-    lengths: Array,
-) -> bool:
-    """Whether the right-hand sides of the dependent rows agree with those of the kept ones."""
-    b = (program.rhs[candidates] / lengths)[order]
-    lower = np.tril(factor)
-    head = scipy.linalg.solve_triangular(lower[:rank, :rank], b[:rank], lower=True)
-    miss = np.abs(lower[rank:, :rank] @ head - b[rank:]).max(initial=0.0)
-    return bool(miss <= 1e-7 * max(float(np.abs(b).max(initial=0.0)), np.finfo(float).tiny))
 
 
 def _take_rows(program: Program, rows: NDArray[np.int64]) -> Program:

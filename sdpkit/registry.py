@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -145,19 +144,28 @@ def refusal(solver: Solver, program: Program) -> SolverError | None:
     missing = solver.unavailable()
     if missing is not None:
         return SolverUnavailableError(f"solver {solver.name!r} is not available: {missing}")
-    can = solver.capabilities
-    if program.quadratic_x.any() and not can.quadratic:
-        return SolverError(f"{solver.name} takes no quadratic penalties; use clarabel or scs")
-    if program.norms and not can.norms:
-        return SolverError(f"{solver.name} takes no norm penalties; use clarabel or scs")
+    lacking = _cannot_express(solver, program)
+    if lacking is not None:
+        return SolverError(f"{solver.name} takes no {lacking} penalties; use clarabel or scs")
     return _memory_refusal(solver, program)
+
+
+def _cannot_express(solver: Solver, program: Program) -> str | None:
+    """The kind of penalty in `program` that `solver` does not take, or None."""
+    if program.quadratic_x.any() and not solver.capabilities.quadratic:
+        return "quadratic"
+    return "norm" if program.norms and not solver.capabilities.norms else None
 
 
 def _memory_refusal(solver: Solver, program: Program) -> NotEnoughMemoryError | None:
     needed, free = solver.memory(program), free_memory()
     if needed <= free:
         return None
-    others = [s for s in _usable() if s.name != solver.name and s.memory(program) <= free]
+    others = [
+        other
+        for other in map(get_solver, available_solvers())
+        if other.memory(program) <= free and _cannot_express(other, program) is None
+    ]
     advice = (
         f"use solver={min(others, key=lambda s: s.memory(program)).name!r}"
         if others
@@ -167,11 +175,6 @@ def _memory_refusal(solver: Solver, program: Program) -> NotEnoughMemoryError | 
         f"{solver.name} would need about {needed / 2**30:.3g} GiB for this program, and "
         f"{free / 2**30:.3g} GiB are free: {advice}"
     )
-
-
-def _usable() -> Iterator[Solver]:
-    for name in available_solvers():
-        yield get_solver(name)
 
 
 def free_memory() -> float:

@@ -72,7 +72,7 @@ def verify_multiplier_ray(program: Program, w: Array) -> Verification:
     for power in (None, *range(-15, -2)):
         moved = w
         if power is not None:
-            if direction is None:
+            if direction is None or not direction.any():
                 break
             moved = w + 10.0**power * size / np.abs(direction).max() * direction
         if _ray_conditions_hold(program, moved) and _slacks_hold(program, moved, False):
@@ -183,8 +183,9 @@ def _certainly_definite(matrix: Array, rounding: float) -> bool:
     shifted[diagonal] = np.nextafter(matrix[diagonal] - shift, -np.inf)
     asymmetry = float(np.abs(matrix - matrix.T).sum(axis=1).max())
     shifted[diagonal] = np.nextafter(shifted[diagonal] - asymmetry, -np.inf)
-    _, info = scipy.linalg.lapack.dpotrf(shifted, lower=1)
-    return int(info) == 0
+    factor, info = scipy.linalg.lapack.dpotrf(shifted, lower=1)
+    # LAPACK lets NaN and infinity pass.
+    return int(info) == 0 and bool(np.isfinite(np.diag(factor)).all())
 
 
 def _most_in_column(matrix: sp.csr_array) -> int:

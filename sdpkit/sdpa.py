@@ -26,8 +26,8 @@ from sdpkit.program import Block, Cost, Program, SafeBounds, dense
 
 Array = NDArray[np.float64]
 
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
 _PUNCTUATION = str.maketrans("{}(),", "     ")
+_ENTRY_LETTERS = str.maketrans("{}(),Dd", "     ee")  # Fortran writes 1.0D+00
 
 
 # -- reading --------------------------------------------------------------------------------
@@ -71,14 +71,16 @@ def read_sdpa(path: str | Path) -> Program:
     null_rows = _null_rows(content, blocks, linear)
     kept = np.array([e for e in range(content.rhs.size) if e not in null_rows], dtype=np.int64)
     rows_q = sp.hstack([reader.rows() for reader in blocks.values()], format="csr")
+    rows_x, cost_x, free = _join_halves(linear.rows, linear.cost)
     sign = 1.0 if content.sense == "max" else -1.0
     return Program.of(
         [reader.block(null_rows, sign) for reader in blocks.values()],
         content.rhs[kept],
         sense="max" if content.sense == "max" else "min",
         rows_q=rows_q[kept],
-        rows_x=linear.rows[kept],
-        cost_x=sign * linear.cost,
+        rows_x=rows_x[kept],
+        cost_x=sign * cost_x,
+        free_x=free,
         offset=content.offset,
         name=path.name.removesuffix(".dat-s"),
         safe=SafeBounds(),
@@ -95,12 +97,11 @@ def _parse(path: Path) -> _File:
             sense, offset = note.group(1), float(note.group(2))
         start += 1
     try:
-        m = int(_numbers(lines[start])[0])
-        n_blocks = int(_numbers(lines[start + 1])[0])
+        m, n_blocks = _count(lines[start]), _count(lines[start + 1])
         sizes, start = _take(lines, start + 2, n_blocks)
         rhs, start = _take(lines, start, m)
-        entries = np.array(" ".join(lines[start:]).translate(_PUNCTUATION).split(), dtype=float)
-        entries = entries.reshape(-1, 5)
+        words = " ".join(lines[start:]).translate(_ENTRY_LETTERS).split()
+        entries = np.array(words, dtype=float).reshape(-1, 5)
     except (IndexError, ValueError) as error:
         raise InputError(f"{path} is not in SDPA sparse format: {error}") from error
     content = _File(rhs, [int(s) for s in sizes], entries, sense, offset)
@@ -108,19 +109,37 @@ def _parse(path: Path) -> _File:
     return content
 
 
-def _numbers(line: str) -> list[float]:
-    return [float(token.replace("D", "e").replace("d", "e")) for token in _NUMBER.findall(line)]
+def _count(line: str) -> int:
+    """The number that a header line starts with; what follows is a remark."""
+    found = re.search(r"[-+]?\d+", line)
+    if found is None:
+        raise ValueError(f"no number in {line!r}")
+    return int(found.group())
 
 
 def _take(lines: list[str], start: int, count: int) -> tuple[Array, int]:
     """`count` numbers from as many lines as it takes, and the line after them."""
     values: list[float] = []
-    while len(values) < count:
+    while len(values) < count or (count == 0 and start < len(lines) and not lines[start].strip()):
         if start >= len(lines):
             raise ValueError(f"the file ends after {len(values)} of {count} numbers")
-        values += _numbers(lines[start])
+        for word in lines[start].translate(_PUNCTUATION).split():
+            number = _number(word)
+            if number is None:
+                break  # a remark fills the rest of the line
+            values.append(number)
         start += 1
-    return np.array(values[:count]), start
+    if len(values) > count:
+        raise ValueError(f"{len(values)} numbers where {count} were announced")
+    return np.array(values), start
+
+
+def _number(word: str) -> float | None:
+    """The word as a number (Fortran's 1.0D+00 too); None if it is none."""
+    try:
+        return float(word.replace("D", "e").replace("d", "e"))
+    except ValueError:
+        return None
 
 
 def _check(path: Path, content: _File) -> None:
@@ -129,6 +148,9 @@ def _check(path: Path, content: _File) -> None:
         raise InputError(f"{path} contains NaN or infinite numbers")
     if 0 in content.sizes:
         raise InputError(f"{path} has a block of size 0")
+    if np.any(e[:, :4] != np.round(e[:, :4])):
+        odd = e[np.any(e[:, :4] != np.round(e[:, :4]), axis=1)][0].tolist()
+        raise InputError(f"{path}: entry {odd} has an index that is no whole number")
     extent = np.abs(np.array(content.sizes))
     bad = (e[:, 0] < 0) | (e[:, 0] > content.rhs.size) | (e[:, 1] < 1) | (e[:, 1] > extent.size)
     bad = bad | (e[:, 2:4].min(axis=1, initial=1) < 1)
@@ -136,6 +158,10 @@ def _check(path: Path, content: _File) -> None:
         bad = e[:, 2:4].max(axis=1, initial=1) > extent[e[:, 1].astype(int) - 1]
     if bad.any():
         raise InputError(f"{path}: entry {e[bad][0].tolist()} points outside of its matrix")
+    diagonal = np.array(content.sizes)[e[:, 1].astype(int) - 1] < 0
+    off = diagonal & (e[:, 2] != e[:, 3])
+    if off.any():
+        raise InputError(f"{path}: entry {e[off][0].tolist()} is off a diagonal block's diagonal")
 
 
 def _first_variable_as_block(content: _File) -> _File:
@@ -275,14 +301,37 @@ class _LinearReader:
         e = content.entries
         mine = np.isin(e[:, 1].astype(int) - 1, list(starts))
         e = e[mine]
-        if np.any(e[:, 2] != e[:, 3]):
-            raise InputError("a diagonal block has an entry off the diagonal")
         first = np.array([starts.get(int(k) - 1, 0) for k in e[:, 1]], dtype=np.int64)
         column = first + e[:, 2].astype(np.int64) - 1
         shape = (content.rhs.size + 1, total)
         table = sp.csr_array((e[:, 4], (e[:, 0].astype(np.int64), column)), shape=shape)
         self.cost: Array = table[[0]].toarray().ravel()
         self.rows: sp.csr_array = sp.csr_array(table[1:])
+
+
+def _join_halves(rows: sp.csr_array, cost: Array) -> tuple[sp.csr_array, Array, NDArray[np.bool_]]:
+    """(rows, cost, free): nonnegative columns (a, c) and (−a, −c) are one free variable.
+
+    As two they have no interior dual; as one they cost no solver anything.
+    """
+    columns = sp.csc_array(rows)
+    columns.sort_indices()
+    unmatched: dict[bytes, list[int]] = defaultdict(list)
+    free = np.zeros(cost.size, dtype=bool)
+    dropped = np.zeros(cost.size, dtype=bool)
+    for j in range(cost.size):
+        part = slice(columns.indptr[j], columns.indptr[j + 1])
+        where, values = columns.indices[part].tobytes(), columns.data[part]
+        if not values.size:
+            continue
+        opposite = where + (-values).tobytes() + np.float64(-cost[j] + 0.0).tobytes()
+        if unmatched[opposite]:
+            free[unmatched[opposite].pop()], dropped[j] = True, True
+        else:
+            mine = where + values.tobytes() + np.float64(cost[j] + 0.0).tobytes()
+            unmatched[mine].append(j)
+    kept = np.flatnonzero(~dropped)
+    return sp.csr_array(columns[:, kept]), cost[kept], free[kept]
 
 
 def _is_lone(content: _File) -> bool:

@@ -38,7 +38,7 @@ from sdpkit.certificate import (
     certify_unbounded,
     project_onto_cone,
 )
-from sdpkit.errors import InputError
+from sdpkit.errors import InputError, SolverError
 from sdpkit.program import Block, Program
 from sdpkit.registry import Solver, choose, get_solver, refusal
 from sdpkit.solution import Answer, Settings, Solution, Status, Stop, Times
@@ -101,7 +101,7 @@ def solve(
     """
     settings = Settings(
         _positive("tol", tol),
-        None if max_iter is None else int(_positive("max_iter", max_iter)),
+        None if max_iter is None else _whole("max_iter", max_iter),
         None if time_limit is None else _positive("time_limit", time_limit),
         verbose,
         callback,
@@ -115,7 +115,7 @@ def solve(
     with _fitting_threads(program):
         answer = _nothing_left(program) or chosen.solve(program, settings)
         solution = _judge(program, chosen, reason, settings, answer, compiled)
-        if _wants_margin(solution, answer):
+        if _wants_margin(solution, answer, settings.tol):
             solution = _with_margin(solution, chosen, settings)
     if callback is not None and not chosen.capabilities.callback:
         callback({"objective": solution.objective, "gap": solution.certificate.relative_gap})
@@ -150,6 +150,12 @@ def _positive(name: str, value: float) -> float:
     return float(value)
 
 
+def _whole(name: str, value: float) -> int:
+    if _positive(name, value) != int(value):
+        raise InputError(f"{name} is {value!r}; it must be a whole number")
+    return int(value)
+
+
 def _choose(name: str, program: Program) -> tuple[Solver, str]:
     if name == "auto":
         return choose(program)
@@ -172,6 +178,7 @@ def _judge(
     compiled: float,
 ) -> Solution:
     started = time.perf_counter()
+    _check_answer(program, solver, answer)
     matrices, x = repair_primal(program, answer)
     dual = _into_box(program, answer.dual)
     certificate = certify(program, matrices, x, dual)
@@ -198,6 +205,30 @@ def _judge(
         history=answer.history,
         notes=answer.notes,
     )
+
+
+def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
+    """Refuse what is not an answer to this program, naming the solver that returned it."""
+    if not isinstance(answer, Answer):
+        raise SolverError(f"solver {solver.name!r} returned {answer!r} instead of an Answer")
+    shapes = [(block.size, block.size) for block in program.blocks]
+    ray = answer.matrix_ray or (None, None)
+    for what, matrices in (("matrices", answer.matrices), ("matrix_ray", ray[0])):
+        if matrices is not None and [np.shape(m) for m in matrices] != shapes:
+            found = [np.shape(m) for m in matrices]
+            raise SolverError(f"solver {solver.name!r} returned {what} {found}, expected {shapes}")
+    vectors = (
+        ("x", answer.x, program.n_auxiliary),
+        ("dual", answer.dual, program.n_rows),
+        ("multiplier_ray", answer.multiplier_ray, program.n_rows),
+        ("matrix_ray's x", ray[1], program.n_auxiliary),
+    )
+    for what, vector, size in vectors:
+        if vector is not None and np.shape(vector) != (size,):
+            raise SolverError(
+                f"solver {solver.name!r} returned {what} of shape {np.shape(vector)}, "
+                f"expected ({size},)"
+            )
 
 
 def _status(
@@ -281,13 +312,10 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
     if answer.matrix_ray is not None:
         rays.append(certify_unbounded(program, *answer.matrix_ray))
     if not any(ray.passes(_RAY_TOL) for ray in rays):
-        # A modelling layer may take one for the other, so both are tried, the claim first.
-        asked = [_ask_infeasible, _ask_unbounded]
-        if answer.stop is Stop.CLAIMS_UNBOUNDED:
-            asked.reverse()
-        elif answer.stop not in (Stop.CLAIMS_INFEASIBLE, Stop.FAILED):
-            asked = []
-        for ask in asked:
+        # A modelling layer may take one for the other, so both are tried. Infeasibility first: an
+        # infeasible program may have improving directions too, which mean nothing then.
+        doubtful = (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED, Stop.FAILED)
+        for ask in (_ask_infeasible, _ask_unbounded) if answer.stop in doubtful else ():
             ray = ask(program, solver, settings)
             if ray is not None and ray.passes(_RAY_TOL):
                 return ray
@@ -332,7 +360,10 @@ def elastic(program: Program) -> Program:
 
 
 def recession(program: Program) -> Program:
-    """The program over its recession cone, tr M + Σx ≤ 1 added: a positive gain is a ray."""
+    """The program over its recession cone, tr M + Σx ≤ 1 added: a positive gain is a ray.
+
+    Infeasible programs have improving directions too, so ask for infeasibility first.
+    """
     extended = [_with_unit_vectors(block) for block in program.blocks]
     ends = np.cumsum([0] + [block.n_measurements for block in program.blocks])
     spans = zip(program.blocks, ends[:-1], ends[1:], strict=True)
@@ -345,13 +376,18 @@ def recession(program: Program) -> Program:
         [np.r_[np.zeros(block.n_measurements), np.ones(block.size)] for block in program.blocks]
     )
     nonnegative = sp.csr_array(np.where(program.free_x, 0.0, 1.0)[None, :])
+    # Free variables get rows of their own: −1 ≤ x_j ≤ 1.
+    unit = sp.eye_array(program.n_auxiliary, format="csr")[np.flatnonzero(program.free_x)]
+    n_free = unit.shape[0]
     return Program.of(
         extended,
-        np.r_[np.zeros(program.n_rows), 1.0],
+        np.r_[np.zeros(program.n_rows), 1.0, np.ones(n_free), -np.ones(n_free)],
         sense=program.sense,
-        rows_q=sp.vstack([rows_q, sp.csr_array(trace[None, :])]),
-        rows_x=sp.vstack([program.rows_x, nonnegative]),
-        relations=np.r_[program.relations, -1],
+        rows_q=sp.vstack(
+            [rows_q, sp.csr_array(trace[None, :]), sp.csr_array((2 * n_free, trace.size))]
+        ),
+        rows_x=sp.vstack([program.rows_x, nonnegative, unit, unit]),
+        relations=np.r_[program.relations, -1, -np.ones(n_free), np.ones(n_free)],
         cost_q=cost_q,
         cost_x=program.cost_x,
         free_x=program.free_x,
@@ -380,15 +416,19 @@ def _with_unit_vectors(block: Block) -> Block:
 # -- margin ---------------------------------------------------------------------------------
 
 
-def _wants_margin(solution: Solution, answer: Answer) -> bool:
-    """Whether all is well but for a dual that misses feasibility and cannot be repaired."""
+def _wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
+    """Whether all is well but for a dual that misses feasibility and is repaired badly or not."""
     certificate = solution.certificate
-    return (
-        solution.status is Status.INACCURATE
-        and answer.stop is Stop.DONE
-        and np.isfinite(certificate.primal_residual)
-        and np.isfinite(certificate.dual_objective)
-        and not np.isfinite(certificate.safe_bound)
+    if solution.status is not Status.INACCURATE or answer.stop is not Stop.DONE:
+        return False
+    if not np.isfinite([certificate.primal_residual, certificate.dual_objective]).all():
+        return False
+    scale = max(abs(certificate.objective), solution.program.safe.value_scale)
+    nominal = abs(certificate.dual_objective - certificate.objective)
+    return not np.isfinite(certificate.safe_bound) or bool(
+        certificate.primal_residual <= tol
+        and certificate.relative_gap > tol
+        and nominal <= tol * scale
     )
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.errors import InputError
 from sdpkit.program import Program
 from sdpkit.reduction import reduce
 from sdpkit.registry import Capabilities
@@ -71,6 +72,14 @@ _LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
         TimeLimit=s.time_limit,
     ),
 }
+
+
+# Solvers that would swallow an unknown option without a word.
+_KNOWN_OPTIONS = {
+    "CVXOPT": ("abstol", "reltol", "feastol", "max_iters", "refinement", "kktsolver"),
+}
+# Solvers that have no time limit to set.
+_TIMELESS = ("CVXOPT", "SDPA")
 
 
 def _own_defaults(settings: Settings) -> dict[str, Any]:
@@ -128,8 +137,14 @@ class CvxpyBackend:
         outcome = self._call(model, settings)
         solved = time.perf_counter() - started - setup
         matrices, x, dual = model.read() if outcome.has_point else (None, None, None)
+        stop = outcome.stop if form is _x_form else _mirrored(outcome.stop)
+        limit, notes = settings.time_limit, tuple[str, ...]()
+        if limit is not None and self.cvxpy_name in _TIMELESS:
+            notes = (f"{self.name} has no time limit; the {limit:g} s asked for were not kept",)
+        elif limit is not None and stop is Stop.ITERATION_LIMIT and solved >= 0.9 * limit:
+            stop = Stop.TIME_LIMIT  # cvxpy has one word for both limits
         answer = Answer(
-            stop=outcome.stop if form is _x_form else _mirrored(outcome.stop),
+            stop=stop,
             native_status=outcome.words,
             matrices=matrices,
             x=x,
@@ -137,6 +152,7 @@ class CvxpyBackend:
             iterations=outcome.iterations,
             setup_time=setup,
             solve_time=solved,
+            notes=notes,
         )
         return reduction.lift(answer)
 
@@ -144,6 +160,10 @@ class CvxpyBackend:
         import cvxpy as cp
 
         language = _LANGUAGE.get(self.cvxpy_name, _own_defaults)(settings)
+        known = _KNOWN_OPTIONS.get(self.cvxpy_name)
+        unknown = [name for name in settings.options if known is not None and name not in known]
+        if unknown:
+            raise InputError(f"{self.name} has no option {unknown[0]!r}; it has {', '.join(known)}")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -154,7 +174,9 @@ class CvxpyBackend:
                 )
         except cp.SolverError as error:
             return _Outcome(Stop.FAILED, f"{self.name}: {error}", None, False)
-        except ArithmeticError as error:
+        except (ArithmeticError, ValueError) as error:
+            if any(option in str(error) for option in settings.options):
+                raise InputError(f"{self.name} does not take these options: {error}") from error
             return _Outcome(Stop.FAILED, f"{self.name} broke down: {error}", None, False)
         return _outcome(model.problem)
 
@@ -337,7 +359,7 @@ def _fill(where: NDArray[np.int64], sign: float) -> Callable[[Array, Any], None]
 
 def _fill_norm(group: NDArray[np.int64]) -> Callable[[Array, Any], None]:
     def place(x: Array, constraint: Any) -> None:
-        x[group] = -np.asarray(constraint.dual_value[1]).ravel()
+        x[group] = np.asarray(constraint.dual_value[1]).ravel()
 
     return place
 

@@ -33,6 +33,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
+from sdpkit.errors import InputError
 from sdpkit.program import Block, Program, dense
 from sdpkit.reduction import Reduction, reduce
 from sdpkit.registry import Capabilities
@@ -663,6 +664,8 @@ class Interior:
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, follow the central path, lift the best point."""
+        if settings.options:
+            raise InputError(f"interior has no option {next(iter(settings.options))!r}")
         started = time.perf_counter()
         reduction = reduce(program)
         method = _Method(reduction.program)

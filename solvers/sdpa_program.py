@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpkit.errors import InputError
 from sdpkit.program import Program
 from sdpkit.reduction import reduce
 from sdpkit.registry import Capabilities
@@ -112,12 +113,20 @@ def _last_integer(pattern: str, text: str) -> int | None:
     return int(found[-1]) if found else None
 
 
+def _updated(name: str, values: dict[str, object], settings: Settings) -> dict[str, object]:
+    """The solver's parameters with the user's options on top; unknown names are refused."""
+    for option in settings.options:
+        if option not in values:
+            raise InputError(f"{name} has no option {option!r}; it has {', '.join(values)}")
+    return {**values, **settings.options}
+
+
 # -- csdp -----------------------------------------------------------------------------------
 
 
 def _csdp_command(folder: Path, settings: Settings) -> list[str]:
     tol = max(1e-10, min(1e-7, settings.tol * 1e-2))
-    values = {
+    values: dict[str, object] = {
         "axtol": tol,
         "atytol": tol,
         "objtol": tol,
@@ -134,8 +143,8 @@ def _csdp_command(folder: Path, settings: Settings) -> list[str]:
         "printlevel": 1,
         "perturbobj": 0,
         "fastmode": 0,
-        **settings.options,
     }
+    values = _updated("csdp", values, settings)
     text = "".join(f"{name}={value}\n" for name, value in values.items())
     (folder / "param.csdp").write_text(text)
     return ["program.dat-s", "solution"]
@@ -184,23 +193,22 @@ def _csdp_stop(code: int, output: str) -> tuple[Stop, str]:
 
 def _sdpa_command(folder: Path, settings: Settings) -> list[str]:
     tol = max(1e-9, min(1e-7, settings.tol * 1e-2))
-    lines = [
-        f"{settings.max_iter or 200}\tmaxIteration",
-        f"{tol:.1e}\tepsilonStar",
-        "1.0e2\tlambdaStar",
-        "2.0\tomegaStar",
-        "-1.0e5\tlowerBound",
-        "1.0e5\tupperBound",
-        "0.1\tbetaStar",
-        "0.3\tbetaBar",
-        "0.9\tgammaStar",
-        f"{tol:.1e}\tepsilonDash",
-        "%+.16e\txPrint",
-        "%+.16e\tXPrint",
-        "%+.16e\tYPrint",
-        "%+.16e\tinfPrint",
-    ]
-    (folder / "param.sdpa").write_text("\n".join(lines) + "\n")
+    values: dict[str, object] = {
+        "maxIteration": settings.max_iter or 200,
+        "epsilonStar": tol,
+        "lambdaStar": 1e2,
+        "omegaStar": 2.0,
+        "lowerBound": -1e5,
+        "upperBound": 1e5,
+        "betaStar": 0.1,
+        "betaBar": 0.3,
+        "gammaStar": 0.9,
+        "epsilonDash": tol,
+    }
+    values = _updated("sdpa", values, settings)
+    prints = [f"%+.16e\t{name}" for name in ("xPrint", "XPrint", "YPrint", "infPrint")]
+    lines = [f"{value}\t{name}" for name, value in values.items()]
+    (folder / "param.sdpa").write_text("\n".join(lines + prints) + "\n")
     return ["-ds", "program.dat-s", "-o", "solution", "-p", "param.sdpa"]
 
 

@@ -423,7 +423,8 @@ def test_unbounded_disconnected(name: str, relations: str) -> None:
     assert ray.passes(1e-7)
     assert ray.matrices is not None
     u = np.array([1.0, 1.0, -1.0, -1.0]) / 2
-    assert np.abs(ray.matrices[0] - np.outer(u, u)).max() <= 1e-5
+    # Squared lengths off by 1e-7 are lengths, and entries of K, off by their root.
+    assert np.abs(ray.matrices[0] - np.outer(u, u)).max() <= 1e-3
 
 
 def test_the_textbook_direction_is_a_proof() -> None:
