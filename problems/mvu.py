@@ -53,8 +53,8 @@ Array = NDArray[np.float64]
 Form = Literal["equality", "inequality", "slack", "min_trace"]
 FORMS: tuple[Form, ...] = ("equality", "inequality", "slack", "min_trace")
 
-# A clique's Gram matrix has rank deficiencies where its eigenvalues fall below this share.
-_FLAT = 1e-10
+# Flat directions of overlapping cliques count as parallel below this singular value.
+_PARALLEL = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +138,12 @@ class MVU:
         if neighborhood.n_points < 2:
             raise GraphError("one point cannot be unfolded; pass at least two")
         merged, group, multiplicities = self._merge(neighborhood)
+        parts = tuple(self._split(merged, multiplicities))
+        if not parts:
+            raise GraphError("the graph has no edges, so there is nothing to unfold: add edges")
         object.__setattr__(self, "neighborhood", neighborhood)
         object.__setattr__(self, "group", group)
-        object.__setattr__(self, "parts", tuple(self._split(merged, multiplicities)))
+        object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "omega", self._omega(merged))
 
     def _merge(
@@ -177,7 +180,8 @@ class MVU:
         connectivity = min(part.graph.algebraic_connectivity() for part in self.parts)
         if self.omega is None:
             return omega_default(connectivity)
-        if not 0 < self.omega < 1:
+        number = isinstance(self.omega, int | float | np.number)
+        if not number or not 0 < self.omega < 1:
             raise InputError(f"omega is {self.omega!r}; it must lie strictly between 0 and 1")
         threshold = omega_threshold(connectivity)
         if self.omega < threshold:
@@ -358,7 +362,7 @@ def flat_directions(graph: NeighborhoodGraph) -> Array:
     >>> from sdpkit.graphs import neighborhood_graph
     >>> line = neighborhood_graph([[0.0], [1.0], [2.0]], edges=[[0, 1], [1, 2], [0, 2]])
     >>> flat_directions(line).ravel().round(6).tolist()      # the middle point stays the middle
-    [0.408248, -0.816497, 0.408248]
+    [-0.408248, 0.816497, -0.408248]
     """
     pieces = []
     table = graph.adjacency(lengths=True)
@@ -372,17 +376,18 @@ def flat_directions(graph: NeighborhoodGraph) -> Array:
     if not pieces:
         return np.zeros((graph.n_points, 0))
     u, singular, _ = scipy.linalg.svd(np.hstack(pieces), full_matrices=False)
-    basis = u[:, singular > 1e-9 * singular[0]]
+    # Below the cut, what separates nearly parallel directions is their rounding.
+    basis = u[:, singular > _PARALLEL * singular[0]]
     # A fixed sign: what is returned should not depend on the SVD's taste.
     return basis * np.where(basis[np.abs(basis).argmax(axis=0), range(basis.shape[1])] > 0, 1, -1)
 
 
 def _flat_in_clique(squared: Array) -> Array:
-    """(s, k) null vectors, orthogonal to 1, of the centred Gram matrix of a clique."""
+    """(s, k) null vectors c ⊥ 1 of the centred Gram matrix of a clique: cᵀDc = 0 up to rounding."""
     s = squared.shape[0]
     helmert = scipy.linalg.helmert(s)  # orthonormal rows that span 1⊥
-    gram = -0.5 * helmert @ squared @ helmert.T
-    values, vectors = scipy.linalg.eigh(gram)
-    if values[-1] <= 0 or values[0] < -_FLAT * values[-1]:
-        return np.zeros((s, 0))  # not Euclidean: nothing is forced but infeasibility
-    return np.asarray(helmert.T @ vectors[:, values <= _FLAT * values[-1]])
+    _, vectors = scipy.linalg.eigh(-0.5 * helmert @ squared @ helmert.T)
+    c = helmert.T @ vectors
+    size = np.einsum("ik,ij,jk->k", np.abs(c), squared, np.abs(c))
+    form = np.einsum("ik,ij,jk->k", c, squared, c)
+    return np.asarray(c[:, np.abs(form) <= 64 * s * np.finfo(float).eps * size])

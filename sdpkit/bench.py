@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+import sdpkit
 from sdpkit.errors import InputError
 from sdpkit.program import Program
 from sdpkit.sdpa import read_sdpa
@@ -54,12 +55,10 @@ class Measurement:
 
 def roll(n: int, n_neighbors: int = 4, **options: Any) -> Program:
     """The reference instance: the 8-dimensional Swiss roll, d divided by its mean."""
-    from sdpkit.datasets import swiss_roll
-    from sdpkit.problems.mvu import MVU
-
-    X = swiss_roll(n)
-    unit = float(np.sqrt(MVU(X, n_neighbors=n_neighbors).neighborhood.squared_lengths.mean()))
-    return MVU(X / unit, n_neighbors=n_neighbors, **options).program()
+    X = sdpkit.datasets.swiss_roll(n)
+    graph = sdpkit.graphs.neighborhood_graph(X, n_neighbors=n_neighbors)
+    unit = float(np.sqrt(graph.squared_lengths.mean()))
+    return sdpkit.MVU(X / unit, n_neighbors=n_neighbors, **options).program()
 
 
 def measure(make: Callable[[], Program], solver: str, tol: float = 1e-6) -> Measurement:

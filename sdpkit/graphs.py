@@ -1150,6 +1150,8 @@ def _node_set(nodes: ArrayLike, n_points: int) -> Ints:
 
 def _neighbor_count(n_neighbors: int, n_points: int) -> int:
     k = _count(n_neighbors, "n_neighbors")
+    if n_points == 1:
+        raise InputError("one point has no neighbours: pass at least two points")
     if k >= n_points:
         raise InputError(
             f"n_neighbors={k}, but {n_points} points have at most {n_points - 1} others each: "

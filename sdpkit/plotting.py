@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,18 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def _axes(ax: Any, projection: str | None = None) -> Any:
+def _require_matplotlib() -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise SdpkitError("plots need matplotlib: pip install 'sdpkit[plot]'")
+
+
+def _axes(ax: Any) -> Any:
+    """`ax`, or new axes in a new figure."""
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise SdpkitError("plots need matplotlib: pip install 'sdpkit[plot]'") from error
-    return plt.figure().add_subplot(projection=projection)
+    import matplotlib.pyplot as plt
+
+    return plt.figure().add_subplot()
 
 
 def plot_embedding(
@@ -34,6 +39,7 @@ def plot_embedding(
     A rod's colour is the multiplier of its length: red rods are stretched and hold the
     unfolding back, blue rods are compressed, grey ones do nothing.
     """
+    _require_matplotlib()
     from matplotlib.collections import LineCollection
     from matplotlib.colors import SymLogNorm
 
@@ -59,6 +65,7 @@ def plot_embedding(
 
 def plot_spectrum(eigenvalues: ArrayLike, ax: Any = None, *, n_shown: int = 10) -> Any:
     """Eigenvalues as shares of the trace; returns the axes."""
+    _require_matplotlib()
     ax = _axes(ax)
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1].clip(min=0)
     shares = values[:n_shown] / (values.sum() or 1.0)
@@ -71,7 +78,7 @@ def plot_unfolding(
     X: Array, embedding: Embedding, path: str | Path, *, color: Any = None, title: str = ""
 ) -> None:
     """Input, output and both spectra in one picture file."""
-    _axes(False)
+    _require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -79,7 +86,8 @@ def plot_unfolding(
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(3, 2, height_ratios=[1, 1, 1.4], width_ratios=[1.5, 1])
     before = figure.add_subplot(grid[:2, 0], projection="3d")
-    before.scatter(*X[:, :3].T, c=color, s=10)
+    shown = np.c_[X, np.zeros((len(X), 2))][:, :3]  # points of one or two dimensions lie flat
+    before.scatter(*shown.T, c=color, s=10)
     before.set_title("input (first three dimensions)")
     centred = X - X.mean(axis=0)
     spectra = [

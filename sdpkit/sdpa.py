@@ -50,9 +50,9 @@ def read_sdpa(path: str | Path) -> Program:
     Row e of the program is constraint e of the file, except that rows which only fix null
     directions (see the module's docstring) are gone.
 
-    >>> import tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.dat-s")
-    >>> _ = open(path, "w").write("2\\n1\\n2\\n1.0 1.0\\n0 1 1 2 1.0\\n1 1 1 1 1\\n2 1 2 2 1\\n")
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "tiny.dat-s"
+    >>> _ = path.write_text("2\\n1\\n2\\n1.0 1.0\\n0 1 1 2 1.0\\n1 1 1 1 1\\n2 1 2 2 1\\n")
     >>> print(read_sdpa(path))                     # max 2 Y₁₂, Y₁₁ = Y₂₂ = 1
     tiny
       maximise    <C, Y1>,  C = sparse (2 nonzeros)

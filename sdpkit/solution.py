@@ -97,6 +97,7 @@ class Times:
 
     @property
     def total(self) -> float:
+        """All of it."""
         return self.compile + self.setup + self.solve + self.certify
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -136,16 +137,20 @@ def _fitting_threads(program: Program) -> Any:
 
 
 def _nothing_left(program: Program) -> Answer | None:
-    """The answer M = 0 where every face is {0} (all points equal), so that no solver is asked."""
-    if program.n_auxiliary or any(b.null_basis.shape[1] < b.size for b in program.blocks):
+    """M = 0 and x = 0 where they prove themselves optimal (all points equal, no rows at all)."""
+    if program.rhs.any():
         return None
     zeros = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
-    words = "nothing is left to solve"
-    return Answer(Stop.DONE, words, zeros, np.zeros(0), np.zeros(program.n_rows), iterations=0)
+    x, words = np.zeros(program.n_auxiliary), "zero is optimal"
+    for dual in (np.zeros(program.n_rows), program.safe.anchor):
+        if dual is not None and certify(program, zeros, x, dual).passes(1e-12):
+            return Answer(Stop.DONE, words, zeros, x, dual, iterations=0)
+    return None
 
 
 def _positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not 0 < value < np.inf:
         raise InputError(f"{name} is {value!r}; it must be a positive number")
     return float(value)
 
@@ -179,7 +184,7 @@ def _judge(
 ) -> Solution:
     started = time.perf_counter()
     _check_answer(program, solver, answer)
-    matrices, x = repair_primal(program, answer)
+    matrices, x = repair_primal(program, answer, settings.tol)
     dual = _into_box(program, answer.dual)
     certificate = certify(program, matrices, x, dual)
     ray = None
@@ -252,12 +257,14 @@ def _into_box(program: Program, dual: Array | None) -> Array | None:
     return np.asarray(program.sign * np.clip(program.sign * dual, lo, hi))
 
 
-def repair_primal(program: Program, answer: Answer) -> tuple[list[Array], Array]:
+def repair_primal(
+    program: Program, answer: Answer, tol: float = np.inf
+) -> tuple[list[Array], Array]:
     """The answer's primal with everything repaired that can be repaired exactly.
 
     The matrices are projected onto the cone; slack variables take up what their rows are off;
     where all rows are upper limits on nonnegative combinations (the inequality form), M is
-    divided by the worst ratio.
+    divided by the worst ratio, if that costs less than half of `tol` in the objective.
     """
     missing = [np.full((b.size, b.size), np.nan) for b in program.blocks]
     matrices = list(answer.matrices) if answer.matrices is not None else missing
@@ -268,38 +275,44 @@ def repair_primal(program: Program, answer: Answer) -> tuple[list[Array], Array]
     x = np.where(program.free_x, x, np.maximum(x, 0.0))
     q = program.measure(matrices)
     x = _take_up_slack(program, q, x)
-    return _shrink_into_limits(program, matrices, q), x
+    return _shrink_into_limits(program, matrices, q, 1 + 0.5 * tol), x
 
 
 def _take_up_slack(program: Program, q: Array, x: Array) -> Array:
-    """Each slack that occurs in one equality row, set to what the row is off."""
+    """Each variable that occurs in one equality row only, set to what the row is off.
+
+    A free one takes up everything; of nonnegative ones each sign takes up its part, unless
+    another variable of the same sign shares the row.
+    """
     columns = sp.csc_array(program.rows_x)
-    single = (np.diff(columns.indptr) == 1) & ~program.free_x
-    start = columns.indptr[:-1][single]
-    rows, entries = columns.indices[start], columns.data[start]
+    single = np.flatnonzero(np.diff(columns.indptr) == 1)
+    rows, entries = columns.indices[columns.indptr[single]], columns.data[columns.indptr[single]]
+    side = np.where(program.free_x[single], 0.0, np.sign(entries))
     equality = program.relations[rows] == 0
-    single = np.flatnonzero(single)[equality]
-    rows, entries = rows[equality], entries[equality]
-    # A row with slacks of one sign only (x ≥ 0, a > 0) is an inequality and is met by its slack.
+    crowded = {key for key, n in Counter(zip(rows, side, strict=True)).items() if n > 1}
+    with_free = set(rows[side == 0].tolist())
+    usable = [
+        bool(ok) and (row, s) not in crowded and (s == 0 or row not in with_free)
+        for ok, row, s in zip(equality, rows, side, strict=True)
+    ]
+    single, rows, entries = single[usable], rows[usable], entries[usable]
     out = x.copy()
     out[single] = 0.0
-    off = program.rhs - program.row_values(q, out)
-    out[single] = np.maximum(off[rows] / entries, 0.0)
-    # Two slacks of the same sign in one row would count twice: leave such rows alone.
-    both = np.abs(program.row_values(q, out) - program.rhs)
-    worse = np.isin(rows, np.flatnonzero(both > np.abs(program.row_values(q, x) - program.rhs)))
-    out[single[worse]] = x[single[worse]]
+    needed = (program.rhs - program.row_values(q, out))[rows] / entries
+    out[single] = np.where(program.free_x[single], needed, np.maximum(needed, 0.0))
     return out
 
 
-def _shrink_into_limits(program: Program, matrices: list[Array], q: Array) -> list[Array]:
+def _shrink_into_limits(
+    program: Program, matrices: list[Array], q: Array, worth: float
+) -> list[Array]:
     limits = np.all(program.relations == -1) and np.all(program.rhs >= 0)
     if not limits or program.n_auxiliary or np.any(program.rows_q.data < 0):
         return matrices
     values = program.rows_q @ q
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = float(np.nanmax(np.where(values > 0, values / program.rhs, 0.0), initial=1.0))
-    return [m / ratio for m in matrices] if np.isfinite(ratio) and ratio > 1 else matrices
+    return [m / ratio for m in matrices] if 1 < ratio <= worth else matrices
 
 
 # -- rays -----------------------------------------------------------------------------------
@@ -316,27 +329,26 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
         # infeasible program may have improving directions too, which mean nothing then.
         doubtful = (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED, Stop.FAILED)
         for ask in (_ask_infeasible, _ask_unbounded) if answer.stop in doubtful else ():
-            ray = ask(program, solver, settings)
-            if ray is not None and ray.passes(_RAY_TOL):
-                return ray
+            # Some codes break down at the tighter tolerance and are exact enough at the looser.
+            for tol in (1e-8, 1e-6):
+                plain = replace(settings, tol=tol, callback=None, warm_start=None)
+                ray = ask(program, solver, plain)
+                if ray is not None and ray.passes(_RAY_TOL):
+                    return ray
     return next((ray for ray in rays if ray.passes(_RAY_TOL)), None)
 
 
 def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray | None:
-    answer = solver.solve(elastic(program), _plain(settings))
+    answer = solver.solve(elastic(program), settings)
     return None if answer.dual is None else certify_infeasible(program, program.sign * answer.dual)
 
 
 def _ask_unbounded(program: Program, solver: Solver, settings: Settings) -> Ray | None:
-    answer = solver.solve(recession(program), _plain(settings))
+    answer = solver.solve(recession(program), settings)
     if answer.matrices is None:
         return None
     x = np.zeros(program.n_auxiliary) if answer.x is None else answer.x
     return certify_unbounded(program, answer.matrices, x)
-
-
-def _plain(settings: Settings) -> Settings:
-    return replace(settings, tol=min(settings.tol, 1e-8), callback=None, warm_start=None)
 
 
 def elastic(program: Program) -> Program:

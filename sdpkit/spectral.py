@@ -102,6 +102,11 @@ def outputs(kernel: Array, n_components: int | None = None) -> tuple[Array, Arra
     >>> np.allclose(coordinates @ coordinates.T, Y @ Y.T)
     True
     """
+    kernel = np.asarray(kernel, dtype=np.float64)
+    if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or kernel.shape[0] == 0:
+        raise InputError(f"a kernel is a square matrix; this one has shape {kernel.shape}")
+    if not np.isfinite(kernel).all():
+        raise InputError("the kernel contains NaN or infinite entries; check the solution's status")
     n = kernel.shape[0]
     values, vectors = scipy.linalg.eigh((kernel + kernel.T) / 2)
     values, vectors = values[::-1].clip(min=0), vectors[:, ::-1]

@@ -174,7 +174,7 @@ class CvxpyBackend:
                 )
         except cp.SolverError as error:
             return _Outcome(Stop.FAILED, f"{self.name}: {error}", None, False)
-        except (ArithmeticError, ValueError) as error:
+        except (ArithmeticError, TypeError, ValueError) as error:
             if any(option in str(error) for option in settings.options):
                 raise InputError(f"{self.name} does not take these options: {error}") from error
             return _Outcome(Stop.FAILED, f"{self.name} broke down: {error}", None, False)

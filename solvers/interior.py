@@ -46,6 +46,7 @@ _PANEL = 64  # rows of the Schur matrix assembled at a time, to stay in cache
 _DENSE_STEP = 200  # up to this size step lengths come from all eigenvalues
 _LANCZOS = 48  # steps of the Lanczos method above it
 _PATIENCE = 8  # iterations without progress
+_NEAR = 1e-3  # relative errors below which a stalled point is near a solution
 _DIVERGED = 1e8  # an objective this many times its scale is a ray
 
 
@@ -676,7 +677,8 @@ class Interior:
                 point = method.warm(*given)
         setup = time.perf_counter() - started
         deadline = None if settings.time_limit is None else started + settings.time_limit
-        answer = _follow(method, point, settings, deadline)
+        units = _Units(reduction)
+        answer = _follow(method, point, settings, deadline, units)
         solved = time.perf_counter() - started - setup
         return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
 
@@ -717,7 +719,13 @@ def _rows_are_measurements(program: Program) -> bool:
     return bool(np.all(np.diff(program.rows_q.indptr) == 1))
 
 
-def _follow(method: _Method, point: _Point, settings: Settings, deadline: float | None) -> Answer:
+def _follow(
+    method: _Method,
+    point: _Point,
+    settings: Settings,
+    deadline: float | None,
+    units: _Units,
+) -> Answer:
     goal = 0.3 * settings.tol
     limit = settings.max_iter or _MAX_ITER
     run: _Run | None = None
@@ -729,7 +737,7 @@ def _follow(method: _Method, point: _Point, settings: Settings, deadline: float 
             now = method.measures(point)
             run = _Run(point.copy(), now) if run is None else run
             run.see(point, now)
-            _record(run, now, iteration, steps, settings)
+            _record(run, units.of(now, iteration, steps), settings)
             verdict = _verdict(method, point, now, run, goal, deadline)
             if verdict is not None:
                 stop, words = verdict
@@ -738,7 +746,9 @@ def _follow(method: _Method, point: _Point, settings: Settings, deadline: float 
                 break
             steps = method.iterate(point, now)
     except _Breakdown:
-        stop, words = Stop.DONE, "a factorisation broke down; the best point is returned"
+        near = run is not None and run.measures.worst < _NEAR
+        stop = Stop.DONE if near else Stop.FAILED
+        words = "a factorisation broke down; the best point is returned"
     except KeyboardInterrupt:
         stop, words = Stop.INTERRUPTED, "interrupted"
     return _answer(method, run, point, stop, words, iteration)
@@ -762,33 +772,42 @@ def _verdict(
         return Stop.CLAIMS_UNBOUNDED, "the primal objective diverges"
     if run.stalled >= _PATIENCE:
         # Far from a solution means that there may be none: let the rays be asked for.
-        stop = Stop.DONE if run.measures.worst < 1e-3 else Stop.FAILED
+        stop = Stop.DONE if run.measures.worst < _NEAR else Stop.FAILED
         return stop, f"no progress for {_PATIENCE} iterations; the best point is returned"
     if not np.isfinite(now.worst):
         return Stop.FAILED, "the iteration left the floating-point numbers"
     return None
 
 
-def _record(
-    run: _Run, now: _Measures, iteration: int, steps: tuple[float, float], settings: Settings
-) -> None:
-    row = {
-        "iteration": float(iteration),
-        "primal": now.primal,
-        "dual": now.dual,
-        "gap": now.gap,
-        "primal_residual": now.primal_residual,
-        "dual_residual": now.dual_residual,
-        "mu": now.mu,
-        "primal_step": steps[0],
-        "dual_step": steps[1],
-    }
+class _Units:
+    """Turns measures of the reduced program into rows of the history, in the user's units."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        program = reduction.original
+        self.scale = program.sign * reduction.rhs_scale * reduction.cost_scale
+        self.offset = program.offset
+
+    def of(self, now: _Measures, iteration: int, steps: tuple[float, float]) -> dict[str, float]:
+        return {
+            "iteration": float(iteration),
+            "objective": self.scale * now.primal + self.offset,
+            "dual_objective": self.scale * now.dual + self.offset,
+            "gap": now.gap,
+            "primal_residual": now.primal_residual,
+            "dual_residual": now.dual_residual,
+            "mu": now.mu,
+            "primal_step": steps[0],
+            "dual_step": steps[1],
+        }
+
+
+def _record(run: _Run, row: dict[str, float], settings: Settings) -> None:
     run.history.append(row)
     if settings.verbose > 1:
         print(
-            f"{iteration:3d}  primal {now.primal:+.10e}  dual {now.dual:+.10e}  "
-            f"gap {now.gap:.1e}  rows {now.primal_residual:.1e}  slack {now.dual_residual:.1e}  "
-            f"steps {steps[0]:.2f} {steps[1]:.2f}"
+            "{iteration:3.0f}  objective {objective:+.9e}  dual {dual_objective:+.9e}  "
+            "gap {gap:.1e}  rows {primal_residual:.1e}  slack {dual_residual:.1e}  "
+            "steps {primal_step:.2f} {dual_step:.2f}".format(**row)
         )
     if settings.callback is not None:
         settings.callback(row)

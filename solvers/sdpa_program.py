@@ -101,6 +101,8 @@ class SdpaProgram:
         linear = matrices.pop() if n_linear else np.zeros(0)
         point = tuple(matrices), columns.read(linear, program.n_auxiliary)
         iterations = _last_integer(r"^\s*(?:Iter:)?\s*(\d+)\s", run.stdout)
+        if stop in (Stop.DONE, Stop.FAILED) and (iterations or 0) >= (settings.max_iter or np.inf):
+            stop = Stop.ITERATION_LIMIT
         if stop is Stop.CLAIMS_INFEASIBLE:
             return Answer(stop, words, multiplier_ray=program.sign * w, iterations=iterations)
         if stop is Stop.CLAIMS_UNBOUNDED:
@@ -176,9 +178,9 @@ _CSDP_STOPS = {
     2: (Stop.CLAIMS_UNBOUNDED, "dual infeasible"),
     3: (Stop.DONE, "partial success"),
     4: (Stop.ITERATION_LIMIT, "maximum iterations reached"),
-    5: (Stop.DONE, "stuck at edge of primal feasibility"),
-    6: (Stop.DONE, "stuck at edge of dual infeasibility"),
-    7: (Stop.DONE, "lack of progress"),
+    5: (Stop.FAILED, "stuck at edge of primal feasibility"),
+    6: (Stop.FAILED, "stuck at edge of dual infeasibility"),
+    7: (Stop.FAILED, "lack of progress"),
     8: (Stop.FAILED, "X, Z or O singular"),
     9: (Stop.FAILED, "NaN or Inf in the iteration"),
 }
