@@ -12,7 +12,7 @@ import resource
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,8 @@ def roll(n: int, n_neighbors: int = 4, **options: Any) -> Program:
     return sdpkit.MVU(X / unit, n_neighbors=n_neighbors, **options).program()
 
 
-def measure(make: Callable[[], Program], solver: str, tol: float = 1e-6) -> Measurement:
+def measure(program: Program, solver: str, tol: float = 1e-6) -> Measurement:
     """Solve once and report; times include everything but building the program."""
-    program = make()
     before = _peak()
     started = time.perf_counter()
     with warnings.catch_warnings():
@@ -98,8 +97,8 @@ def measure_alone(n: int, solver: str, repeats: int = 1, **options: Any) -> Meas
 
 
 def _alone(n: int, solver: str, options: dict[str, Any]) -> Measurement:
-    measure(lambda: roll(12), solver)  # imports and first calls are not what is measured
-    return measure(lambda: roll(n, **options), solver)
+    measure(roll(12), solver)  # imports and first calls are not what is measured
+    return measure(roll(n, **options), solver)
 
 
 def eigh_seconds(n: int, repeats: int = 5) -> float:
@@ -166,7 +165,7 @@ def forms(n: int = 400, n_angles: int = 200) -> None:
         base = None
         for form in ("equality", "inequality", "slack", "min_trace"):
             program = roll(size, form=form, angles=angles)
-            runs = [measure(lambda p=program: p, "interior") for _ in range(3)]
+            runs = [measure(program, "interior") for _ in range(3)]
             run = sorted(runs, key=lambda r: r.seconds)[1]
             base = base or run.seconds
             print(
@@ -185,7 +184,7 @@ def sdplib(folder: Path, solvers: Iterable[str] = ("interior", "csdp")) -> None:
             raise InputError(f"{path} is missing; pass the folder that holds SDPLIB's files")
         program = read_sdpa(path)
         for solver in solvers:
-            run = measure(lambda p=program: p, solver)
+            run = measure(program, solver)
             print(
                 f"{name} {solver}: {run.status}, {run.objective:.8g} (published {published}), "
                 f"gap {run.gap:.1e}, {run.iterations} iterations, {run.seconds:.3g} s",

@@ -227,7 +227,7 @@ def _pivoted(
     head = scipy.linalg.solve_triangular(lower[:rank, :rank], b[:rank], lower=True)
     miss = float(np.abs(lower[rank:, :rank] @ head - b[rank:]).max(initial=0.0))
     scale = max(float(np.abs(b).max(initial=0.0)), np.finfo(float).tiny)
-    return order, rank, miss <= 1e-8 * scale
+    return np.asarray(order, dtype=np.int64), rank, miss <= 1e-8 * scale
 
 
 def _nonzero(lengths: Array) -> Array:

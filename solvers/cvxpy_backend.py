@@ -160,10 +160,10 @@ class CvxpyBackend:
         import cvxpy as cp
 
         language = _LANGUAGE.get(self.cvxpy_name, _own_defaults)(settings)
-        known = _KNOWN_OPTIONS.get(self.cvxpy_name)
-        unknown = [name for name in settings.options if known is not None and name not in known]
-        if unknown:
-            raise InputError(f"{self.name} has no option {unknown[0]!r}; it has {', '.join(known)}")
+        known = _KNOWN_OPTIONS.get(self.cvxpy_name, tuple(settings.options))
+        for option in settings.options:
+            if option not in known:
+                raise InputError(f"{self.name} has no option {option!r}; it has {', '.join(known)}")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

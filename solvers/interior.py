@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 
 _MAX_ITER = 100
 _PANEL = 64  # rows of the Schur matrix assembled at a time, to stay in cache
-_DENSE_STEP = 200  # up to this size step lengths come from all eigenvalues
+_DENSE_STEP = 120  # up to this size step lengths come from all eigenvalues
 _LANCZOS = 48  # steps of the Lanczos method above it
 _PATIENCE = 8  # iterations without progress
 _NEAR = 1e-3  # relative errors below which a stalled point is near a solution
@@ -207,6 +207,17 @@ def _inverse(factor: Array) -> Array:
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
+def _product(a: Array, b: Array) -> Array:
+    """A·B by scipy's BLAS, which factors too: numpy's is another one with threads of its own,
+    and two pools of spinning threads on the same cores cost more than the arithmetic."""
+    return np.asarray(blas.dgemm(1.0, b.T, a.T).T)
+
+
+def _inner(a: Array, b: Array) -> float:
+    """<A, B>, for the same reason without numpy's BLAS."""
+    return float(np.einsum("ij,ij->", a, b))
+
+
 def _symmetrise(matrix: Array) -> Array:
     return 0.5 * (matrix + matrix.T)
 
@@ -220,7 +231,7 @@ def _longest_step(factor: Array, direction: Any, enough: float) -> float:
     if factor.shape[0] <= _DENSE_STEP:
         half = scipy.linalg.solve_triangular(factor, dense(direction), lower=True)
         scaled = scipy.linalg.solve_triangular(factor, half.T, lower=True)
-        smallest = float(np.linalg.eigvalsh(_symmetrise(scaled))[0])
+        smallest = float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])
     else:
         smallest = _lanczos_smallest(factor, direction, 1.0 / enough)
     return np.inf if smallest >= 0 else -1.0 / smallest
@@ -236,7 +247,7 @@ def _lanczos_smallest(factor: Array, direction: Any, harmless: float) -> float:
     smallest = 0.0
     for k in range(_LANCZOS):
         image = blas.dtrsv(factor, basis[k], lower=1, trans=1)
-        image = blas.dtrsv(factor, direction @ image, lower=1)
+        image = blas.dtrsv(factor, _apply(direction, image), lower=1)
         tridiagonal[k, k] = basis[k] @ image
         for _ in range(2):
             image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
@@ -252,6 +263,12 @@ def _lanczos_smallest(factor: Array, direction: Any, harmless: float) -> float:
         tridiagonal[k, k + 1] = tridiagonal[k + 1, k] = off
         basis[k + 1] = image / off if off else 0.0
     return smallest - residual
+
+
+def _apply(symmetric: Any, vector: Array) -> Array:
+    if isinstance(symmetric, np.ndarray):
+        return np.asarray(blas.dsymv(1.0, symmetric.T, vector, lower=1))
+    return np.asarray(symmetric @ vector)
 
 
 # -- the iterate ----------------------------------------------------------------------------
@@ -368,7 +385,7 @@ class _Method:
         for cone, inverse in zip(self.cones, inverses, strict=True):
             values = values + cone.values(inverse)
         fit = float(values @ self.b) / float(values @ values)
-        mu = fit if fit > 0 else float(np.linalg.norm(self.b) / np.linalg.norm(values))
+        mu = 3 * fit if fit > 0 else float(np.linalg.norm(self.b) / np.linalg.norm(values))
         if not mu > 0:
             return None
         return _Point([mu * m for m in inverses], mu * x, w, slacks, z)
@@ -393,12 +410,12 @@ class _Method:
 
     def measures(self, p: _Point) -> _Measures:
         products = zip(p.matrices, p.slacks, strict=True)
-        mu = sum(float(np.vdot(m, s)) for m, s in products) + float(p.x @ p.z)
+        mu = sum(_inner(m, s) for m, s in products) + float(p.x @ p.z)
         values = np.asarray(self.a @ p.x)
         primal = float(self.c @ p.x) - 0.5 * float(self.h @ p.x**2)
         for cone, matrix in zip(self.cones, p.matrices, strict=True):
             values = values + cone.values(matrix)
-            primal += float(np.vdot(cone.cost, matrix))
+            primal += _inner(cone.cost, matrix)
         dual = float(self.b @ p.w) + 0.5 * float(self.h @ p.x**2)
         self.primal_gap = self.b - values
         self.dual_gaps = self._dual_gaps(p)
@@ -489,10 +506,10 @@ class _Method:
             total = np.zeros((cone.n, cone.n))
             gap = self.dual_gaps[k]
             if gap is not None:
-                total += p.matrices[k] @ gap
+                total += _product(p.matrices[k], gap)
             if predictor is not None:
                 total += _times(predictor.matrices[k], predictor.slacks[k])
-            correction = total @ self.inverses[k] if total.any() else total
+            correction = _product(total, self.inverses[k]) if total.any() else total
             if target:
                 correction -= target * self.inverses[k]
             corrections.append(correction)
@@ -520,7 +537,8 @@ class _Method:
         matrices, slacks = [], []
         for k, cone in enumerate(self.cones):
             image = cone.adjoint(dw)
-            step = _times(p.matrices[k], image) @ self.inverses[k] + corrections[k]
+            step = _product(_times(p.matrices[k], image), self.inverses[k])
+            step += corrections[k]
             matrices.append(-p.matrices[k] - _symmetrise(step))
             gap = self.dual_gaps[k]
             slacks.append(image if gap is None else dense(image) + gap)
@@ -574,11 +592,12 @@ class _Method:
         for k in range(len(self.cones)):
             m, s, dm = p.matrices[k], p.slacks[k], step.matrices[k]
             ds = dense(step.slacks[k])
-            left += float(np.vdot(m, s)) + primal * float(np.vdot(dm, s))
-            left += dual * float(np.vdot(m, ds)) + primal * dual * float(np.vdot(dm, ds))
-        ratio = max(left, 0.0) / self.order / mu
-        power = max(1.0, 3.0 * min(primal, dual) ** 2)
-        return float(np.clip(ratio**power, 1e-6, 1.0))
+            left += _inner(m, s) + primal * _inner(dm, s)
+            left += dual * _inner(m, ds) + primal * dual * _inner(dm, ds)
+        # Mehrotra's cube is timid where the predictor meets the cone half-way: square it, and cap
+        # it unless the predictor hardly moves at all.
+        cap = 0.3 if min(primal, dual) > 0.2 else 1.0
+        return float(np.clip((max(left, 0.0) / self.order / mu) ** 2, 1e-6, cap))
 
     def prepare(self, p: _Point) -> None:
         """Factor the matrices of a starting point."""
@@ -599,7 +618,7 @@ def _mirror(matrix: Array) -> None:
 def _times(matrix: Array, other: Any) -> Array:
     """M·D, by the sparse side where D is sparse (both symmetric)."""
     sparse = not isinstance(other, np.ndarray)
-    return np.asarray((other @ matrix).T if sparse else matrix @ other)
+    return np.asarray((other @ matrix).T) if sparse else _product(matrix, other)
 
 
 def _proven(
@@ -770,10 +789,11 @@ def _verdict(
         return Stop.CLAIMS_INFEASIBLE, "the dual objective diverges"
     if now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order:
         return Stop.CLAIMS_UNBOUNDED, "the primal objective diverges"
-    if run.stalled >= _PATIENCE:
+    near = run.measures.worst < _NEAR
+    if run.stalled >= (_PATIENCE if near else 3 * _PATIENCE):
         # Far from a solution means that there may be none: let the rays be asked for.
-        stop = Stop.DONE if run.measures.worst < _NEAR else Stop.FAILED
-        return stop, f"no progress for {_PATIENCE} iterations; the best point is returned"
+        stop = Stop.DONE if near else Stop.FAILED
+        return stop, f"no progress for {run.stalled} iterations; the best point is returned"
     if not np.isfinite(now.worst):
         return Stop.FAILED, "the iteration left the floating-point numbers"
     return None
