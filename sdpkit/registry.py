@@ -147,7 +147,29 @@ def refusal(solver: Solver, program: Program) -> SolverError | None:
     lacking = _cannot_express(solver, program)
     if lacking is not None:
         return SolverError(f"{solver.name} takes no {lacking} penalties; use clarabel or scs")
-    return _memory_refusal(solver, program)
+    needed, free = solver.memory(program), free_memory()
+    if needed <= free:
+        return None
+    try:
+        advice = f"use solver={choose(program)[0].name!r}"
+    except SolverError:
+        advice = "make the instance smaller"
+    return NotEnoughMemoryError(
+        f"{solver.name} would need about {needed / 2**30:.3g} GiB for this program, and "
+        f"{free / 2**30:.3g} GiB are free: {advice}"
+    )
+
+
+def _obstacle(solver: Solver, program: Program) -> str | None:
+    """In a few words why `solver` cannot take `program`, or None."""
+    missing = solver.unavailable()
+    if missing is not None:
+        return missing
+    lacking = _cannot_express(solver, program)
+    if lacking is not None:
+        return f"no {lacking} penalties"
+    too_large = solver.memory(program) > free_memory()
+    return "too little memory" if too_large else None
 
 
 def _cannot_express(solver: Solver, program: Program) -> str | None:
@@ -155,26 +177,6 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
     if program.quadratic_x.any() and not solver.capabilities.quadratic:
         return "quadratic"
     return "norm" if program.norms and not solver.capabilities.norms else None
-
-
-def _memory_refusal(solver: Solver, program: Program) -> NotEnoughMemoryError | None:
-    needed, free = solver.memory(program), free_memory()
-    if needed <= free:
-        return None
-    others = [
-        other
-        for other in map(get_solver, available_solvers())
-        if other.memory(program) <= free and _cannot_express(other, program) is None
-    ]
-    advice = (
-        f"use solver={min(others, key=lambda s: s.memory(program)).name!r}"
-        if others
-        else "make the instance smaller"
-    )
-    return NotEnoughMemoryError(
-        f"{solver.name} would need about {needed / 2**30:.3g} GiB for this program, and "
-        f"{free / 2**30:.3g} GiB are free: {advice}"
-    )
 
 
 def free_memory() -> float:
@@ -196,8 +198,8 @@ def choose(program: Program) -> tuple[Solver, str]:
     passed: list[str] = []
     for name in order:
         solver = get_solver(name)
-        refused = refusal(solver, program)
-        if refused is None:
+        obstacle = _obstacle(solver, program)
+        if obstacle is None:
             return solver, "; ".join(["auto", *passed])
-        passed.append(f"not {name}: {refused}")
+        passed.append(f"not {name}: {obstacle}")
     raise SolverError(f"no available solver can take this program: {'; '.join(passed)}")

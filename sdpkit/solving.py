@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -130,10 +131,16 @@ def solve(
 def _fitting_threads(program: Program) -> Any:
     """One BLAS thread for small programs: more cost more than they bring, and on a busy machine
     they wait for each other."""
-    from threadpoolctl import threadpool_limits
-
     largest = max(program.n_rows, *(block.size for block in program.blocks))
-    return threadpool_limits(1, user_api="blas") if largest <= _ONE_THREAD else nullcontext()
+    return _blas().limit(limits=1) if largest <= _ONE_THREAD else nullcontext()
+
+
+@cache
+def _blas() -> Any:
+    """The BLAS libraries of this process; looking for them takes longer than a small solve."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def _nothing_left(program: Program) -> Answer | None:

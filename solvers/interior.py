@@ -44,6 +44,7 @@ Array = NDArray[np.float64]
 _MAX_ITER = 100
 _PANEL = 64  # rows of the Schur matrix assembled at a time, to stay in cache
 _DENSE_STEP = 120  # up to this size step lengths come from all eigenvalues
+_DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
 _LANCZOS = 48  # steps of the Lanczos method above it
 _PATIENCE = 8  # iterations without progress
 _NEAR = 1e-3  # relative errors below which a stalled point is near a solution
@@ -71,7 +72,9 @@ class _Cone:
         self.row_weights = _diagonal(self.rows)
 
     def image(self, u: Array) -> Any:
-        """Vᵀ diag(u) V."""
+        """Vᵀ diag(u) V; sparse where that saves work."""
+        if self.pairs is not None and self.n <= _DENSE_IMAGE:
+            return self.pairs.image(u)
         if self.sparse:
             return sp.csr_array(self.v.T @ sp.diags_array(u) @ self.v)
         return self.v.T @ (u[:, None] * self.v)
@@ -179,6 +182,15 @@ class _Pairs:
         else:
             out += other
         return np.asarray(out)
+
+    def image(self, u: Array) -> Array:
+        """Vᵀ diag(u) V, dense: a weighted Laplacian by counting."""
+        there = self.second < self.n
+        i, j, w = self.first[there], self.second[there], u[there]
+        where = np.concatenate([self.first * (self.n + 1), j * (self.n + 1), i * self.n + j])
+        weights = np.concatenate([u, w, self.sign * w])
+        upper = np.bincount(where, weights, self.n**2).reshape(self.n, self.n)
+        return upper + np.triu(upper, 1).T + np.tril(upper, -1).T
 
     def lengths(self, matrix: Array) -> Array:
         """vᵀMv of the symmetric part of M, by looking entries up."""

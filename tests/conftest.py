@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +18,8 @@ import sdpkit
 from sdpkit.program import Block, Cost, NormPenalty, Program
 
 Array = NDArray[np.float64]
+# Solvers that are programs on the PATH, not Python packages.
+PROGRAMS = ("csdp", "sdpa")
 FORMS = ("equality", "inequality", "slack", "min_trace")
 EXACT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 
@@ -62,7 +66,7 @@ def unfoldings() -> dict[str, Unfolding]:
     out = {}
     for form in FORMS:
         problem = sdpkit.MVU(sdpkit.datasets.swiss_roll(12), n_neighbors=4, form=form)
-        solution = sdpkit.solve(problem, solver="csdp", tol=1e-7)
+        solution = sdpkit.solve(problem, solver="interior", tol=1e-7)
         optimum = unfolding_optimum(problem)
         out[form] = Unfolding(form, problem, solution.program, solution, optimum)
     return out
@@ -226,3 +230,23 @@ KINDS: dict[str, dict[str, Any]] = {
 def instance() -> Callable[[str, int], Instance]:
     """(kind, seed) → a random instance of one of the KINDS."""
     return lambda kind, seed: random_instance(seed, **KINDS[kind])
+
+
+def _programs_needed(item: pytest.Item) -> set[str]:
+    """The stand-alone solvers that a test names in its parameters or its `needs` marker."""
+    named = [name for mark in item.iter_markers("needs") for name in mark.args]
+    parameters = getattr(item, "callspec", None)
+    named += list(parameters.params.values()) if parameters else []
+    return {name for name in named if isinstance(name, str) and name in PROGRAMS}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A missing program is shown as a skip, and is a failure where SDPKIT_REQUIRE names it."""
+    required = os.environ.get("SDPKIT_REQUIRE", "").split()
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    lost = [name for name in required if name in missing]
+    if lost:
+        raise pytest.UsageError(f"SDPKIT_REQUIRE names {lost}, not found on the PATH")
+    for item in items:
+        for name in _programs_needed(item) & set(missing):
+            item.add_marker(pytest.mark.skip(reason=f"no {name} on the PATH"))

@@ -199,7 +199,7 @@ def test_solve_refuses(options: dict[str, Any], words: list[str]) -> None:
 
 def test_an_infinite_tolerance_proves_nothing() -> None:
     with pytest.raises(InputError, match="tol is inf"):
-        sdpkit.solve(MVU(X), solver="csdp", tol=float("inf"))
+        sdpkit.solve(MVU(X), solver="interior", tol=float("inf"))
 
 
 def test_a_missing_solver_is_named() -> None:
@@ -209,6 +209,7 @@ def test_a_missing_solver_is_named() -> None:
             sdpkit.solve(MVU(X), solver=name)
 
 
+@pytest.mark.needs("csdp")
 def test_too_little_memory_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what is free: an error that names the need and a solver that would do."""
     program = MVU(X).program()
@@ -226,7 +227,7 @@ def test_too_little_memory_is_said_before(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def value(**options: Any) -> float:
-    solution = sdpkit.solve(MVU(**options), solver="csdp")
+    solution = sdpkit.solve(MVU(**options), solver="interior")
     assert solution.status is Status.OPTIMAL
     return solution.objective
 
@@ -320,7 +321,7 @@ def check_zero(problem: MVU, solution: Solution) -> None:
 def test_duplicate_points_are_no_error(form: str) -> None:
     twice = np.vstack([X, X[:3]])
     problem = MVU(twice, n_neighbors=4, form=form)
-    solution = sdpkit.solve(problem, solver="csdp")
+    solution = sdpkit.solve(problem, solver="interior")
     assert solution.status is Status.OPTIMAL
     y = problem.recover(solution, 15).coordinates
     if form != "slack":  # there, the zero length may give
@@ -349,7 +350,7 @@ def test_constant_and_zero_columns_change_nothing() -> None:
 def test_non_euclidean_distances() -> None:
     """No points have them: equality says so with a proof, slack and inequality still answer."""
     lengths = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 3.0], [1.0, 3.0, 0.0]])
-    solution = sdpkit.solve(MVU(distances=lengths, n_neighbors=2), solver="csdp")
+    solution = sdpkit.solve(MVU(distances=lengths, n_neighbors=2), solver="interior")
     assert solution.status is Status.INFEASIBLE
     with pytest.raises(InputError, match="infeasible"):
         MVU(distances=lengths, n_neighbors=2).recover(solution)

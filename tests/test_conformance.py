@@ -23,7 +23,7 @@ from sdpkit.solving import ConvergenceWarning, solve
 
 Array = NDArray[np.float64]
 
-REQUIRED = ("clarabel", "csdp", "cvxopt", "scs")
+REQUIRED = ("clarabel", "cvxopt", "interior", "scs")
 SOLVERS = [name for name in known_solvers() if get_solver(name).unavailable() is None]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 # A first-order method may miss the certified gap; then it has to say so.
@@ -510,7 +510,7 @@ def test_two_iterations_are_not_an_optimum(name: str) -> None:
     expected = Status.INACCURATE if name == "cvxopt" else Status.ITERATION_LIMIT
     assert solution.status is expected
     # What it reached is still bounded: the safe bound holds for any multipliers.
-    best = solved(SMALL, "equality", "csdp")
+    best = solved(SMALL, "equality", "interior")
     assert solution.certificate.safe_bound >= best.objective * (1 - 1e-8)
 
 
@@ -540,5 +540,5 @@ def test_auto_says_what_it_chose_and_why() -> None:
     assert solution.solver in SOLVERS
     assert solution.reason.startswith("auto")
     assert solution.objective == pytest.approx(
-        solved(SMALL, "equality", "csdp").objective, rel=2e-6
+        solved(SMALL, "equality", "interior").objective, rel=2e-6
     )

@@ -32,13 +32,13 @@ every_form = pytest.mark.parametrize("form", FORMS)
 few = settings(max_examples=6, deadline=None, derandomize=True)
 
 
-def solved(problem: MVU, solver: str = "csdp", tol: float = 1e-6) -> Solution:
+def solved(problem: MVU, solver: str = "interior", tol: float = 1e-6) -> Solution:
     solution = sdpkit.solve(problem, solver=solver, tol=tol)
     assert solution.status is Status.OPTIMAL, solution.message
     return solution
 
 
-def optimum(problem: MVU, solver: str = "csdp") -> float:
+def optimum(problem: MVU, solver: str = "interior") -> float:
     return solved(problem, solver).objective
 
 
@@ -327,7 +327,7 @@ def test_slack_threshold_is_the_edge_of_boundedness() -> None:
     graph = cycle_graph(5)
     threshold = 1 / (1 + MVU(graph=graph).neighborhood.algebraic_connectivity())
     above = MVU(graph=graph, form="slack", omega=1.001 * threshold).program()
-    solution = sdpkit.solve(above, solver="csdp")
+    solution = sdpkit.solve(above, solver="interior")
     assert solution.status is Status.OPTIMAL
     omega = 0.99 * threshold
     block = above.blocks[0]
@@ -339,7 +339,7 @@ def test_slack_threshold_is_the_edge_of_boundedness() -> None:
         rows_x=above.rows_x,
         cost_x=np.full(10, -omega),
     )
-    assert sdpkit.solve(below, solver="csdp").status is Status.UNBOUNDED
+    assert sdpkit.solve(below, solver="interior").status is Status.UNBOUNDED
 
 
 # -- symmetries -------------------------------------------------------------------------------
@@ -568,7 +568,7 @@ def test_minimum_trace_of_a_disconnected_graph() -> None:
 
 def test_minimum_trace_without_any_edge() -> None:
     """Nothing holds the points: K = 0."""
-    for solver in ("csdp", "clarabel"):
+    for solver in ("interior", "clarabel"):
         solution = solved(MVU(graph=np.zeros((3, 3)), form="min_trace"), solver)
         assert abs(solution.objective) <= 1e-6
 

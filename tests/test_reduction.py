@@ -293,7 +293,7 @@ def test_more_rows_than_dimensions() -> None:
     M = definite(np.random.default_rng(2), 3)
     program = Program.of(block, block.measure(M))
     assert independent_rows(program).size == 6
-    solution = sdpkit.solve(program, solver="csdp")
+    solution = sdpkit.solve(program, solver="interior")
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(np.trace(M), rel=1e-6)
     assert np.count_nonzero(solution.dual) <= 6
