@@ -25,6 +25,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -185,12 +186,21 @@ class _Pairs:
 
     def image(self, u: Array) -> Array:
         """Vᵀ diag(u) V, dense: a weighted Laplacian by counting."""
-        there = self.second < self.n
-        i, j, w = self.first[there], self.second[there], u[there]
-        where = np.concatenate([self.first * (self.n + 1), j * (self.n + 1), i * self.n + j])
-        weights = np.concatenate([u, w, self.sign * w])
-        upper = np.bincount(where, weights, self.n**2).reshape(self.n, self.n)
-        return upper + np.triu(upper, 1).T + np.tril(upper, -1).T
+        half = 0.5 * u  # each entry is counted once and doubled by the transpose
+        weights = np.concatenate([half, half[self.two_ended], self.sign * u[self.two_ended]])
+        counted = np.bincount(self.places, weights, self.n**2).reshape(self.n, self.n)
+        return counted + counted.T
+
+    @cached_property
+    def two_ended(self) -> NDArray[np.int64]:
+        """The measurements that have an e_j."""
+        return np.flatnonzero(self.second < self.n)
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """Where (i, i), (j, j) and (i, j) lie in a matrix stored by rows."""
+        i, j = self.first[self.two_ended], self.second[self.two_ended]
+        return np.concatenate([self.first * (self.n + 1), j * (self.n + 1), i * self.n + j])
 
     def lengths(self, matrix: Array) -> Array:
         """vᵀMv of the symmetric part of M, by looking entries up."""
@@ -214,9 +224,10 @@ def _inverse(factor: Array) -> Array:
     inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=0)
     if info != 0:
         raise _Breakdown
-    upper = inverse.T  # by rows; its lower part is not filled
-    upper = np.triu(upper)
-    return np.asarray(upper + np.triu(upper, 1).T)
+    # The other triangle holds the zeros that the factorisation left there.
+    full = inverse + inverse.T
+    full[np.diag_indices(full.shape[0])] *= 0.5
+    return np.asarray(full)
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -234,13 +245,16 @@ def _symmetrise(matrix: Array) -> Array:
     return 0.5 * (matrix + matrix.T)
 
 
-def _longest_step(factor: Array, direction: Any, enough: float) -> float:
-    """The largest α with  LLᵀ + αD ⪰ 0, to a few percent; any value above `enough` will do.
+def _longest_step(matrix: Array, factor: Array, direction: Any, enough: float) -> float:
+    """The largest α with  A + αD ⪰ 0, to a few percent; any value above `enough` will do.
 
-    −1/α is the smallest eigenvalue of L⁻¹DL⁻ᵀ. The caller proves the step it takes by a
-    Cholesky factorisation, so an estimate suffices.
+    With A = LLᵀ, −1/α is the smallest eigenvalue of L⁻¹DL⁻ᵀ. The caller proves the step it takes
+    by a Cholesky factorisation, so an estimate suffices.
     """
     if factor.shape[0] <= _DENSE_STEP:
+        moved = matrix + enough * dense(direction)
+        if lapack.dpotrf(moved.T, lower=1, clean=0)[1] == 0:
+            return np.inf
         half = scipy.linalg.solve_triangular(factor, dense(direction), lower=True)
         scaled = scipy.linalg.solve_triangular(factor, half.T, lower=True)
         smallest = float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])
@@ -565,9 +579,10 @@ class _Method:
     def lengths(self, p: _Point, step: _Step, enough: float) -> tuple[float, float]:
         """The longest primal and dual steps that stay in the cones, if shorter than `enough`."""
         primal, dual = np.inf, np.inf
-        for k in range(len(self.cones)):
-            primal = min(primal, _longest_step(self.matrix_factors[k], step.matrices[k], enough))
-            dual = min(dual, _longest_step(self.slack_factors[k], step.slacks[k], enough))
+        for k, (m, s) in enumerate(zip(p.matrices, p.slacks, strict=True)):
+            dm, ds = step.matrices[k], step.slacks[k]
+            primal = min(primal, _longest_step(m, self.matrix_factors[k], dm, enough))
+            dual = min(dual, _longest_step(s, self.slack_factors[k], ds, enough))
         with np.errstate(divide="ignore", invalid="ignore"):
             falling = (step.x < 0) & ~self.free
             primal = min(primal, float(np.min(-p.x[falling] / step.x[falling], initial=np.inf)))
@@ -617,13 +632,16 @@ class _Method:
         self.slack_factors = [_cholesky(s) for s in p.slacks]
 
 
+_ABOVE = np.triu(np.ones((4 * _PANEL, 4 * _PANEL), dtype=bool), 1)
+
+
 def _mirror(matrix: Array) -> None:
     """Copy the lower triangle onto the upper one, in panels."""
     m = matrix.shape[0]
-    for start in range(0, m, 4 * _PANEL):
-        stop = min(start + 4 * _PANEL, m)
+    for start in range(0, m, len(_ABOVE)):
+        stop = min(start + len(_ABOVE), m)
         corner = matrix[start:stop, start:stop]
-        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        np.copyto(corner, corner.T.copy(), where=_ABOVE[: stop - start, : stop - start])
         matrix[start:stop, stop:] = matrix[stop:, start:stop].T
 
 

@@ -1,0 +1,337 @@
+"""The in-house interior-point engine, beyond what the conformance suite asks of every solver."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+import sdpkit
+from sdpkit import MVU, Block, Cost, Program, Status
+from sdpkit.solvers.interior import _Cone, _Method
+from sdpkit.solving import ConvergenceWarning
+
+FORMS = ("equality", "inequality", "slack", "min_trace")
+
+
+def interior(problem: Any, **options: Any) -> sdpkit.Solution:
+    return sdpkit.solve(problem, solver="interior", **options)
+
+
+def roll(n: int, **options: Any) -> MVU:
+    return MVU(sdpkit.datasets.swiss_roll(n), n_neighbors=4, **options)
+
+
+# -- the linear algebra ---------------------------------------------------------------------
+
+
+def _random_block(kind: str, rng: np.random.Generator) -> Block:
+    n, p = 6, 9
+    if kind == "edges":
+        pairs = [(i, j) for i in range(n) for j in range(i)][:p]
+        v = np.zeros((p, n))
+        for row, (i, j) in enumerate(pairs):
+            v[row, [i, j]] = 1.0, -1.0
+        v[0, np.flatnonzero(v[0])[0]] = 0.0  # a grounded edge has one end
+        return Block.of(n, np.abs(v) if kind == "sums" else v, cost=Cost.of(n, identity=1.0))
+    if kind == "sparse":
+        v = rng.standard_normal((p, n)) * (rng.random((p, n)) < 0.5)
+        return Block.of(n, v, cost=Cost.of(n, identity=1.0))
+    return Block.of(
+        n,
+        rng.standard_normal((p, 4)),
+        features=rng.standard_normal((4, n)),
+        cost=Cost.of(n, identity=1.0),
+    )
+
+
+@pytest.mark.parametrize("kind", ["edges", "sparse", "features"])
+@pytest.mark.parametrize("rows", ["identity", "scaled", "mixed"])
+def test_schur_matrix_is_its_definition(kind: str, rows: str) -> None:
+    """B_ef = <A_e, M A_f S⁻¹> with A_e = Σ a_ep v_p v_pᵀ."""
+    rng = np.random.default_rng(3)
+    block = _random_block(kind, rng)
+    p, n = block.n_measurements, block.size
+    a = {
+        "identity": np.eye(p),
+        "scaled": np.diag(rng.uniform(0.5, 2, p)),
+        "mixed": rng.standard_normal((5, p)),
+    }[rows]
+    cone = _Cone(block, sp.csr_array(a), np.zeros(p), 1.0)
+    m, s = (x @ x.T + np.eye(n) for x in rng.standard_normal((2, n, n)))
+    schur = np.zeros((len(a), len(a)))
+    cone.add_schur(schur, m, s)
+    v = block.vectors().toarray()
+    matrices = np.einsum("ep,pi,pj->eij", a, v, v)
+    expected = np.einsum("eij,jk,fkl,li->ef", matrices, m, matrices, s)
+    np.testing.assert_allclose(np.tril(schur), np.tril(expected), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(cone.values(m), np.einsum("eij,ij->e", matrices, m), rtol=1e-10)
+    w = rng.standard_normal(len(a))
+    image = cone.adjoint(w)
+    image = image.toarray() if sp.issparse(image) else image
+    np.testing.assert_allclose(image, np.einsum("e,eij->ij", w, matrices), atol=1e-10)
+
+
+def test_a_direction_solves_the_newton_equations() -> None:
+    """A(ΔM) + A_xΔx = rp, ΔS = Aᵀ(Δw) + Rd and the linearised MS = μI, all at once."""
+    from sdpkit.reduction import reduce
+
+    method = _Method(reduce(roll(15, form="slack").program()).program)
+    point = method.start()
+    method.prepare(point)
+    now = method.measures(point)
+    method.factor(point)
+    step = method.direction(point, 0.3 * now.mu, None)
+    cone, m, s = method.cones[0], point.matrices[0], point.slacks[0]
+    reached = cone.values(m + step.matrices[0]) + method.a @ (point.x + step.x)
+    np.testing.assert_allclose(reached, method.b, atol=1e-8 * np.abs(m).max())
+    slack = cone.adjoint(point.w + step.w) - cone.cost
+    np.testing.assert_allclose(s + step.slacks[0], slack, atol=1e-9 * np.abs(s).max())
+    # HKM: M + ΔM = μS⁻¹ − sym(MΔS S⁻¹).
+    inverse = np.linalg.inv(s)
+    product = m @ step.slacks[0] @ inverse
+    expected = 0.3 * now.mu * inverse - (product + product.T) / 2
+    np.testing.assert_allclose(m + step.matrices[0], expected, atol=1e-8 * np.abs(m).max())
+    target = point.x * point.z + point.z * step.x + point.x * step.z
+    np.testing.assert_allclose(target, 0.3 * now.mu, rtol=1e-8)
+
+
+# -- accuracy -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_eight_digits(form: str) -> None:
+    solution = interior(roll(50, form=form), tol=1e-8)
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.relative_gap <= 1e-8
+    assert solution.certificate.verify()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_eight_digits_for_200_points(form: str) -> None:
+    assert interior(roll(200, form=form), tol=1e-8).status is Status.OPTIMAL
+
+
+def test_the_reference_values() -> None:
+    """Optimal traces of the reference instance, edges scaled to mean one."""
+    for n, value in ((100, 1187.83455), (400, 81842.801)):
+        problem = roll(n)
+        unit = problem.neighborhood.squared_lengths.mean()
+        assert interior(problem).objective / unit == pytest.approx(value, rel=1e-6)
+
+
+def test_two_runs_give_the_same_bits_and_threads_do_not_matter() -> None:
+    problem = roll(220)
+    one, two = interior(problem), interior(problem)
+    np.testing.assert_array_equal(one.matrix, two.matrix)
+    with threadpool_limits(1):
+        alone = interior(problem)
+    assert alone.objective == pytest.approx(one.objective, rel=1e-6)
+
+
+# -- any program ----------------------------------------------------------------------------
+
+
+def test_any_symmetric_cost() -> None:
+    """MVE's step: B = 2VVᵀ − I is neither definite nor sparse."""
+    problem = roll(25)
+    base = problem.program()
+    v = np.linalg.qr(np.random.default_rng(0).standard_normal((25, 3)))[0][:, :2]
+    v -= v.mean(axis=0)
+    cost = Cost.of(25, identity=-1.0, factor=v, weights=[2.0, 2.0])
+    block = Block.of(25, base.blocks[0].incidence, cost=cost, null=np.ones(25))
+    program = Program.of(block, base.rhs, safe=base.safe)
+    ours, theirs = interior(program), sdpkit.solve(program, solver="cvxopt")
+    assert ours.status is Status.OPTIMAL
+    assert ours.objective == pytest.approx(theirs.objective, rel=1e-5)
+
+
+def test_free_variables_and_quadratic_penalties() -> None:
+    """max tr M − ½·7‖r‖² − t,  v_pᵀMv_p − r_p = b_p,  tr M ≤ t + 2 with t free."""
+    rng = np.random.default_rng(1)
+    v, b = rng.standard_normal((12, 3)), rng.uniform(1, 2, 12)
+    M, r, t = cp.Variable((3, 3), PSD=True), cp.Variable(12), cp.Variable()
+    lengths = cp.hstack([row @ M @ row for row in v])
+    model = cp.Problem(
+        cp.Maximize(cp.trace(M) - 3.5 * cp.sum_squares(r) - 1.5 * t),
+        [lengths - r == b, cp.trace(M) - t <= 2],
+    )
+    expected = model.solve(solver="CLARABEL")
+    block = Block.of(3, np.vstack([v, np.eye(3)]), cost=Cost.of(3, identity=1.0))
+    rows_q = sp.block_array([[sp.eye_array(12), None], [None, np.ones((1, 3))]])
+    rows_x = sp.block_array([[-sp.eye_array(12), None], [None, -np.ones((1, 1))]])
+    program = Program.of(
+        block,
+        np.r_[b, 2.0],
+        rows_q=rows_q,
+        rows_x=rows_x,
+        relations=[0] * 12 + [-1],
+        cost_x=np.r_[np.zeros(12), -1.5],
+        free_x=[True] * 13,
+        quadratic_x=np.r_[np.full(12, 7.0), 0.0],
+    )
+    solution = interior(program)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(expected, rel=1e-6)
+    assert solution.x[12] == pytest.approx(float(t.value), rel=1e-4)
+
+
+def test_more_rows_than_matrix_entries() -> None:
+    """A small LMNN: hundreds of hinges on a 3 × 3 metric, as slacks."""
+    rng = np.random.default_rng(2)
+    pull, push = rng.standard_normal((40, 3)), rng.standard_normal((40, 3)) * 1.5
+    M, xi = cp.Variable((3, 3), PSD=True), cp.Variable(40, nonneg=True)
+    near = cp.hstack([row @ M @ row for row in pull])
+    far = cp.hstack([row @ M @ row for row in push])
+    model = cp.Problem(cp.Minimize(cp.sum(near) + cp.sum(xi)), [far - near + xi >= 1])
+    expected = model.solve(solver="CLARABEL")
+    eye = sp.eye_array(40, format="csr")
+    program = Program.of(
+        Block.of(3, np.vstack([pull, push])),
+        np.ones(40),
+        sense="min",
+        rows_q=sp.hstack([-eye, eye]),
+        rows_x=eye,
+        relations=">=",
+        cost_q=np.r_[np.ones(40), np.zeros(40)],
+        cost_x=np.ones(40),
+    )
+    solution = interior(program)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(expected, rel=1e-6)
+
+
+def test_duplicate_edges_are_one_rod() -> None:
+    base = roll(15).program()
+    rows = np.r_[np.arange(base.n_rows), 0, 3]
+    doubled = Program.of(
+        base.blocks, base.rhs[rows], rows_q=base.rows_q[rows], safe=sdpkit.SafeBounds()
+    )
+    solution = interior(doubled)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(interior(base).objective, rel=1e-6)
+
+
+# -- hard instances -------------------------------------------------------------------------
+
+
+def _procrustes(X: np.ndarray, Y: np.ndarray) -> float:
+    """Largest distance after the best rotation, relative to the size of X."""
+    X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    u, _, vt = np.linalg.svd(Y.T @ X)
+    return float(np.abs(Y @ u @ vt - X).max() / np.abs(X).max())
+
+
+def test_a_noise_free_roll_with_angles_is_rigid() -> None:
+    X = sdpkit.datasets.swiss_roll(60, noise_dims=0)
+    problem = MVU(X, n_neighbors=6, angles=True)
+    solution = interior(problem)
+    assert problem.facial_reduction_used
+    assert solution.status is Status.OPTIMAL
+    embedding = problem.recover(solution, n_components=3)
+    assert _procrustes(X, embedding.coordinates) < 1e-4
+
+
+def test_nearly_collinear_points() -> None:
+    rng = np.random.default_rng(0)
+    X = np.c_[np.sort(rng.random(30)), 1e-4 * rng.standard_normal((30, 2))]
+    solution = interior(MVU(X, n_neighbors=4))
+    assert solution.status is Status.OPTIMAL
+
+
+def test_squared_lengths_over_eight_orders_of_magnitude() -> None:
+    """A string of rods from 1e-2 to 1e2: its unfolding is a line of known variance."""
+    lengths = 10.0 ** np.linspace(-2, 2, 25)
+    positions = np.r_[0.0, np.cumsum(lengths)]
+    graph = sp.diags_array(lengths, offsets=1, shape=(26, 26)).tocsr()
+    solution = interior(MVU(graph=graph + graph.T))
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(26 * positions.var(), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_the_trefoil_knot_unfolds_to_a_circle() -> None:
+    """Thesis figure 3.8: 1617 points, four neighbours, two dominant eigenvalues."""
+    problem = MVU(sdpkit.datasets.trefoil_knot(1617), n_neighbors=4)
+    solution = interior(problem)
+    assert solution.status is Status.OPTIMAL
+    embedding = problem.recover(solution)
+    assert embedding.suggested_dimension == 2
+    assert embedding.fidelity > 0.99
+
+
+# -- control --------------------------------------------------------------------------------
+
+
+def test_history_and_callback_tell_the_same_story() -> None:
+    rows: list[Any] = []
+    solution = interior(roll(30), callback=rows.append)
+    assert list(solution.history) == rows
+    assert len(rows) == solution.iterations + 1
+    gaps = [row["gap"] for row in rows]
+    assert gaps[-1] < 1e-6 < gaps[0]
+    assert rows[-1]["objective"] == pytest.approx(solution.objective, rel=1e-6)
+    feasible = [row for row in rows if row["primal_residual"] < 1e-8]
+    for row in feasible:
+        assert row["dual_objective"] >= row["objective"]
+
+
+def test_limits_are_kept_and_named() -> None:
+    with pytest.warns(ConvergenceWarning, match="iteration_limit"):
+        few = interior(roll(40), max_iter=5)
+    assert few.status is Status.ITERATION_LIMIT
+    assert few.iterations == 5
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        short = interior(roll(40), time_limit=1e-6)
+    assert short.status is Status.TIME_LIMIT
+
+
+def test_ctrl_c_returns_the_best_point_so_far() -> None:
+    def stop(row: Any) -> None:
+        if row["iteration"] == 8:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        solution = interior(roll(40), callback=stop)
+    assert solution.status is Status.INTERRUPTED
+    # Strictly feasible multipliers all the way: the bound of an interrupted run still holds.
+    best = interior(roll(40)).objective
+    assert best <= solution.certificate.safe_bound <= 1.1 * best
+
+
+def test_a_warm_start_saves_iterations() -> None:
+    problem = roll(80)
+    first = interior(problem)
+    program = problem.program()
+    nearby = Program.of(
+        program.blocks,
+        program.rhs * (1 + 1e-5 * np.sin(np.arange(program.n_rows))),
+        safe=program.safe,
+    )
+    cold = interior(nearby)
+    warm = interior(nearby, warm_start=first)
+    assert warm.status is Status.OPTIMAL
+    assert warm.iterations < cold.iterations
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-6)
+
+
+def test_a_warm_start_of_another_shape_is_ignored() -> None:
+    other = interior(roll(20))
+    assert interior(roll(30), warm_start=other).status is Status.OPTIMAL
+
+
+def test_infeasible_and_unbounded_end_with_rays() -> None:
+    triangle = np.array([[0, 1, 1], [1, 0, 3], [1, 3, 0]])
+    assert interior(MVU(graph=triangle)).status is Status.INFEASIBLE
+    pieces = Block.of(
+        4, [[1.0, -1, 0, 0], [0, 0, 1, -1]], cost=Cost.of(4, identity=1.0), null=np.ones(4)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert interior(Program.of(pieces, [1.0, 1.0])).status is Status.UNBOUNDED
