@@ -1,4 +1,4 @@
-# Two commands on a fresh machine with Python ≥ 3.11: `make demo` and `make test`.
+# Short names for what the README and CONTRIBUTING.md describe.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python

