@@ -223,9 +223,22 @@ class MVU:
             sense="min" if self.form == "min_trace" else "max",
             relations="<=" if self.form == "inequality" else "==",
             safe=self._safe_bounds(d),
+            notes=self._notes(),
             name=f"MVU, {self.form}: n = {self.neighborhood.n_points}, {m} edges",
             **slack,
         )
+
+    def _notes(self) -> list[str]:
+        notes = []
+        flat = sum(part.null.shape[1] - 1 for part in self.parts)
+        if flat:
+            notes.append(f"facial reduction: affinely dependent cliques fix {flat} directions")
+        merged = self.group.size - int(self.group.max()) - 1
+        if merged:
+            notes.append(f"{merged} points coincide with others and were merged")
+        if len(self.parts) > 1:
+            notes.append(f"{len(self.parts)} components were unfolded apart")
+        return notes
 
     def _safe_bounds(self, d: Array) -> SafeBounds:
         n = self.neighborhood.n_points

@@ -385,6 +385,7 @@ class Program:
     relations: (m,) −1 for ≤, 0 for =, +1 for ≥;  rhs: (m,) b
     cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
     norms: Euclidean-norm penalties;  offset: a constant added to the objective
+    notes: what a reader of the solution should know about how the program was made
     """
 
     name: str
@@ -401,6 +402,7 @@ class Program:
     norms: tuple[NormPenalty, ...] = ()
     offset: float = 0.0
     safe: SafeBounds = field(default_factory=SafeBounds)
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -419,6 +421,7 @@ class Program:
         norms: Sequence[NormPenalty] = (),
         offset: float = 0.0,
         safe: SafeBounds | None = None,
+        notes: Sequence[str] = (),
         name: str = "program",
     ) -> Program:
         """Build and validate a program.
@@ -466,6 +469,7 @@ class Program:
             norms=tuple(norms),
             offset=float(offset),
             safe=safe or SafeBounds(),
+            notes=tuple(notes),
         )
         program._check_norms()
         program._check_safe()
@@ -689,6 +693,7 @@ class Program:
             "sense": self.sense,
             "blocks": [[block.name, block.size] for block in self.blocks],
             "norms": len(self.norms),
+            "notes": list(self.notes),
         }
 
     @cached_property
@@ -764,6 +769,7 @@ class Program:
                 a.get("safe/anchor"),
                 float(a["value_scale"]),
             ),
+            notes=header["notes"],
             name=header["name"],
         )
 

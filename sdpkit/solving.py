@@ -215,7 +215,7 @@ def _judge(
         iterations=answer.iterations,
         times=Times(compiled, answer.setup_time, answer.solve_time, time.perf_counter() - started),
         history=answer.history,
-        notes=answer.notes,
+        notes=(*program.notes, *(note for note in answer.notes if note not in program.notes)),
     )
 
 

@@ -13,7 +13,8 @@ Mehrotra's predictor–corrector. Its normal equations have the matrix
 
 a Hadamard product of two gathered matrices: where a general code spends O(mn³ + m²n²) on it,
 sparse measurements need O(m²). What is left is one Cholesky factorisation of B (m³/3), three
-products and three factorisations of n × n matrices per iteration.
+products and three factorisations of n × n matrices per iteration. `sdpkit.solvers.algebra` has
+the details, and the other shape of the equations, for rows that far outnumber entries of M.
 
 Free variables without curvature are eliminated by a second, small Schur complement. The dual
 slack is recomputed from w in every iteration once it is feasible, so that the multipliers which
@@ -25,7 +26,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,219 +35,31 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.errors import InputError
-from sdpkit.program import Block, Program, dense
+from sdpkit.program import Program, dense
 from sdpkit.reduction import Reduction, reduce
 from sdpkit.registry import Capabilities
 from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.solvers.algebra import (
+    Breakdown,
+    Cone,
+    EntryEquations,
+    RowEquations,
+    cholesky,
+    inner,
+    inverse_of,
+    product,
+    symmetrise,
+    times,
+)
 
 Array = NDArray[np.float64]
 
 _MAX_ITER = 100
-_PANEL = 64  # rows of the Schur matrix assembled at a time, to stay in cache
 _DENSE_STEP = 120  # up to this size step lengths come from all eigenvalues
-_DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
 _LANCZOS = 48  # steps of the Lanczos method above it
 _PATIENCE = 8  # iterations without progress
 _NEAR = 1e-3  # relative errors below which a stalled point is near a solution
 _DIVERGED = 1e8  # an objective this many times its scale is a ray
-
-
-class _Breakdown(Exception):
-    """A factorisation failed: the iterate is as good as rounding allows."""
-
-
-# -- one semidefinite block -----------------------------------------------------------------
-
-
-class _Cone:
-    """The linear algebra of one block: measurements V, cost C, rows A_q restricted to it."""
-
-    def __init__(self, block: Block, rows: sp.csr_array, cost_q: Array, sign: float) -> None:
-        self.n, self.rows = block.size, sp.csr_array(rows)
-        self.sparse = block.features is None
-        self.v: Any = block.incidence if self.sparse else block.vectors().toarray()
-        self.pairs = _Pairs.of(block.incidence) if self.sparse else None
-        self.cost = sign * block.cost.dense()
-        if cost_q.any():
-            self.cost += sign * dense(self.image(cost_q))
-        self.row_weights = _diagonal(self.rows)
-
-    def image(self, u: Array) -> Any:
-        """Vᵀ diag(u) V; sparse where that saves work."""
-        if self.pairs is not None and self.n <= _DENSE_IMAGE:
-            return self.pairs.image(u)
-        if self.sparse:
-            return sp.csr_array(self.v.T @ sp.diags_array(u) @ self.v)
-        return self.v.T @ (u[:, None] * self.v)
-
-    def adjoint(self, w: Array) -> Any:
-        """Σ w_e A_e."""
-        return self.image(np.asarray(self.rows.T @ w))
-
-    def values(self, matrix: Array) -> Array:
-        """A(M), for a matrix that need not be symmetric: only its symmetric part counts."""
-        if self.pairs is not None:
-            return np.asarray(self.rows @ self.pairs.lengths(matrix))
-        product = self.v @ matrix
-        if self.sparse:
-            q = np.asarray(self.v.multiply(product).sum(axis=1)).ravel()
-        else:
-            q = np.einsum("pi,pi->p", product, self.v)
-        return np.asarray(self.rows @ q)
-
-    def add_schur(self, schur: Array, matrix: Array, inverse: Array) -> None:
-        """Add A_q[(V M Vᵀ)∘(V S⁻¹ Vᵀ)]A_qᵀ to the lower triangle of `schur`."""
-        if self.row_weights is not None:
-            self._add_hadamard(schur, matrix, inverse, self.row_weights)
-            return
-        p = self.rows.shape[1]
-        full = np.zeros((p, p))
-        self._add_hadamard(full, matrix, inverse, np.ones(p))
-        full = np.tril(full) + np.tril(full, -1).T
-        schur += self.rows @ (self.rows @ full).T
-
-    def _add_hadamard(self, out: Array, matrix: Array, inverse: Array, weights: Array) -> None:
-        left = self._columns(matrix, weights)
-        right = self._columns(inverse, np.ones_like(weights))
-        for start in range(0, out.shape[0], _PANEL):
-            rows = slice(start, min(start + _PANEL, out.shape[0]))
-            # The product is symmetric: each panel of rows stops at the diagonal.
-            part = self._panel(left, rows)
-            part *= self._panel(right, rows)
-            part *= weights[rows, None]
-            out[rows, : rows.stop] += part
-
-    def _columns(self, matrix: Array, weights: Array) -> Array:
-        """(V M)ᵀ diag(weights), stored so that V(VM)ᵀ is made of sums of contiguous rows."""
-        if self.pairs is not None:
-            return self.pairs.columns(matrix, weights)
-        return np.ascontiguousarray((self.v @ matrix).T * weights)
-
-    def _panel(self, columns: Array, rows: slice) -> Array:
-        """V[rows] (V M)ᵀ, up to the diagonal."""
-        if self.pairs is not None:
-            return self.pairs.panel(columns, rows, rows.stop)
-        return np.asarray(self.v[rows] @ np.ascontiguousarray(columns[:, : rows.stop]))
-
-
-def _diagonal(rows: sp.csr_array) -> Array | None:
-    """The weights a_e where row e is a_e times measurement e, else None."""
-    m, p = rows.shape
-    if m != p or rows.nnz != m or np.any(rows.indices != np.arange(m)):
-        return None
-    return np.asarray(rows.data)
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Measurements with at most two entries, v = e_i + s·e_j: graphs, max-cut, single entries.
-
-    `second` is n where there is no e_j.
-    """
-
-    n: int
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    sign: float
-
-    @classmethod
-    def of(cls, v: sp.csr_array) -> _Pairs | None:
-        """The pairs of V, or None where some row has another shape."""
-        counts = np.diff(v.indptr)
-        if not np.all((counts == 1) | (counts == 2)) or not np.all(np.abs(v.data) == 1):
-            return None
-        start = v.indptr[:-1]
-        both = counts == 2
-        signs = np.unique(v.data[start[both]] * v.data[start[both] + 1])
-        if signs.size > 1:
-            return None
-        second = np.full(counts.size, v.shape[1], dtype=np.int64)
-        second[both] = v.indices[start[both] + 1]
-        sign = float(signs[0]) if signs.size else -1.0
-        return cls(int(v.shape[1]), v.indices[start].astype(np.int64), second, sign)
-
-    def columns(self, matrix: Array, weights: Array) -> Array:
-        """(n, p): (V M)ᵀ, its columns times `weights`."""
-        p = self.first.size
-        out = np.empty((self.n, p))
-        for start in range(0, p, 4 * _PANEL):
-            rows = slice(start, min(start + 4 * _PANEL, p))
-            part = self.panel(matrix, rows, self.n)
-            part *= weights[rows, None]
-            out[:, rows] = part.T
-        return out
-
-    def panel(self, matrix: Array, rows: slice, width: int) -> Array:
-        """V[rows] times the first `width` columns of a matrix: sums of two of its rows."""
-        source = matrix[:, :width]  # indexing a view by rows streams; `np.take` would copy it
-        out = source[self.first[rows]]
-        other = source[np.minimum(self.second[rows], self.n - 1)]
-        other[self.second[rows] == self.n] = 0.0
-        if self.sign < 0:
-            out -= other
-        else:
-            out += other
-        return np.asarray(out)
-
-    def image(self, u: Array) -> Array:
-        """Vᵀ diag(u) V, dense: a weighted Laplacian by counting."""
-        half = 0.5 * u  # each entry is counted once and doubled by the transpose
-        weights = np.concatenate([half, half[self.two_ended], self.sign * u[self.two_ended]])
-        counted = np.bincount(self.places, weights, self.n**2).reshape(self.n, self.n)
-        return counted + counted.T
-
-    @cached_property
-    def two_ended(self) -> NDArray[np.int64]:
-        """The measurements that have an e_j."""
-        return np.flatnonzero(self.second < self.n)
-
-    @cached_property
-    def places(self) -> NDArray[np.int64]:
-        """Where (i, i), (j, j) and (i, j) lie in a matrix stored by rows."""
-        i, j = self.first[self.two_ended], self.second[self.two_ended]
-        return np.concatenate([self.first * (self.n + 1), j * (self.n + 1), i * self.n + j])
-
-    def lengths(self, matrix: Array) -> Array:
-        """vᵀMv of the symmetric part of M, by looking entries up."""
-        i, j = self.first, np.minimum(self.second, self.n - 1)
-        there = self.second < self.n
-        diagonal = np.diag(matrix)
-        cross = matrix[i, j] + matrix[j, i]
-        return diagonal[i] + np.where(there, diagonal[j] + self.sign * cross, 0.0)
-
-
-def _cholesky(matrix: Array) -> Array:
-    # A symmetric matrix by rows is itself by columns: no copy is made for the transpose.
-    factor, info = lapack.dpotrf(matrix.T, lower=1, overwrite_a=0)
-    if info != 0:
-        raise _Breakdown
-    return np.asarray(factor)
-
-
-def _inverse(factor: Array) -> Array:
-    """The inverse of a matrix with Cholesky factor `factor`, both triangles filled."""
-    inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=0)
-    if info != 0:
-        raise _Breakdown
-    # The other triangle holds the zeros that the factorisation left there.
-    full = inverse + inverse.T
-    full[np.diag_indices(full.shape[0])] *= 0.5
-    return np.asarray(full)
-
-
-def _product(a: Array, b: Array) -> Array:
-    """A·B by scipy's BLAS, which factors too: numpy's is another one with threads of its own,
-    and two pools of spinning threads on the same cores cost more than the arithmetic."""
-    return np.asarray(blas.dgemm(1.0, b.T, a.T).T)
-
-
-def _inner(a: Array, b: Array) -> float:
-    """<A, B>, for the same reason without numpy's BLAS."""
-    return float(np.einsum("ij,ij->", a, b))
-
-
-def _symmetrise(matrix: Array) -> Array:
-    return 0.5 * (matrix + matrix.T)
 
 
 def _longest_step(matrix: Array, factor: Array, direction: Any, enough: float) -> float:
@@ -357,14 +169,20 @@ class _Method:
         self._set_columns(program)
         ends = np.cumsum([0] + [block.n_measurements for block in program.blocks])
         self.cones = [
-            _Cone(block, program.rows_q[:, a:b], program.cost_q[a:b], program.sign)
+            Cone(block, program.rows_q[:, a:b], program.cost_q[a:b], program.sign)
             for block, a, b in zip(program.blocks, ends[:-1], ends[1:], strict=True)
         ]
         self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
-        self.schur = np.empty((self.b.size, self.b.size))
+        self.equations = self._choose_equations()
         self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
         costs = [float(np.abs(cone.cost).max()) for cone in self.cones]
         self.scale_c = max(1.0, *costs, float(np.abs(self.c).max(initial=0.0)))
+
+    def _choose_equations(self) -> RowEquations | EntryEquations:
+        """Over the entries of M where rows far outnumber them and have slacks of their own."""
+        if _entries_are_fewer(self.program) and np.diff(sp.csc_array(self.a).indptr).max() == 1:
+            return EntryEquations(self.cones)
+        return RowEquations(self.cones, self.b.size)
 
     def _set_columns(self, program: Program) -> None:
         """A_x with one slack per inequality; variables split into nonnegative and free."""
@@ -409,8 +227,8 @@ class _Method:
             return None
         slacks = [dense(cone.adjoint(w)) - cone.cost for cone in self.cones]
         try:
-            inverses = [_inverse(_cholesky(s)) for s in slacks]
-        except _Breakdown:
+            inverses = [inverse_of(cholesky(s)) for s in slacks]
+        except Breakdown:
             return None
         x = np.where(self.free, 0.0, 1.0 / np.where(self.free, 1.0, z))
         values = np.asarray(self.a @ x)
@@ -428,7 +246,7 @@ class _Method:
         start.w = w
         for k, cone in enumerate(self.cones):
             eye = np.eye(cone.n)
-            m = _symmetrise(matrices[k])
+            m = symmetrise(matrices[k])
             s = dense(cone.adjoint(w)) - cone.cost
             lift = max(0.0, -float(np.linalg.eigvalsh(s)[0]))
             start.matrices[k] = m + 1e-3 * max(float(np.trace(m)) / cone.n, 1e-8) * eye
@@ -442,12 +260,12 @@ class _Method:
 
     def measures(self, p: _Point) -> _Measures:
         products = zip(p.matrices, p.slacks, strict=True)
-        mu = sum(_inner(m, s) for m, s in products) + float(p.x @ p.z)
+        mu = sum(inner(m, s) for m, s in products) + float(p.x @ p.z)
         values = np.asarray(self.a @ p.x)
         primal = float(self.c @ p.x) - 0.5 * float(self.h @ p.x**2)
         for cone, matrix in zip(self.cones, p.matrices, strict=True):
             values = values + cone.values(matrix)
-            primal += _inner(cone.cost, matrix)
+            primal += inner(cone.cost, matrix)
         dual = float(self.b @ p.w) + 0.5 * float(self.h @ p.x**2)
         self.primal_gap = self.b - values
         self.dual_gaps = self._dual_gaps(p)
@@ -479,56 +297,21 @@ class _Method:
 
     def factor(self, p: _Point) -> None:
         """Factor S, invert it, assemble and factor B."""
-        self.inverses = [_inverse(f) for f in self.slack_factors]
-        schur = self.schur  # one buffer for all iterations: it is the largest array there is
-        schur.fill(0.0)
-        for cone, matrix, inverse in zip(self.cones, p.matrices, self.inverses, strict=True):
-            cone.add_schur(schur, matrix, inverse)
+        self.inverses = [inverse_of(f) for f in self.slack_factors]
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
         self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
-        if self.c.size:
-            extra = (self.a @ sp.diags_array(self.weights) @ self.at).tocoo()
-            schur[extra.row, extra.col] += extra.data
-        self._factor_schur(schur)
-
-    def _factor_schur(self, schur: Array) -> None:
-        """Factor B in place: its factor below the diagonal, B itself kept above for refinement.
-
-        B comes in the lower triangle by rows, which is LAPACK's upper triangle by columns.
-        """
-        _mirror(schur)
-        self.schur_diagonal = schur.diagonal().copy()
-        diagonal = np.diag_indices(schur.shape[0])
-        small = 1e-3 * self.schur_diagonal.mean()
-        for ridge in (1e-15, 1e-13, 1e-11, 1e-9, 1e-7):
-            schur[diagonal] = self.schur_diagonal + ridge * (self.schur_diagonal + small)
-            factor, info = lapack.dpotrf(schur.T, lower=0, overwrite_a=1, clean=0)
-            if info == 0:
-                break
-            _mirror(schur.T)  # the lower triangle was consumed: fetch it back from above
-        else:
-            raise _Breakdown
-        self.schur_factor = factor
-        rigid = np.flatnonzero(self.rigid)
-        self.coupling = self.a[:, rigid].toarray() if rigid.size else None
+        extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
+        self.equations.factor(p.matrices, self.inverses, extra)
 
     def _solve(self, rhs: Array, rigid_rhs: Array) -> tuple[Array, Array]:
         """(Δw, Δx of the rigid free variables) from  BΔw − A_f Δx = rhs,  A_fᵀΔw = rigid_rhs."""
-        solution = self._refined(rhs)
-        if self.coupling is None:
+        solution = self.equations.solve(rhs)
+        if not self.rigid.any():
             return solution, np.zeros(0)
-        inner = lapack.dpotrs(self.schur_factor, self.coupling, lower=0)[0]
-        small = self.coupling.T @ inner
-        dx = np.linalg.solve(small, rigid_rhs - self.coupling.T @ solution)
-        return solution + inner @ dx, dx
-
-    def _refined(self, rhs: Array) -> Array:
-        """B⁻¹ rhs with one step of iterative refinement."""
-        solution = lapack.dpotrs(self.schur_factor, rhs, lower=0)[0]
-        product = blas.dsymv(1.0, self.schur_factor, solution, lower=1)
-        product += (self.schur_diagonal - self.schur_factor.diagonal()) * solution
-        residual = rhs - product
-        return np.asarray(solution + lapack.dpotrs(self.schur_factor, residual, lower=0)[0])
+        coupling = self.a[:, np.flatnonzero(self.rigid)].toarray()
+        answers = self.equations.solve(coupling)
+        dx = np.linalg.solve(coupling.T @ answers, rigid_rhs - coupling.T @ solution)
+        return solution + answers @ dx, dx
 
     def direction(self, p: _Point, target: float, predictor: _Step | None) -> _Step:
         """The HKM step towards MS = target·I, with Mehrotra's correction of `predictor`."""
@@ -538,10 +321,10 @@ class _Method:
             total = np.zeros((cone.n, cone.n))
             gap = self.dual_gaps[k]
             if gap is not None:
-                total += _product(p.matrices[k], gap)
+                total += product(p.matrices[k], gap)
             if predictor is not None:
-                total += _times(predictor.matrices[k], predictor.slacks[k])
-            correction = _product(total, self.inverses[k]) if total.any() else total
+                total += times(predictor.matrices[k], predictor.slacks[k])
+            correction = product(total, self.inverses[k]) if total.any() else total
             if target:
                 correction -= target * self.inverses[k]
             corrections.append(correction)
@@ -569,9 +352,9 @@ class _Method:
         matrices, slacks = [], []
         for k, cone in enumerate(self.cones):
             image = cone.adjoint(dw)
-            step = _product(_times(p.matrices[k], image), self.inverses[k])
+            step = product(times(p.matrices[k], image), self.inverses[k])
             step += corrections[k]
-            matrices.append(-p.matrices[k] - _symmetrise(step))
+            matrices.append(-p.matrices[k] - symmetrise(step))
             gap = self.dual_gaps[k]
             slacks.append(image if gap is None else dense(image) + gap)
         tilt = np.asarray(self.at @ dw)
@@ -625,8 +408,8 @@ class _Method:
         for k in range(len(self.cones)):
             m, s, dm = p.matrices[k], p.slacks[k], step.matrices[k]
             ds = dense(step.slacks[k])
-            left += _inner(m, s) + primal * _inner(dm, s)
-            left += dual * _inner(m, ds) + primal * dual * _inner(dm, ds)
+            left += inner(m, s) + primal * inner(dm, s)
+            left += dual * inner(m, ds) + primal * dual * inner(dm, ds)
         # Mehrotra's cube is timid where the predictor meets the cone half-way: square it, and cap
         # it unless the predictor hardly moves at all.
         cap = 0.3 if min(primal, dual) > 0.2 else 1.0
@@ -634,27 +417,8 @@ class _Method:
 
     def prepare(self, p: _Point) -> None:
         """Factor the matrices of a starting point."""
-        self.matrix_factors = [_cholesky(m) for m in p.matrices]
-        self.slack_factors = [_cholesky(s) for s in p.slacks]
-
-
-_ABOVE = np.triu(np.ones((4 * _PANEL, 4 * _PANEL), dtype=bool), 1)
-
-
-def _mirror(matrix: Array) -> None:
-    """Copy the lower triangle onto the upper one, in panels."""
-    m = matrix.shape[0]
-    for start in range(0, m, len(_ABOVE)):
-        stop = min(start + len(_ABOVE), m)
-        corner = matrix[start:stop, start:stop]
-        np.copyto(corner, corner.T.copy(), where=_ABOVE[: stop - start, : stop - start])
-        matrix[start:stop, stop:] = matrix[stop:, start:stop].T
-
-
-def _times(matrix: Array, other: Any) -> Array:
-    """M·D, by the sparse side where D is sparse (both symmetric)."""
-    sparse = not isinstance(other, np.ndarray)
-    return np.asarray((other @ matrix).T) if sparse else _product(matrix, other)
+        self.matrix_factors = [cholesky(m) for m in p.matrices]
+        self.slack_factors = [cholesky(s) for s in p.slacks]
 
 
 def _proven(
@@ -664,10 +428,10 @@ def _proven(
     for _ in range(40):
         moved = [m + length * dense(d) for m, d in zip(matrices, directions, strict=True)]
         try:
-            return length, moved, [_cholesky(m) for m in moved]
-        except _Breakdown:
+            return length, moved, [cholesky(m) for m in moved]
+        except Breakdown:
             length *= 0.9
-    raise _Breakdown
+    raise Breakdown
 
 
 # -- the solver -----------------------------------------------------------------------------
@@ -716,7 +480,12 @@ class Interior:
             if _rows_are_measurements(program)
             else max(block.n_measurements**2 for block in program.blocks)
         )
-        return 8.0 * (2.2 * program.n_rows**2 + p2 + 4 * widest + 14 * n2)
+        rows = 1.1 * program.n_rows**2
+        if _entries_are_fewer(program):
+            entries = EntryEquations.n_entries([block.size for block in program.blocks])
+            rows = 4.0 * program.n_rows * entries + 3.0 * entries**2
+            p2 = 0
+        return 8.0 * (rows + p2 + 4 * widest + 14 * n2)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, follow the central path, lift the best point."""
@@ -770,6 +539,15 @@ def _bounds_the_trace(program: Program, direction: Array) -> bool:
     )
 
 
+def _entries_are_fewer(program: Program) -> bool:
+    """Whether the normal equations are smaller over the entries of M: many rows, each with a
+    slack of its own (an inequality's, or a nonnegative or curved variable)."""
+    entries = EntryEquations.n_entries([block.size for block in program.blocks])
+    given = abs(program.rows_x) @ (~program.free_x | (program.quadratic_x > 0)).astype(float)
+    own_slack = (given > 0) | (program.relations != 0)
+    return program.n_rows > 2 * entries and bool(own_slack.all())
+
+
 def _rows_are_measurements(program: Program) -> bool:
     return bool(np.all(np.diff(program.rows_q.indptr) == 1))
 
@@ -800,7 +578,7 @@ def _follow(
             if iteration == limit:
                 break
             steps = method.iterate(point, now)
-    except _Breakdown:
+    except Breakdown:
         near = run is not None and run.measures.worst < _NEAR
         stop = Stop.DONE if near else Stop.FAILED
         words = "a factorisation broke down; the best point is returned"

@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
-from sdpkit.solvers.interior import _Cone, _Method
+from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, symmetric_kronecker
+from sdpkit.solvers.interior import _Method
 from sdpkit.solving import ConvergenceWarning
 
 FORMS = ("equality", "inequality", "slack", "min_trace")
@@ -62,7 +63,7 @@ def test_schur_matrix_is_its_definition(kind: str, rows: str) -> None:
         "scaled": np.diag(rng.uniform(0.5, 2, p)),
         "mixed": rng.standard_normal((5, p)),
     }[rows]
-    cone = _Cone(block, sp.csr_array(a), np.zeros(p), 1.0)
+    cone = Cone(block, sp.csr_array(a), np.zeros(p), 1.0)
     m, s = (x @ x.T + np.eye(n) for x in rng.standard_normal((2, n, n)))
     schur = np.zeros((len(a), len(a)))
     cone.add_schur(schur, m, s)
@@ -75,6 +76,39 @@ def test_schur_matrix_is_its_definition(kind: str, rows: str) -> None:
     image = cone.adjoint(w)
     image = image.toarray() if sp.issparse(image) else image
     np.testing.assert_allclose(image, np.einsum("e,eij->ij", w, matrices), atol=1e-10)
+
+
+def test_symmetric_kronecker_is_the_operator() -> None:
+    rng = np.random.default_rng(4)
+    a, b, x = (y + y.T for y in rng.standard_normal((3, 4, 4)))
+    i, j = np.triu_indices(4)
+
+    def svec(y: np.ndarray) -> np.ndarray:
+        return y[i, j] * np.where(i == j, 1.0, np.sqrt(2))
+
+    image = (a @ x @ b + b @ x @ a) / 2
+    np.testing.assert_allclose(symmetric_kronecker(a, b) @ svec(x), svec(image), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["edges", "sparse", "features"])
+def test_both_shapes_solve_the_normal_equations(kind: str) -> None:
+    rng = np.random.default_rng(5)
+    block = _random_block(kind, rng)
+    rows = sp.csr_array(rng.standard_normal((60, block.n_measurements)))
+    cones = [Cone(block, rows, np.zeros(block.n_measurements), 1.0)] * 2
+    ms, inverses = ([x @ x.T + np.eye(6) for x in rng.standard_normal((2, 6, 6))] for _ in "ab")
+    extra = sp.csr_array(sp.diags_array(rng.uniform(0.1, 1, 60)))
+    full = extra.toarray()
+    for cone, m, inverse in zip(cones, ms, inverses, strict=True):
+        part = np.zeros((60, 60))
+        cone.add_schur(part, m, inverse)
+        full += np.tril(part) + np.tril(part, -1).T
+    for equations in (RowEquations(cones, 60), EntryEquations(cones)):
+        equations.factor(ms, inverses, extra)
+        for rhs in (rng.standard_normal(60), rng.standard_normal((60, 3))):
+            solution = equations.solve(rhs)
+            size = np.linalg.norm(full) * np.linalg.norm(solution)
+            assert np.linalg.norm(full @ solution - rhs) <= 1e-12 * size
 
 
 def test_a_direction_solves_the_newton_equations() -> None:
@@ -202,6 +236,7 @@ def test_more_rows_than_matrix_entries() -> None:
         cost_q=np.r_[np.ones(40), np.zeros(40)],
         cost_x=np.ones(40),
     )
+    assert isinstance(_Method(program).equations, EntryEquations)
     solution = interior(program)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(expected, rel=1e-6)
@@ -233,6 +268,7 @@ def test_a_noise_free_roll_with_angles_is_rigid() -> None:
     problem = MVU(X, n_neighbors=6, angles=True)
     solution = interior(problem)
     assert problem.facial_reduction_used
+    assert any("facial reduction" in note for note in solution.notes)
     assert solution.status is Status.OPTIMAL
     embedding = problem.recover(solution, n_components=3)
     assert _procrustes(X, embedding.coordinates) < 1e-4

@@ -1,0 +1,363 @@
+"""The linear algebra of squared lengths: what every engine on dense matrices shares.
+
+For measurements V and rows A_q of one block,
+
+    A(M)   = A_q · diag(V M Vᵀ)            Aᵀ(w) = Vᵀ diag(A_qᵀw) V
+    B      = A_q [(V M Vᵀ) ∘ (V S⁻¹ Vᵀ)] A_qᵀ
+
+B is the matrix of an interior-point method's normal equations. They are solved in one of two
+shapes, whichever is smaller: over the rows (m × m), or, where rows far outnumber the entries of M
+and each has a slack of its own (LMNN), over the entries of M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+from sdpkit.program import Block, dense
+
+Array = NDArray[np.float64]
+
+_PANEL = 64  # rows of the normal equations assembled at a time, to stay in cache
+_DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
+
+
+class Breakdown(Exception):
+    """A factorisation failed: the iterate is as good as rounding allows."""
+
+
+class Cone:
+    """The linear algebra of one block: measurements V, cost C, rows A_q restricted to it."""
+
+    def __init__(self, block: Block, rows: sp.csr_array, cost_q: Array, sign: float) -> None:
+        self.n, self.rows = block.size, sp.csr_array(rows)
+        self.sparse = block.features is None
+        self.v: Any = block.incidence if self.sparse else block.vectors().toarray()
+        self.pairs = Pairs.of(block.incidence) if self.sparse else None
+        self.cost = sign * block.cost.dense()
+        if cost_q.any():
+            self.cost += sign * dense(self.image(cost_q))
+        self.row_weights = _diagonal(self.rows)
+
+    def image(self, u: Array) -> Any:
+        """Vᵀ diag(u) V; sparse where that saves work."""
+        if self.pairs is not None and self.n <= _DENSE_IMAGE:
+            return self.pairs.image(u)
+        if self.sparse:
+            return sp.csr_array(self.v.T @ sp.diags_array(u) @ self.v)
+        return self.v.T @ (u[:, None] * self.v)
+
+    def svec_rows(self) -> Array:
+        """(m, n(n+1)/2): each row's matrix in orthonormal coordinates of symmetric matrices."""
+        i, j, alpha = _places(self.n)
+        v = dense(self.v)
+        return np.asarray(self.rows @ (2 * alpha * v[:, i] * v[:, j]))
+
+    def adjoint(self, w: Array) -> Any:
+        """Σ w_e A_e."""
+        return self.image(np.asarray(self.rows.T @ w))
+
+    def values(self, matrix: Array) -> Array:
+        """A(M), for a matrix that need not be symmetric: only its symmetric part counts."""
+        if self.pairs is not None:
+            return np.asarray(self.rows @ self.pairs.lengths(matrix))
+        product = self.v @ matrix
+        if self.sparse:
+            q = np.asarray(self.v.multiply(product).sum(axis=1)).ravel()
+        else:
+            q = np.einsum("pi,pi->p", product, self.v)
+        return np.asarray(self.rows @ q)
+
+    def add_schur(self, schur: Array, matrix: Array, inverse: Array) -> None:
+        """Add A_q[(V M Vᵀ)∘(V S⁻¹ Vᵀ)]A_qᵀ to the lower triangle of `schur`."""
+        if self.row_weights is not None:
+            self._add_hadamard(schur, matrix, inverse, self.row_weights)
+            return
+        p = self.rows.shape[1]
+        full = np.zeros((p, p))
+        self._add_hadamard(full, matrix, inverse, np.ones(p))
+        full = np.tril(full) + np.tril(full, -1).T
+        schur += self.rows @ (self.rows @ full).T
+
+    def _add_hadamard(self, out: Array, matrix: Array, inverse: Array, weights: Array) -> None:
+        left = self._columns(matrix, weights)
+        right = self._columns(inverse, np.ones_like(weights))
+        for start in range(0, out.shape[0], _PANEL):
+            rows = slice(start, min(start + _PANEL, out.shape[0]))
+            # The product is symmetric: each panel of rows stops at the diagonal.
+            part = self._panel(left, rows)
+            part *= self._panel(right, rows)
+            part *= weights[rows, None]
+            out[rows, : rows.stop] += part
+
+    def _columns(self, matrix: Array, weights: Array) -> Array:
+        """(V M)ᵀ diag(weights), stored so that V(VM)ᵀ is made of sums of contiguous rows."""
+        if self.pairs is not None:
+            return self.pairs.columns(matrix, weights)
+        return np.ascontiguousarray((self.v @ matrix).T * weights)
+
+    def _panel(self, columns: Array, rows: slice) -> Array:
+        """V[rows] (V M)ᵀ, up to the diagonal."""
+        if self.pairs is not None:
+            return self.pairs.panel(columns, rows, rows.stop)
+        return np.asarray(self.v[rows] @ np.ascontiguousarray(columns[:, : rows.stop]))
+
+
+def _diagonal(rows: sp.csr_array) -> Array | None:
+    """The weights a_e where row e is a_e times measurement e, else None."""
+    m, p = rows.shape
+    if m != p or rows.nnz != m or np.any(rows.indices != np.arange(m)):
+        return None
+    return np.asarray(rows.data)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Measurements with at most two entries, v = e_i + s·e_j: graphs, max-cut, single entries.
+
+    `second` is n where there is no e_j.
+    """
+
+    n: int
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    sign: float
+
+    @classmethod
+    def of(cls, v: sp.csr_array) -> Pairs | None:
+        """The pairs of V, or None where some row has another shape."""
+        counts = np.diff(v.indptr)
+        if not np.all((counts == 1) | (counts == 2)) or not np.all(np.abs(v.data) == 1):
+            return None
+        start = v.indptr[:-1]
+        both = counts == 2
+        signs = np.unique(v.data[start[both]] * v.data[start[both] + 1])
+        if signs.size > 1:
+            return None
+        second = np.full(counts.size, v.shape[1], dtype=np.int64)
+        second[both] = v.indices[start[both] + 1]
+        sign = float(signs[0]) if signs.size else -1.0
+        return cls(int(v.shape[1]), v.indices[start].astype(np.int64), second, sign)
+
+    def columns(self, matrix: Array, weights: Array) -> Array:
+        """(n, p): (V M)ᵀ, its columns times `weights`."""
+        p = self.first.size
+        out = np.empty((self.n, p))
+        for start in range(0, p, 4 * _PANEL):
+            rows = slice(start, min(start + 4 * _PANEL, p))
+            part = self.panel(matrix, rows, self.n)
+            part *= weights[rows, None]
+            out[:, rows] = part.T
+        return out
+
+    def panel(self, matrix: Array, rows: slice, width: int) -> Array:
+        """V[rows] times the first `width` columns of a matrix: sums of two of its rows."""
+        source = matrix[:, :width]  # indexing a view by rows streams; `np.take` would copy it
+        out = source[self.first[rows]]
+        other = source[np.minimum(self.second[rows], self.n - 1)]
+        other[self.second[rows] == self.n] = 0.0
+        if self.sign < 0:
+            out -= other
+        else:
+            out += other
+        return np.asarray(out)
+
+    def image(self, u: Array) -> Array:
+        """Vᵀ diag(u) V, dense: a weighted Laplacian by counting."""
+        half = 0.5 * u  # each entry is counted once and doubled by the transpose
+        weights = np.concatenate([half, half[self.two_ended], self.sign * u[self.two_ended]])
+        counted = np.bincount(self.places, weights, self.n**2).reshape(self.n, self.n)
+        return counted + counted.T
+
+    @cached_property
+    def two_ended(self) -> NDArray[np.int64]:
+        """The measurements that have an e_j."""
+        return np.flatnonzero(self.second < self.n)
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """Where (i, i), (j, j) and (i, j) lie in a matrix stored by rows."""
+        i, j = self.first[self.two_ended], self.second[self.two_ended]
+        return np.concatenate([self.first * (self.n + 1), j * (self.n + 1), i * self.n + j])
+
+    def lengths(self, matrix: Array) -> Array:
+        """vᵀMv of the symmetric part of M, by looking entries up."""
+        i, j = self.first, np.minimum(self.second, self.n - 1)
+        there = self.second < self.n
+        diagonal = np.diag(matrix)
+        cross = matrix[i, j] + matrix[j, i]
+        return diagonal[i] + np.where(there, diagonal[j] + self.sign * cross, 0.0)
+
+
+def cholesky(matrix: Array) -> Array:
+    # A symmetric matrix by rows is itself by columns: no copy is made for the transpose.
+    factor, info = lapack.dpotrf(matrix.T, lower=1, overwrite_a=0)
+    if info != 0:
+        raise Breakdown
+    return np.asarray(factor)
+
+
+def inverse_of(factor: Array) -> Array:
+    """The inverse of a matrix with Cholesky factor `factor`, both triangles filled."""
+    inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=0)
+    if info != 0:
+        raise Breakdown
+    # The other triangle holds the zeros that the factorisation left there.
+    full = inverse + inverse.T
+    full[np.diag_indices(full.shape[0])] *= 0.5
+    return np.asarray(full)
+
+
+def product(a: Array, b: Array) -> Array:
+    """A·B by scipy's BLAS, which factors too: numpy's is another one with threads of its own,
+    and two pools of spinning threads on the same cores cost more than the arithmetic."""
+    return np.asarray(blas.dgemm(1.0, b.T, a.T).T)
+
+
+def inner(a: Array, b: Array) -> float:
+    """<A, B>, for the same reason without numpy's BLAS."""
+    return float(np.einsum("ij,ij->", a, b))
+
+
+def symmetrise(matrix: Array) -> Array:
+    return 0.5 * (matrix + matrix.T)
+
+
+def times(matrix: Array, other: Any) -> Array:
+    """M·D, by the sparse side where D is sparse (both symmetric)."""
+    sparse = not isinstance(other, np.ndarray)
+    return np.asarray((other @ matrix).T) if sparse else product(matrix, other)
+
+
+# -- normal equations -----------------------------------------------------------------------
+
+
+class RowEquations:
+    """(B + D) Δw = rhs, factored over the rows. One buffer serves all iterations."""
+
+    def __init__(self, cones: Sequence[Cone], n_rows: int) -> None:
+        self.cones = cones
+        self.buffer = np.empty((n_rows, n_rows))
+
+    def factor(self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array) -> None:
+        """Assemble B from M and S⁻¹, add `extra`, and factor in place.
+
+        The factor ends below the diagonal; B itself stays above, for refinement. B comes in the
+        lower triangle by rows, which is LAPACK's upper triangle by columns.
+        """
+        schur = self.buffer
+        schur.fill(0.0)
+        for cone, matrix, inverse in zip(self.cones, matrices, inverses, strict=True):
+            cone.add_schur(schur, matrix, inverse)
+        entries = extra.tocoo()
+        schur[entries.row, entries.col] += entries.data
+        _mirror(schur)
+        self.diagonal = schur.diagonal().copy()
+        places = np.diag_indices(schur.shape[0])
+        small = 1e-3 * self.diagonal.mean()
+        for ridge in (1e-15, 1e-13, 1e-11, 1e-9, 1e-7):
+            schur[places] = self.diagonal + ridge * (self.diagonal + small)
+            self.factored, info = lapack.dpotrf(schur.T, lower=0, overwrite_a=1, clean=0)
+            if info == 0:
+                return
+            _mirror(schur.T)  # the lower triangle was consumed: fetch it back from above
+        raise Breakdown
+
+    def solve(self, rhs: Array) -> Array:
+        """The solution for a vector, or for each column of a matrix, once refined."""
+        solution = self._back(rhs)
+        return np.asarray(solution + self._back(rhs - self._apply(solution)))
+
+    def _back(self, rhs: Array) -> Array:
+        return np.asarray(lapack.dpotrs(self.factored, rhs, lower=0)[0])
+
+    def _apply(self, x: Array) -> Array:
+        above = self.diagonal - self.factored.diagonal()
+        if x.ndim == 1:
+            return np.asarray(blas.dsymv(1.0, self.factored, x, lower=1) + above * x)
+        return np.asarray(blas.dsymm(1.0, self.factored, x, lower=1) + above[:, None] * x)
+
+
+_ABOVE = np.triu(np.ones((4 * _PANEL, 4 * _PANEL), dtype=bool), 1)
+
+
+def _mirror(matrix: Array) -> None:
+    """Copy the lower triangle onto the upper one, in panels."""
+    m = matrix.shape[0]
+    for start in range(0, m, len(_ABOVE)):
+        stop = min(start + len(_ABOVE), m)
+        corner = matrix[start:stop, start:stop]
+        np.copyto(corner, corner.T.copy(), where=_ABOVE[: stop - start, : stop - start])
+        matrix[start:stop, stop:] = matrix[stop:, start:stop].T
+
+
+class EntryEquations:
+    """(B + D) Δw = rhs with D diagonal, solved over the entries of M.
+
+    With the rows as vectors, G = [svec A_e], and K the operator X ↦ sym(M X S⁻¹) in the same
+    coordinates, B = G K Gᵀ. For K = RRᵀ (Woodbury)
+
+        (D + G K Gᵀ)⁻¹ = D⁻¹ − D⁻¹ G R (I + RᵀGᵀD⁻¹G R)⁻¹ RᵀGᵀ D⁻¹
+    """
+
+    def __init__(self, cones: Sequence[Cone]) -> None:
+        self.rows = [cone.svec_rows() for cone in cones]
+
+    @staticmethod
+    def n_entries(sizes: Sequence[int]) -> int:
+        """Σ n(n+1)/2."""
+        return sum(n * (n + 1) // 2 for n in sizes)
+
+    def factor(self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array) -> None:
+        """Form GR and factor I + RᵀGᵀD⁻¹GR."""
+        self.diagonal = extra.diagonal()
+        roots = []
+        for g, matrix, inverse in zip(self.rows, matrices, inverses, strict=True):
+            roots.append(product(g, _lower(symmetric_kronecker(matrix, inverse))))
+        self.root = np.hstack(roots)
+        scaled = self.root / self.diagonal[:, None]
+        small = product(self.root.T, scaled)
+        small[np.diag_indices(len(small))] += 1.0
+        self.factored = cholesky(symmetrise(small))
+
+    def solve(self, rhs: Array) -> Array:
+        """The solution for a vector, or for each column of a matrix, once refined."""
+        solution = self._back(rhs)
+        return np.asarray(solution + self._back(rhs - self._apply(solution)))
+
+    def _back(self, rhs: Array) -> Array:
+        divided = (rhs.T / self.diagonal).T
+        inner = lapack.dpotrs(self.factored, self.root.T @ divided, lower=1)[0]
+        return np.asarray(divided - ((self.root @ inner).T / self.diagonal).T)
+
+    def _apply(self, x: Array) -> Array:
+        return np.asarray((x.T * self.diagonal).T + self.root @ (self.root.T @ x))
+
+
+def _lower(matrix: Array) -> Array:
+    """R with RRᵀ = K, its upper triangle zero."""
+    return np.ascontiguousarray(cholesky(matrix))
+
+
+def _places(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+    """(i, j, α) of the basis α(e_i e_jᵀ + e_j e_iᵀ), i ≤ j, orthonormal in <·,·>."""
+    i, j = np.triu_indices(n)
+    return i, j, np.where(i == j, 0.5, np.sqrt(0.5))
+
+
+def symmetric_kronecker(a: Array, b: Array) -> Array:
+    """The matrix of X ↦ sym(A X B) on symmetric X in svec coordinates, for symmetric A, B."""
+    i, j, alpha = _places(a.shape[0])
+    out = a[np.ix_(i, i)] * b[np.ix_(j, j)]
+    out += a[np.ix_(i, j)] * b[np.ix_(j, i)]
+    out += a[np.ix_(j, i)] * b[np.ix_(i, j)]
+    out += a[np.ix_(j, j)] * b[np.ix_(i, i)]
+    return np.asarray(out * np.outer(alpha, alpha))
