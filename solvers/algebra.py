@@ -175,7 +175,7 @@ class Pairs:
         half = 0.5 * u  # each entry is counted once and doubled by the transpose
         weights = np.concatenate([half, half[self.two_ended], self.sign * u[self.two_ended]])
         counted = np.bincount(self.places, weights, self.n**2).reshape(self.n, self.n)
-        return counted + counted.T
+        return np.asarray(counted + counted.T, dtype=np.float64)
 
     @cached_property
     def two_ended(self) -> NDArray[np.int64]:

@@ -311,7 +311,7 @@ class _Method:
         coupling = self.a[:, np.flatnonzero(self.rigid)].toarray()
         answers = self.equations.solve(coupling)
         dx = np.linalg.solve(coupling.T @ answers, rigid_rhs - coupling.T @ solution)
-        return solution + answers @ dx, dx
+        return solution + answers @ dx, np.asarray(dx, dtype=np.float64)
 
     def direction(self, p: _Point, target: float, predictor: _Step | None) -> _Step:
         """The HKM step towards MS = target·I, with Mehrotra's correction of `predictor`."""
