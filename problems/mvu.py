@@ -55,6 +55,8 @@ FORMS: tuple[Form, ...] = ("equality", "inequality", "slack", "min_trace")
 
 # Flat directions of overlapping cliques count as parallel below this singular value.
 _PARALLEL = 1e-4
+# Squared lengths below this share of their clique's largest: nearly coincident points.
+_NEARLY_COINCIDENT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class Part:
     null: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MVU:
     """Maximum variance unfolding of points, distances, a kernel or a graph.
 
@@ -115,9 +117,9 @@ class MVU:
     connect: Literal["error", "bridge", "components"] = "error"
     facial_reduction: Literal["auto", "off"] = "auto"
     random_state: int = 0
-    neighborhood: NeighborhoodGraph = field(init=False, repr=False)
-    group: NDArray[np.int64] = field(init=False, repr=False)
-    parts: tuple[Part, ...] = field(init=False, repr=False)
+    neighborhood: NeighborhoodGraph = field(init=False)
+    group: NDArray[np.int64] = field(init=False)
+    parts: tuple[Part, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         _one_of("form", self.form, FORMS)
@@ -144,7 +146,7 @@ class MVU:
         object.__setattr__(self, "neighborhood", neighborhood)
         object.__setattr__(self, "group", group)
         object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "omega", self._omega(merged))
+        object.__setattr__(self, "omega", self._omega())
 
     def _merge(
         self, graph: NeighborhoodGraph
@@ -161,7 +163,8 @@ class MVU:
             require_connected(graph)
         whole = [(np.arange(graph.n_points), graph)]
         for nodes, part in split_components(graph) if separate else whole:
-            if part.n_points > 1 or len(whole[0][0]) == 1:
+            # A single point has nothing to unfold, unless it is all there is (all points equal).
+            if part.n_points > 1 or graph.n_points == 1:
                 null = self._null_directions(part)
                 yield Part(nodes, part, multiplicities[nodes].astype(np.float64), null)
 
@@ -172,7 +175,7 @@ class MVU:
         flat = flat_directions(graph)
         return np.hstack([ones, flat]) if flat.shape[1] else ones
 
-    def _omega(self, graph: NeighborhoodGraph) -> float | None:
+    def _omega(self) -> float | None:
         if self.form != "slack":
             if self.omega is not None:
                 raise InputError(f"omega={self.omega} belongs to form='slack', not {self.form!r}")
@@ -196,6 +199,11 @@ class MVU:
     def facial_reduction_used(self) -> bool:
         """Whether affinely dependent cliques added null directions beyond the constant."""
         return any(part.null.shape[1] > 1 for part in self.parts)
+
+    def __repr__(self) -> str:
+        graph = self.neighborhood
+        omega = f", omega {self.omega:.4g}" if self.omega else ""
+        return f"<MVU, {self.form}{omega}: {graph.n_points} points, {graph.n_edges} edges>"
 
     # -- the two formulations ----------------------------------------------------------------
 
@@ -297,6 +305,9 @@ class MVU:
         shapes = [m.shape for m in solution.matrices]
         if shapes != [(n, n) for n in sizes]:
             raise InputError(f"the solution has matrices {shapes}; this problem has sizes {sizes}")
+        lengths = np.concatenate([part.graph.squared_lengths for part in self.parts])
+        if not np.array_equal(solution.program.rhs, lengths):
+            raise InputError("the solution belongs to another problem: its edges differ from these")
         if not all(np.isfinite(m).all() for m in solution.matrices):
             raise InputError(
                 f"the solution holds no matrix (status {solution.status}): {solution.message}"
@@ -381,6 +392,9 @@ def flat_directions(graph: NeighborhoodGraph) -> Array:
     table = graph.adjacency(lengths=True)
     for clique in cliques(graph):
         squared = table[clique][:, clique].toarray() ** 2
+        apart = squared[~np.eye(len(clique), dtype=bool)]
+        if apart.min() < _NEARLY_COINCIDENT * apart.max():
+            continue  # what looks flat at the clique's scale is a length that must be kept
         null = _flat_in_clique(squared)
         if null.shape[1]:
             wide = np.zeros((graph.n_points, null.shape[1]))

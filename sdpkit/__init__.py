@@ -36,6 +36,13 @@ _EXPORTS = {
     "SafeBounds": "sdpkit.program",
     "Solution": "sdpkit.solution",
     "Status": "sdpkit.solution",
+    "Answer": "sdpkit.solution",
+    "Settings": "sdpkit.solution",
+    "Stop": "sdpkit.solution",
+    "Capabilities": "sdpkit.registry",
+    "ConvergenceWarning": "sdpkit.solving",
+    "NormPenalty": "sdpkit.program",
+    "NeighborhoodGraph": "sdpkit.graphs",
     "Certificate": "sdpkit.certificate",
     "certify": "sdpkit.certificate",
     "solve": "sdpkit.solving",
@@ -68,12 +75,13 @@ if TYPE_CHECKING:
         SolverUnavailableError,
         UnboundedProblemError,
     )
+    from sdpkit.graphs import NeighborhoodGraph
     from sdpkit.problems.mvu import MVU
-    from sdpkit.program import Block, Cost, Program, SafeBounds
-    from sdpkit.registry import available_solvers, register_solver, solver_table
+    from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
+    from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
     from sdpkit.sdpa import read_sdpa, write_sdpa
-    from sdpkit.solution import Solution, Status
-    from sdpkit.solving import solve
+    from sdpkit.solution import Answer, Settings, Solution, Status, Stop
+    from sdpkit.solving import ConvergenceWarning, solve
     from sdpkit.spectral import Embedding
 
 
@@ -93,20 +101,27 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "MVU",
+    "Answer",
     "Block",
+    "Capabilities",
     "Certificate",
+    "ConvergenceWarning",
     "Cost",
     "Embedding",
     "GraphError",
     "InputError",
+    "NeighborhoodGraph",
+    "NormPenalty",
     "NotEnoughMemoryError",
     "Program",
     "SafeBounds",
     "SdpkitError",
+    "Settings",
     "Solution",
     "SolverError",
     "SolverUnavailableError",
     "Status",
+    "Stop",
     "UnboundedProblemError",
     "available_solvers",
     "certify",

@@ -16,8 +16,8 @@ maximisation. Eigenvalues are floating point here; `Certificate.verify` makes th
 Denominators, written down once:
 
     relative_gap      |bound − objective| / max(|objective|, |bound|, value_scale)
-    primal_residual   largest row violation / max |b| (or the rows' own magnitude if b = 0),
-                      and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
+    primal_residual   largest row violation / max |b|, rows scaled to norm one (or over the rows'
+                      own magnitude if b = 0), and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
 
 with 0/0 = 0. `value_scale` is the problem's idea of a value that counts as zero: Σd/n for MVU,
@@ -64,7 +64,7 @@ class Certificate:
     ----------
     objective, dual_objective: at the returned points, in the program's sense
     primal_residual, dual_residual: relative, see the module's docstring
-    min_eigenvalue_primal: smallest eigenvalue of any M;  eigenvalue_scale: the largest
+    min_eigenvalue_primal: smallest eigenvalue of the worst M;  eigenvalue_scale: its largest
     min_eigenvalue_dual: smallest eigenvalue of any dual slack on its face
     safe_bound: a bound on the optimal value that holds for inexact multipliers
     bound_source: which of the arguments above gave it
@@ -206,8 +206,9 @@ def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
         return _Primal(np.nan, np.inf, -np.inf, np.inf, np.inf, matrices, x)
     spectra = [scipy.linalg.eigvalsh(m) for m in symmetric]
     q = program.measure(symmetric)
-    violations = program.violations(q, x)
-    scale = np.abs(program.rhs).max(initial=0.0) or _activity(program, q, x)
+    violations = program.violations(q, x) / program.row_norms
+    scale = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
+    scale = scale or _activity(program, q, x)
     residual = _ratio(violations.max(initial=0.0), scale)
     bounded = ~program.free_x
     residual = max(residual, _ratio(np.maximum(-x[bounded], 0.0).max(initial=0.0), scale))
@@ -215,12 +216,14 @@ def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
         norm = float(np.linalg.norm(s))
         residual = max(residual, _ratio(float(np.linalg.norm(matrix - s)), norm))
         residual = max(residual, _ratio(float(np.linalg.norm(s @ block.null_basis)), norm))
+    # The block whose negative eigenvalue weighs most against its own largest.
+    worst = min(spectra, key=lambda e: float(e[0]) / (float(np.abs(e).max()) or 1.0))
     return _Primal(
         program.objective(symmetric, x),
         residual,
-        min(float(e[0]) for e in spectra),
-        max(float(np.abs(e).max()) for e in spectra),
-        float(np.linalg.norm(violations)),
+        float(worst[0]),
+        float(np.abs(worst).max()),
+        float(np.linalg.norm(program.violations(q, x))),
         symmetric,
         x,
     )
@@ -229,7 +232,7 @@ def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
 def _activity(program: Program, q: Array, x: Array) -> float:
     """The largest magnitude of what is summed in a row: the scale of rows whose rhs is zero."""
     sums = abs(program.rows_q) @ np.abs(q) + abs(program.rows_x) @ np.abs(x)
-    return float(np.max(sums, initial=0.0))
+    return float(np.max(sums / program.row_norms, initial=0.0))
 
 
 # -- dual -----------------------------------------------------------------------------------
@@ -284,8 +287,8 @@ def safe_bound(program: Program, w: Array) -> SafeBound:
     """The best of the module's five bounds for multipliers w of the maximisation."""
     lo, hi = program.multiplier_box
     w = np.clip(_onto_free_equations(program, w), lo, hi)
-    scale = max(1.0, np.abs(program.cost_x).max(initial=0.0))
-    if _equality_violation(program, w) > _ROUNDING * scale:
+    sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
+    if _equality_violation(program, w) > _ROUNDING * float(sums[program.free_x].max(initial=0.0)):
         return SafeBound(np.inf, "the multipliers violate an equation of a free variable")
     eigenvalues = _slack_eigenvalues(program, w)
     if min(eigenvalues) == -np.inf:
@@ -338,7 +341,7 @@ def _by_direction(program: Program, w: Array, lack: float) -> SafeBound:
 
 
 def direction_strength(program: Program) -> float | None:
-    """κ > 0 with Aᵀ(w₀) ⪰ κI on every face and A_xᵀw₀ ≥ κ; None if w₀ has no such strength."""
+    """κ > 0 with Aᵀ(w₀) ⪰ κI on every face; None if w₀ has no such strength."""
     direction = program.repair_direction
     if direction is None or not np.isfinite(direction).all():
         return None
@@ -386,6 +389,8 @@ def _by_scaling(program: Program, w: Array, eigenvalues: list[float]) -> SafeBou
 def _scaling_interval(program: Program, w: Array, eigenvalues: list[float]) -> tuple[float, float]:
     """{s ≥ 0 : s·Aᵀ(w) ⪰ C on every face, s·w in its box}, for costs definite on the face."""
     lo, hi = program.multiplier_box
+    if np.any(lo > 0) or np.any(hi < 0):
+        return np.inf, 0.0  # w = 0 is outside of the box, and so may be multiples of w
     with np.errstate(divide="ignore", invalid="ignore"):
         limits = np.where(w > 0, hi / w, np.where(w < 0, lo / w, np.inf))
     low, high = 0.0, float(np.nanmin(limits, initial=np.inf))
@@ -476,9 +481,7 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     """
     w = program.sign * _vector(multipliers, program.n_rows, "multipliers")
     refused = Ray("infeasible", np.inf, "", program)
-    lo = np.where(program.relations == -1, 0.0, -np.inf)
-    hi = np.where(program.relations == 1, 0.0, np.inf)
-    w = np.clip(w, lo, hi)
+    w = np.clip(w, *program.sign_box)
     if not np.isfinite(w).all() or not program.rhs @ w < 0:
         return refused
     w = w / -(program.rhs @ w)
@@ -490,7 +493,10 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
         float(np.abs(r)[program.free_x].max(initial=0.0)),
     )
     size = max(*(float(np.linalg.norm(a)) for a in images), float(np.abs(r).max(initial=0.0)))
-    violation = _ratio(max(*lacks, lack_x), size)
+    # bᵀw = −1 and a lack of λ exclude points of trace below 1/λ only: that must be far beyond
+    # the size that solutions of these rows would have.
+    natural = float((np.abs(program.rhs) / program.row_norms).max())
+    violation = max(_ratio(max(*lacks, lack_x), size), 100 * max(*lacks, lack_x) * natural)
     proof = _ray_proof(program, w, lacks, lack_x)
     if not proof and program.safe.trace is not None:
         # The feasible set is bounded, so that a ray which is a proof can be shown to be one.
@@ -530,29 +536,39 @@ def certify_unbounded(program: Program, matrices: Sequence[Array], x: ArrayLike)
     if not all(np.isfinite(m).all() for m in [*blocks, aux]):
         return refused
     aux = np.where(program.free_x, aux, np.maximum(aux, 0.0))
+    aux = np.where(program.quadratic_x > 0, 0.0, aux)  # a curved variable cannot go on for ever
     blocks = [project_onto_cone(b, m) for b, m in zip(program.blocks, blocks, strict=True)]
+    blocks, aux = _without_dust(blocks, aux)
     linear = program.objective(blocks, aux) - program.offset
     gain = program.sign * linear
     if not gain > 0:
         return refused
     blocks, aux = [m / gain for m in blocks], aux / gain
     q = program.measure(blocks)
-    slope = program.row_values(q, aux)
-    violated = np.where(
-        program.relations == 0, np.abs(slope), np.maximum(-program.relations * slope, 0.0)
-    )
-    violation = _ratio(float(violated.max(initial=0.0)), _reach(program, blocks, aux))
-    violation = max(violation, _ratio(0.5 * float(program.quadratic_x @ aux**2), 1.0))
+    violated = program.excess(program.row_values(q, aux))
+    reach = _reach(program, blocks, aux)
+    violation = max((_ratio(v, r) for v, r in zip(violated, reach, strict=True)), default=0.0)
     proof = "exact ray" if violation == 0 else ""
     return Ray("unbounded", violation, proof, program, matrices=tuple(blocks), x=aux)
 
 
-def _reach(program: Program, matrices: list[Array], x: Array) -> float:
-    """The largest value that rows of this size could take on a ray of this size."""
-    lengths = np.concatenate([block.measure(np.eye(block.size)) for block in program.blocks])
-    rows = abs(program.rows_q) @ lengths + np.asarray(abs(program.rows_x).sum(axis=1)).ravel()
-    sizes = [*(float(np.linalg.norm(m)) for m in matrices), float(np.abs(x).max(initial=0.0))]
-    return float(rows.max(initial=0.0)) * max(sizes)
+def _without_dust(matrices: list[Array], x: Array) -> tuple[list[Array], Array]:
+    """A ray without the parts that are nothing but a solver's rounding."""
+    norms = [float(np.linalg.norm(m)) for m in matrices]
+    dust = 1e-6 * max(*norms, float(np.abs(x).max(initial=0.0)))
+    clean = [m if norm > dust else 0 * m for m, norm in zip(matrices, norms, strict=True)]
+    return clean, np.where(np.abs(x) > dust, x, 0.0)
+
+
+def _reach(program: Program, matrices: list[Array], x: Array) -> Array:
+    """(m,) the largest value that each row could take on a ray of this size, block by block."""
+    lengths = [
+        block.measure(np.eye(block.size)) * float(np.linalg.norm(matrix))
+        for block, matrix in zip(program.blocks, matrices, strict=True)
+    ]
+    return np.asarray(
+        abs(program.rows_q) @ np.concatenate(lengths) + abs(program.rows_x) @ np.abs(x)
+    )
 
 
 def project_onto_cone(block: Block, matrix: Array) -> Array:

@@ -273,7 +273,7 @@ def _smallest(rows: Floats, k: int) -> Ints:
 # --- the graph -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NeighborhoodGraph:
     """n points and m undirected edges with squared lengths, each edge once.
 
@@ -323,6 +323,9 @@ class NeighborhoodGraph:
         edges = _ordered_pairs(pairs, n_points)
         squared = _squared_lengths(squared_lengths, edges)
         return cls(n_points, *_merge_parallel(edges, squared, parallel, names=edges))
+
+    def __repr__(self) -> str:
+        return f"<NeighborhoodGraph: {self.n_points} points, {self.n_edges} edges>"
 
     @property
     def n_edges(self) -> int:

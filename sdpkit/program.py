@@ -171,6 +171,9 @@ class Cost:
             value += float(np.abs(self.weights) @ np.einsum("ik,ik->k", self.factor, self.factor))
         return value
 
+    def __repr__(self) -> str:
+        return f"<Cost of size {self.size}: {self}>"
+
     def __str__(self) -> str:
         parts = []
         if self.identity:
@@ -214,7 +217,7 @@ class Block:
         *,
         name: str = "M",
         features: ArrayLike | None = None,
-        cost: Cost | None = None,
+        cost: Cost | Array | None = None,
         null: ArrayLike | None = None,
     ) -> Block:
         """Build and validate a block; no cost is zero, no null direction is the whole space."""
@@ -233,9 +236,14 @@ class Block:
         for array in (x, directions):
             if array is not None:
                 array.setflags(write=False)
+        if isinstance(cost, np.ndarray):
+            cost = Cost.of(size, sparse=cost)
         if cost is not None and cost.size != size:
             raise InputError(f"block {name!r} has size {size}, its cost has size {cost.size}")
         return cls(name, size, b, x, cost or Cost.of(size), directions)
+
+    def __repr__(self) -> str:
+        return f"<Block {_cone(self)}: {self.n_measurements} measurements, C = {self.cost}>"
 
     @property
     def n_measurements(self) -> int:
@@ -427,14 +435,14 @@ class Program:
         """Build and validate a program.
 
         `rows_q` omitted means one row per measurement; `relations` is one of "==", "<=", ">=",
-        or an array of −1, 0, 1.
+        or one of these (or 0, −1, 1) per row.
 
         >>> block = Block.of(2, [[1.0, -1.0]], name="K", cost=Cost.of(2, identity=1.0),
         ...                  null=[1.0, 1.0])
         >>> print(Program.of(block, [4.0], name="two points"))
         two points
           maximise    <C, K>,  C = I
-          subject to  A_q q = b  (1 row),  q_p = v_pᵀ M v_p  (1 measurement)
+          subject to  A_q q = b  (1 row),  q_p = v_pᵀ K v_p  (1 measurement)
                       K ∈ S², K ⪰ 0, K1 = 0
         """
         if sense not in ("max", "min"):
@@ -445,7 +453,13 @@ class Program:
         b = np.atleast_1d(np.asarray(rhs, dtype=np.float64))
         b = _vector(b, b.size, "rhs")
         p = sum(block.n_measurements for block in blocks)
+        if rows_q is None and b.size != p:
+            raise InputError(
+                f"rhs has {b.size} entries for {p} measurements; without rows_q each measurement "
+                "is a row of its own"
+            )
         q = sp.eye_array(p, format="csr") if rows_q is None else rows_q
+        rows_x = None if rows_x is None else sp.csr_array(rows_x)
         n_x = 0 if rows_x is None else int(rows_x.shape[1])
         free = np.zeros(n_x, dtype=bool) if free_x is None else np.array(free_x, dtype=bool)
         if free.shape != (n_x,):
@@ -542,12 +556,12 @@ class Program:
 
     def violations(self, q: Array, x: Array) -> Array:
         """By how much each row is violated, shape (m,), nonnegative."""
-        residual = self.row_values(q, x) - self.rhs
-        return np.where(
-            self.relations == 0,
-            np.abs(residual),
-            np.maximum(-self.relations * residual, 0.0),
-        )
+        return self.excess(self.row_values(q, x) - self.rhs)
+
+    def excess(self, residual: Array) -> Array:
+        """What of a residual (row value − rhs) is a violation, shape (m,), nonnegative."""
+        one_sided = np.maximum(-self.relations * residual, 0.0)
+        return np.where(self.relations == 0, np.abs(residual), one_sided)
 
     def objective(self, matrices: Sequence[Array], x: Array) -> float:
         """The objective in the program's own sense."""
@@ -601,6 +615,12 @@ class Program:
             value += 0.5 * float(np.sum(r**2 / self.quadratic_x[curved]))
         return value
 
+    @property
+    def sign_box(self) -> tuple[Array, Array]:
+        """(lo, hi): w ≥ 0 on ≤ rows, w ≤ 0 on ≥ rows, for the maximisation."""
+        lo = np.where(self.relations == -1, 0.0, -np.inf)
+        return lo, np.where(self.relations == 1, 0.0, np.inf)
+
     @cached_property
     def multiplier_box(self) -> tuple[Array, Array]:
         """(lo, hi): the interval that signs and single-entry slack columns leave each w_e.
@@ -608,8 +628,7 @@ class Program:
         A nonnegative x_j that occurs in one row only, with coefficient a, demands a·w_e ≥ c_j:
         the slack form's |w_e| ≤ ω is such a box.
         """
-        lo = np.where(self.relations == -1, 0.0, -np.inf)
-        hi = np.where(self.relations == 1, 0.0, np.inf)
+        lo, hi = self.sign_box
         columns = sp.csc_array(self.rows_x)
         single = (np.diff(columns.indptr) == 1) & ~self.free_x & (self.quadratic_x == 0)
         start = columns.indptr[:-1][single]
@@ -631,15 +650,31 @@ class Program:
         ones = [np.eye(block.size).ravel() for block in self.blocks]
         target = np.concatenate([*ones, np.where(self.free_x, 0.0, 1.0)])
         found = scipy.sparse.linalg.lsqr(sp.csr_array(rows.T), target, atol=1e-14, btol=1e-14)[0]
-        lo = np.where(self.relations == -1, 0.0, -np.inf)
-        hi = np.where(self.relations == 1, 0.0, np.inf)
-        return np.clip(found, lo, hi)
+        return np.clip(found, *self.sign_box)
 
     @cached_property
     def matrix_rows(self) -> sp.csr_array:
         """(m, Σn²): each row's matrix Σ a_p v_p v_pᵀ as a vector, the blocks side by side."""
         products = sp.block_diag([b.outer_products for b in self.blocks], format="csr")
         return sp.csr_array(self.rows_q @ products)
+
+    @cached_property
+    def row_norms(self) -> Array:
+        """(m,) norms of the rows in the entries of M and x; 1 for a row of zeros."""
+        squares = np.zeros(self.n_rows)
+        start = 0
+        for block in self.blocks:
+            part = self.rows_q[:, start : start + block.n_measurements]
+            start += block.n_measurements
+            if np.diff(part.indptr).max(initial=0) <= 1:
+                # One measurement per row: ‖a·vvᵀ‖ = |a|‖v‖².
+                v = block.vectors()
+                squares += part.multiply(part) @ np.asarray(v.multiply(v).sum(axis=1)).ravel() ** 2
+            else:
+                rows = part @ block.outer_products
+                squares += np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        squares += np.asarray(self.rows_x.multiply(self.rows_x).sum(axis=1)).ravel()
+        return np.where(squares > 0, np.sqrt(squares), 1.0)
 
     # -- derived programs --------------------------------------------------------------------
 
@@ -782,6 +817,7 @@ class Program:
             objective += (" − " if self.sense == "max" else " + ") + penalty
         costs = [f"C = {b.cost}" for b in self.blocks if b.cost.magnitude()]
         p = self.rows_q.shape[1]
+        unknown = self.blocks[0].name if len(self.blocks) == 1 else "M"
         lines = [
             self.name,
             f"  {'maximise' if self.sense == 'max' else 'minimise'}    "
@@ -792,7 +828,7 @@ class Program:
                 f"  ({_count(int(n), 'row')})"
                 for k, n in zip(*np.unique(self.relations, return_counts=True), strict=True)
             )
-            + f",  q_p = v_pᵀ M v_p  ({_count(p, 'measurement')})",
+            + f",  q_p = v_pᵀ {unknown} v_p  ({_count(p, 'measurement')})",
         ]
         for block in self.blocks[:6]:
             lines.append(f"              {_cone(block)}")
@@ -818,6 +854,10 @@ def _relations(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
         out = np.full(n_rows, RELATIONS[relations], dtype=np.int8)
     else:
         given = np.asarray(relations)
+        if given.dtype.kind == "U" and np.isin(given, list(RELATIONS)).all():
+            given = np.array([RELATIONS[str(word)] for word in given])
+        elif given.dtype.kind not in "iufb":
+            raise InputError(f"relations must hold −1, 0, 1 or {', '.join(RELATIONS)}")
         out = given.astype(np.int8)
         if not np.array_equal(out, given):
             raise InputError("relations must hold −1, 0 or 1")
@@ -861,5 +901,6 @@ def _cone(block: Block) -> str:
     text = f"{block.name} ∈ S{size}, {block.name} ⪰ 0"
     k = block.null.shape[1]
     if k == 1 and np.ptp(block.null) == 0:
-        return f"{text}, {block.name}1 = 0"
+        dot = "·" if block.name[-1:].isdigit() else ""
+        return f"{text}, {block.name}{dot}1 = 0"
     return f"{text}, {block.name}N = 0 ({_count(k, 'direction')})" if k else text

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 # Above this many rows a dense rank test costs more than it can save.
 _MAX_ROWS_TESTED = 4000
-# Up to this many numbers rows are compared as they are, above as a Gram matrix.
+# Up to this many numbers rows are compared as they are where their Gram matrix leaves doubts.
 _MAX_DENSE = 20_000_000
 
 
@@ -110,7 +110,7 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     pairs = [_restrict(block, orthonormal) for block in program.blocks]
     restricted = replace(program, blocks=tuple(b for b, _ in pairs), safe=SafeBounds())
     rows = independent_rows(restricted)
-    norms = _row_norms(restricted)[rows]
+    norms = restricted.row_norms[rows]
     smaller = _normalised(_take_rows(restricted, rows), norms)
     rhs_scale = float(np.abs(smaller.rhs).max(initial=0.0)) or 1.0
     costs = [block.cost.magnitude() for block in smaller.blocks]
@@ -208,21 +208,20 @@ def _pivoted(
     program: Program, candidates: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], int, bool]:
     """(pivot order, rank, whether the rows beyond the rank are implied by those before)."""
+    gram = _row_gram(program)[candidates][:, candidates].toarray()
+    lengths = _nonzero(np.sqrt(np.diag(gram).clip(min=0)))
+    correlation = gram / np.outer(lengths, lengths)
+    # A Gram matrix holds squares: 1e-13 here is 3e-7 in the rows.
+    factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(correlation, tol=1e-13, lower=1)
+    order, lower = pivots - 1, np.tril(factor)
     entries = sum(block.size**2 for block in program.blocks)
-    if candidates.size * entries <= _MAX_DENSE:
+    doubtful = lower.diagonal().min(initial=1.0) < 1e-4
+    if doubtful and candidates.size * entries <= _MAX_DENSE:
         rows = program.matrix_rows[candidates].toarray()
         lengths = _nonzero(np.linalg.norm(rows, axis=1))
         r, order = scipy.linalg.qr((rows / lengths[:, None]).T, mode="r", pivoting=True)
-        size = min(r.shape)
         rank = int(np.sum(np.abs(np.diag(r)) > 1e-10))
-        lower = r[:size].T
-    else:
-        gram = _row_gram(program)[candidates][:, candidates].toarray()
-        lengths = _nonzero(np.sqrt(np.diag(gram).clip(min=0)))
-        correlation = gram / np.outer(lengths, lengths)
-        # A Gram matrix holds squares: 1e-13 here is 3e-7 in the rows.
-        factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(correlation, tol=1e-13, lower=1)
-        order, lower = pivots - 1, np.tril(factor)
+        lower = r[: min(r.shape)].T
     b = (program.rhs[candidates] / lengths)[order]
     head = scipy.linalg.solve_triangular(lower[:rank, :rank], b[:rank], lower=True)
     miss = float(np.abs(lower[rank:, :rank] @ head - b[rank:]).max(initial=0.0))
@@ -264,24 +263,6 @@ def _row_gram(program: Program) -> sp.csr_array:
         inner = v @ v.T
         parts.append(inner.multiply(inner))
     return sp.csr_array(program.rows_q @ sp.block_diag(parts, format="csr") @ program.rows_q.T)
-
-
-def _row_norms(program: Program) -> Array:
-    """(m,) norms of the rows in the entries of M and x; 1 for a row of zeros."""
-    squares = np.zeros(program.n_rows)
-    start = 0
-    for block in program.blocks:
-        part = program.rows_q[:, start : start + block.n_measurements]
-        start += block.n_measurements
-        if np.diff(part.indptr).max(initial=0) <= 1:
-            # One measurement per row: ‖a·vvᵀ‖ = |a|‖v‖².
-            v = block.vectors()
-            squares += part.multiply(part) @ np.asarray(v.multiply(v).sum(axis=1)).ravel() ** 2
-        else:
-            rows = part @ block.outer_products
-            squares += np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-    squares += np.asarray(program.rows_x.multiply(program.rows_x).sum(axis=1)).ravel()
-    return np.where(squares > 0, np.sqrt(squares), 1.0)
 
 
 def _normalised(program: Program, norms: Array) -> Program:

@@ -33,7 +33,7 @@ _OURS = {
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
-    "sdpa-python": "sdpkit.solvers.cvxpy_backend:SDPA",
+    "sdpa-python": "sdpkit.solvers.cvxpy_backend:SDPA_PYTHON",
     "mosek": "sdpkit.solvers.cvxpy_backend:MOSEK",
     "copt": "sdpkit.solvers.cvxpy_backend:COPT",
     "csdp": "sdpkit.solvers.sdpa_program:CSDP",
@@ -79,6 +79,9 @@ def register_solver(solver: Solver) -> None:
     """Make a solver known under its name for this process; it replaces one of the same name."""
     if not getattr(solver, "name", ""):
         raise InputError("a solver needs a non-empty attribute `name`")
+    for member in ("capabilities", "unavailable", "memory", "solve"):
+        if not hasattr(solver, member):
+            raise InputError(f"solver {solver.name!r} lacks `{member}`; see registry.Solver")
     _registered[solver.name] = solver
 
 

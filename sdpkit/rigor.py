@@ -57,7 +57,10 @@ def verify_dual(program: Program, w: Array) -> Verification:
     for moved, how in _neighbours(program, w):
         if _linear_conditions_hold(program, moved) and _slacks_hold(program, moved, True):
             value = _exact_value(program, moved)
-            return Verification(value, f"shifted Cholesky succeeded for the multipliers {how}")
+            words = f"shifted Cholesky succeeded for the multipliers {how}"
+            if any(block.null.shape[1] > 1 for block in program.blocks):
+                words += ", for the program with its null directions as they were rounded"
+            return Verification(value, words)
     return Verification(
         None,
         "no strictly feasible neighbour of the multipliers was found; the data may be exactly "
@@ -87,7 +90,7 @@ def _neighbours(program: Program, w: Array) -> Iterator[tuple[Array, str]]:
     if program.safe.anchor is not None:
         moves.insert(0, (program.sign * program.safe.anchor - w, "moved towards the anchor"))
     direction = program.repair_direction
-    if direction is not None and np.abs(direction).max() > 0:
+    if direction is not None and direction.any():
         unit = max(1.0, float(np.abs(w).max(initial=0.0))) / np.abs(direction).max()
         moves.insert(0, (unit * direction, "moved along the repair direction"))
     lo, hi = program.multiplier_box
@@ -122,6 +125,11 @@ def _auxiliary_conditions_hold(program: Program, w: Array, cost: Array) -> bool:
 
 def _slacks_hold(program: Program, w: Array, with_cost: bool) -> bool:
     """S ⪰ 0 on every face for the exact S of the floating-point data."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _slacks_are_definite(program, w, with_cost)
+
+
+def _slacks_are_definite(program: Program, w: Array, with_cost: bool) -> bool:
     slacks = program.dual_slacks(w) if with_cost else program.adjoints(w)
     magnitude = np.asarray(abs(program.rows_q).T @ np.abs(w))
     terms = _most_in_column(program.rows_q)
@@ -150,7 +158,10 @@ def _rounding(block: Block, magnitude: Array, terms: int, with_cost: bool) -> fl
         rows = rows + abs(cost.identity) + np.asarray(abs(cost.sparse).sum(axis=1)).ravel()
         rows = rows + (factor * np.abs(cost.weights)) @ factor.sum(axis=0)
         chain += factor.shape[1]
-    return 1.01 * _gamma(chain) * float(rows.max(initial=0.0))
+    bound = 1.01 * _gamma(chain) * float(rows.max(initial=0.0))
+    # Products may underflow before features scale them up again.
+    scale = 1.0 if x is None else float(np.square(x.max(initial=0.0)) * x.shape[0] ** 2)
+    return bound + chain * block.size * _TINY * scale
 
 
 def _definite_on_face(block: Block, slack: Array, rounding: float) -> bool:
@@ -177,6 +188,8 @@ def _certainly_definite(matrix: Array, rounding: float) -> bool:
     gamma = _gamma(n + 1)
     trace = float(np.abs(np.diag(matrix)).sum())
     shift = 1.01 * (gamma / (1 - gamma) * trace + rounding) + n * _TINY
+    if not np.isfinite(shift):
+        return False
     diagonal = np.diag_indices(n)
     # The lower triangle alone is read: it defines the symmetric matrix that is proved definite.
     shifted = np.array(matrix, order="F")

@@ -89,15 +89,16 @@ def solve(
     problem: anything with a `program()` method, or a `Program`
     solver: a name from `available_solvers()`, or "auto" (the rule is in `sdpkit.registry`)
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal
-    max_iter, time_limit: limits on iterations and seconds, passed to the solver
-    verbose: 0 silent, 1 one line, 2 the solver's own output
+    max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
+        between its iterations only
+    verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
     callback: called once per iteration by solvers that can, else once at the end
     warm_start: a solution of this or a nearby program
     options: passed to the solver unchanged
 
     >>> import sdpkit
-    >>> square = sdpkit.datasets.cycle_graph(5)
-    >>> solution = sdpkit.solve(sdpkit.MVU(graph=square), solver="clarabel")
+    >>> pentagon = sdpkit.datasets.cycle_graph(5)
+    >>> solution = sdpkit.solve(sdpkit.MVU(graph=pentagon), solver="clarabel")
     >>> solution.status.value, round(solution.objective, 5)      # 5 / (4 sin²(π/5))
     ('optimal', 3.61803)
     """
@@ -111,14 +112,16 @@ def solve(
         options,
     )
     started = time.perf_counter()
-    program = problem if isinstance(problem, Program) else problem.program()
+    program = compiled_program(problem)
     compiled = time.perf_counter() - started
     chosen, reason = _choose(solver, program)
     with _fitting_threads(program):
-        answer = _nothing_left(program) or chosen.solve(program, settings)
-        solution = _judge(program, chosen, reason, settings, answer, compiled)
-        if _wants_margin(solution, answer, settings.tol):
-            solution = _with_margin(solution, chosen, settings)
+        answer = _nothing_left(program) or _no_rows(program) or chosen.solve(program, settings)
+        rest = _remaining(settings, started)
+        solution = _judge(program, chosen, reason, rest, answer, compiled)
+        rest = _remaining(settings, started)
+        if rest.time_limit != 0 and _wants_margin(solution, answer, settings.tol):
+            solution = _with_margin(solution, chosen, rest)
     if callback is not None and not chosen.capabilities.callback:
         callback({"objective": solution.objective, "gap": solution.certificate.relative_gap})
     if verbose:
@@ -126,6 +129,26 @@ def solve(
     if solution.status not in (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED):
         warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
     return solution
+
+
+def compiled_program(problem: Problem | Program) -> Program:
+    """A program as it is, a problem compiled; anything else is refused."""
+    if isinstance(problem, Program):
+        return problem
+    if not callable(getattr(problem, "program", None)):
+        raise InputError(
+            f"solve takes a problem object or a Program, not {type(problem).__name__}; "
+            "wrap the data first, e.g. sdpkit.MVU(X)"
+        )
+    return problem.program()
+
+
+def _remaining(settings: Settings, started: float) -> Settings:
+    """The settings with what is left of the time limit, 0 when it is used up."""
+    if settings.time_limit is None:
+        return settings
+    left = settings.time_limit - (time.perf_counter() - started)
+    return replace(settings, time_limit=max(left, 0.0))
 
 
 def _fitting_threads(program: Program) -> Any:
@@ -153,6 +176,11 @@ def _nothing_left(program: Program) -> Answer | None:
         if dual is not None and certify(program, zeros, x, dual).passes(1e-12):
             return Answer(Stop.DONE, words, zeros, x, dual, iterations=0)
     return None
+
+
+def _no_rows(program: Program) -> Answer | None:
+    """Without rows the optimum is zero or there is none; no solver is bothered with it."""
+    return None if program.n_rows else Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
 
 
 def _positive(name: str, value: float) -> float:
@@ -249,8 +277,8 @@ def _status(
     if certificate.passes(tol):
         return Status.OPTIMAL, f"certified to a relative gap of {certificate.relative_gap:.2g}"
     if ray is not None:
-        what = ray.proof or f"relative violation {ray.violation:.2g}"
-        return Status(ray.kind), f"a verified ray shows that the program is {ray.kind} ({what})"
+        what = ray.proof or f"it holds to a relative {ray.violation:.2g}"
+        return Status(ray.kind), f"a ray shows that the program is {ray.kind} ({what})"
     words = "; ".join(certificate.failures(tol))
     status = _LIMITS.get(answer.stop, Status.INACCURATE)
     return status, f"tol {tol:g} was not reached: {words} (the solver said: {answer.native_status})"
@@ -331,18 +359,27 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
         rays.append(certify_infeasible(program, answer.multiplier_ray))
     if answer.matrix_ray is not None:
         rays.append(certify_unbounded(program, *answer.matrix_ray))
-    if not any(ray.passes(_RAY_TOL) for ray in rays):
-        # A modelling layer may take one for the other, so both are tried. Infeasibility first: an
-        # infeasible program may have improving directions too, which mean nothing then.
+    proven = [ray for ray in rays if ray.passes(_RAY_TOL)]
+    if any(ray.kind == "infeasible" for ray in proven):
+        return next(ray for ray in proven if ray.kind == "infeasible")
+    if proven and program.n_rows:
+        # An infeasible program may have improving directions too, which mean nothing then.
+        plain = replace(settings, tol=1e-8, callback=None, warm_start=None)
+        ray = _ask_infeasible(program, solver, plain)
+        return ray if ray is not None and ray.passes(_RAY_TOL) else proven[0]
+    if not proven:
+        # A modelling layer may take one for the other, so both are tried, infeasibility first.
         doubtful = (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED, Stop.FAILED)
-        for ask in (_ask_infeasible, _ask_unbounded) if answer.stop in doubtful else ():
+        may_ask = answer.stop in doubtful and settings.time_limit != 0
+        asked = (_ask_infeasible, _ask_unbounded) if program.n_rows else (_ask_unbounded,)
+        for ask in asked if may_ask else ():
             # Some codes break down at the tighter tolerance and are exact enough at the looser.
             for tol in (1e-8, 1e-6):
                 plain = replace(settings, tol=tol, callback=None, warm_start=None)
                 ray = ask(program, solver, plain)
                 if ray is not None and ray.passes(_RAY_TOL):
                     return ray
-    return next((ray for ray in rays if ray.passes(_RAY_TOL)), None)
+    return proven[0] if proven else None
 
 
 def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray | None:

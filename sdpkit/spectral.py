@@ -17,8 +17,9 @@ from sdpkit.quality import fidelity
 
 Array = NDArray[np.float64]
 
-# Eigenvalues below this share of the total do not make a gap.
-_NOISE_SHARE = 1e-3
+# Eigenvalues below this share of the trace are noise; a fall by this factor is steep.
+_NOISE_SHARE = 1e-2
+_STEEP = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +76,10 @@ class Embedding:
 
 
 def suggested_dimension(eigenvalues: Array) -> int:
-    """The d after which the spectrum falls most steeply.
+    """The d after which the spectrum breaks off.
 
-    The largest ratio λ_d / λ_{d+1}, eigenvalues below a thousandth of their sum counting as
-    that: noise has ratios of its own.
+    The last steep fall: the largest d with λ_d ≥ 4 λ_{d+1} among eigenvalues of at least 1 % of
+    the trace; where none falls that steeply, the steepest.
 
     >>> suggested_dimension(np.array([50.0, 30.0, 0.2, 0.1, 0.0]))
     2
@@ -87,8 +88,9 @@ def suggested_dimension(eigenvalues: Array) -> int:
     total = float(values.sum())
     if total == 0 or values.size == 1:
         return 1
-    floored = np.maximum(values, _NOISE_SHARE * total)
-    return int(np.argmax(floored[:-1] / floored[1:])) + 1
+    ratios = values[:-1] / np.maximum(values[1:], 1e-12 * total)
+    steep = np.flatnonzero((ratios >= _STEEP) & (values[:-1] >= _NOISE_SHARE * total))
+    return int(steep[-1] if steep.size else np.argmax(ratios)) + 1
 
 
 def outputs(kernel: Array, n_components: int | None = None) -> tuple[Array, Array]:

@@ -198,6 +198,7 @@ class Pairs:
 
 
 def cholesky(matrix: Array) -> Array:
+    """The lower factor of a symmetric positive definite matrix; `Breakdown` if it is not."""
     # A symmetric matrix by rows is itself by columns: no copy is made for the transpose.
     factor, info = lapack.dpotrf(matrix.T, lower=1, overwrite_a=0)
     if info != 0:
@@ -228,6 +229,7 @@ def inner(a: Array, b: Array) -> float:
 
 
 def symmetrise(matrix: Array) -> Array:
+    """(A + Aᵀ)/2."""
     return 0.5 * (matrix + matrix.T)
 
 

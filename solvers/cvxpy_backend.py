@@ -2,12 +2,12 @@
 
 Of the two equivalent forms the smaller one is handed over:
 
-    LMI form   variables w (m of them):   min bᵀw,  Σ_e w_e A_e − C ⪰ 0;   M is its multiplier
-    X form     variables Z, x:            max <C, Z>,  <A_e, Z> = b_e;      w is its multiplier
+    LMI form     variables w (m of them): min bᵀw,  Σ_e w_e A_e − C ⪰ 0;   M is its multiplier
+    matrix form  variables Z, x:          max <C, Z>,  <A_e, Z> = b_e;      w is its multiplier
 
 Graph programs have far fewer rows than matrix entries, so the LMI form is the rule; programs
-with more rows than n(n+1)/2 (LMNN's triplets) take the X form. Both are assembled as one sparse
-matrix; no loop over rows ever meets cvxpy.
+with more rows than n(n+1)/2 (LMNN's triplets) take the matrix form. Both are assembled as one
+sparse matrix; no loop over rows ever meets cvxpy.
 """
 
 from __future__ import annotations
@@ -131,13 +131,13 @@ class CvxpyBackend:
         reduction = reduce(program, orthonormal=self.orthonormal)
         reduced = reduction.program
         entries = sum(b.size * (b.size + 1) // 2 for b in reduced.blocks) + reduced.n_auxiliary
-        form = _lmi_form if reduced.n_rows <= entries else _x_form
+        form = _lmi_form if reduced.n_rows <= entries else _matrix_form
         model = form(reduced)
         setup = time.perf_counter() - started
         outcome = self._call(model, settings)
         solved = time.perf_counter() - started - setup
         matrices, x, dual = model.read() if outcome.has_point else (None, None, None)
-        stop = outcome.stop if form is _x_form else _mirrored(outcome.stop)
+        stop = outcome.stop if form is _matrix_form else _mirrored(outcome.stop)
         limit, notes = settings.time_limit, tuple[str, ...]()
         if limit is not None and self.cvxpy_name in _TIMELESS:
             notes = (f"{self.name} has no time limit; the {limit:g} s asked for were not kept",)
@@ -172,8 +172,12 @@ class CvxpyBackend:
                     verbose=settings.verbose > 1,
                     **{**language, **settings.options},
                 )
+        except KeyboardInterrupt:
+            return _Outcome(Stop.INTERRUPTED, f"{self.name} was interrupted", None, False)
         except cp.SolverError as error:
-            return _Outcome(Stop.FAILED, f"{self.name}: {error}", None, False)
+            interrupted = "interrupt" in str(model.problem.status or "").lower()
+            stop = Stop.INTERRUPTED if interrupted else Stop.FAILED
+            return _Outcome(stop, f"{self.name}: {error}", None, False)
         except (ArithmeticError, TypeError, ValueError) as error:
             if any(option in str(error) for option in settings.options):
                 raise InputError(f"{self.name} does not take these options: {error}") from error
@@ -208,7 +212,7 @@ def _outcome(problem: Any) -> _Outcome:
     stats = problem.solver_stats
     extra = getattr(stats, "extra_stats", None)
     native = _native_words(extra)
-    if stop in (Stop.DONE, Stop.ITERATION_LIMIT):
+    if stop in (Stop.DONE, Stop.ITERATION_LIMIT, Stop.FAILED):
         stop = _limit(native, stop)
     words = f"{status} ({native})" if native else status
     has_point = stop not in (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
@@ -226,6 +230,8 @@ def _native_words(extra: Any) -> str:
 
 def _limit(native: str, stop: Stop) -> Stop:
     lowered = native.lower().replace("_", " ")
+    if "interrupt" in lowered:
+        return Stop.INTERRUPTED
     if "time" in lowered:
         return Stop.TIME_LIMIT
     if "iteration" in lowered or "max iters" in lowered:
@@ -364,7 +370,7 @@ def _fill_norm(group: NDArray[np.int64]) -> Callable[[Array, Any], None]:
     return place
 
 
-def _x_form(program: Program) -> _Model:
+def _matrix_form(program: Program) -> _Model:
     import cvxpy as cp
 
     matrices = [cp.Variable((b.size, b.size), PSD=True) for b in program.blocks]
@@ -457,7 +463,7 @@ CVXOPT = CvxpyBackend(
 )
 MOSEK = CvxpyBackend("mosek", "MOSEK", "mosek", _conic("interior point; licensed"), _schur)
 COPT = CvxpyBackend("copt", "COPT", "coptpy", _conic("interior point; licensed"), _schur)
-SDPA = CvxpyBackend(
+SDPA_PYTHON = CvxpyBackend(
     "sdpa-python", "SDPA", "sdpap", Capabilities(summary="SDPA as a Python package"), _schur
 )
 
@@ -468,7 +474,7 @@ def discover() -> list[CvxpyBackend]:
     from cvxpy.constraints import PSD
     from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
 
-    ours = {backend.cvxpy_name for backend in (SCS, CLARABEL, CVXOPT, MOSEK, COPT, SDPA)}
+    ours = {backend.cvxpy_name for backend in (SCS, CLARABEL, CVXOPT, MOSEK, COPT, SDPA_PYTHON)}
     summary = _conic("found by cvxpy; runs with its own tolerances")
     return [
         CvxpyBackend(name.lower(), name, "cvxpy", summary, _quartic)

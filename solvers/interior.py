@@ -310,7 +310,8 @@ class _Method:
             return solution, np.zeros(0)
         coupling = self.a[:, np.flatnonzero(self.rigid)].toarray()
         answers = self.equations.solve(coupling)
-        dx = np.linalg.solve(coupling.T @ answers, rigid_rhs - coupling.T @ solution)
+        # Least squares: free columns may depend on each other, or be empty.
+        dx = np.linalg.lstsq(coupling.T @ answers, rigid_rhs - coupling.T @ solution)[0]
         return solution + answers @ dx, np.asarray(dx, dtype=np.float64)
 
     def direction(self, p: _Point, target: float, predictor: _Step | None) -> _Step:
@@ -332,13 +333,14 @@ class _Method:
         second = np.zeros_like(p.x) if predictor is None else predictor.x * predictor.z
         pull = np.where(self.free, -self.z_gap, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            bounded = (target - second - p.x * self.z_gap) / (p.z + self.h * p.x)
+            bounded = target - second - p.x * self.z_gap + self.h * p.x**2
+            bounded /= p.z + self.h * p.x
             curved = pull / self.h
         base = np.where(self.rigid, 0.0, np.where(self.free, curved + p.x, bounded))
         # Free variables: A(M) + A_x x = b counts their current value, nonnegative ones' x cancels.
         rhs += self.a @ np.where(self.rigid, p.x, base)
         dw, rigid_step = self._solve(rhs, -self.z_gap[self.rigid])
-        return self._assemble(p, dw, rigid_step, corrections, base, target)
+        return self._assemble(p, dw, rigid_step, corrections, base)
 
     def _assemble(
         self,
@@ -347,7 +349,6 @@ class _Method:
         rigid_step: Array,
         corrections: list[Array],
         base: Array,
-        target: float,
     ) -> _Step:
         matrices, slacks = [], []
         for k, cone in enumerate(self.cones):
@@ -490,19 +491,22 @@ class Interior:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, follow the central path, lift the best point."""
         if settings.options:
-            raise InputError(f"interior has no option {next(iter(settings.options))!r}")
+            option = next(iter(settings.options))
+            raise InputError(f"interior has no option {option!r}; there are tol and max_iter")
         started = time.perf_counter()
         reduction = reduce(program)
         method = _Method(reduction.program)
-        point = _cold_start(method, reduction)
-        if settings.warm_start is not None and settings.warm_start.dual is not None:
-            given = reduction.lower(settings.warm_start)
-            if given is not None:
-                point = method.warm(*given)
         setup = time.perf_counter() - started
         deadline = None if settings.time_limit is None else started + settings.time_limit
         units = _Units(reduction)
-        answer = _follow(method, point, settings, deadline, units)
+        given = reduction.lower(settings.warm_start) if settings.warm_start is not None else None
+        answer = None
+        if given is not None:
+            answer = _follow(method, method.warm(*given), settings, deadline, units)
+        if answer is None or not answer.native_status.startswith("converged"):
+            # A warm start that leads nowhere is forgotten.
+            start = _cold_start(method, reduction)
+            answer = _follow(method, start, settings, deadline, units)
         solved = time.perf_counter() - started - setup
         return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
 
@@ -510,7 +514,9 @@ class Interior:
 def _cold_start(method: _Method, reduction: Reduction) -> _Point:
     """A centred start where the program knows a strictly feasible dual, identities elsewhere."""
     scale = reduction.row_scale / reduction.cost_scale
-    for w in _dual_guesses(reduction.original):
+    # One μ does not suit blocks of different sizes.
+    alone = len(reduction.original.blocks) == 1
+    for w in _dual_guesses(reduction.original) if alone else ():
         point = method.centred_start(w[reduction.rows] * scale)
         if point is not None:
             return point
@@ -534,7 +540,8 @@ def _bounds_the_trace(program: Program, direction: Array) -> bool:
     if program.safe.direction is not None:
         return bool(program.safe.direction.any())
     return all(
-        np.abs(block.face.T @ image @ block.face - np.eye(block.face.shape[1])).max() < 1e-6
+        np.abs(block.face.T @ image @ block.face - np.eye(block.face.shape[1])).max(initial=0.0)
+        < 1e-6
         for block, image in zip(program.blocks, program.adjoints(direction), strict=True)
     )
 

@@ -71,6 +71,9 @@ class SdpaProgram:
             folder = Path(name)
             write_sdpa(reduced, folder / "program.dat-s")
             setup = time.perf_counter() - started
+            if settings.time_limit is not None:
+                left = max(settings.time_limit - setup, 1e-3)
+                settings = replace(settings, time_limit=left)
             answer = self._run(folder, reduced, settings)
         solved = time.perf_counter() - started - setup
         return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))

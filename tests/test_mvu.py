@@ -777,7 +777,11 @@ def test_recover_refuses_what_is_not_its_own() -> None:
         with pytest.raises(InputError, match="between 1 and 6"):
             small.recover(solved(small), wrong)
     empty = SimpleNamespace(
-        matrices=(np.full((6, 6), np.nan),), status="infeasible", message="a ray", dual=None
+        matrices=(np.full((6, 6), np.nan),),
+        status="infeasible",
+        message="a ray",
+        dual=None,
+        program=small.program(),
     )
     with pytest.raises(InputError, match=r"no matrix \(status infeasible\): a ray"):
         small.recover(empty)

@@ -370,7 +370,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no blocks": (lambda: Program.of([], []), "at least one"),
     "sense": (lambda: Program.of(BLOCK, [1.0, 1.0], sense="up"), "'max' or 'min'"),
     "nan rhs": (lambda: Program.of(BLOCK, [np.nan, 1.0]), "rhs contains NaN"),
-    "rhs and rows": (lambda: Program.of(BLOCK, [1.0]), "rows_q has shape"),
+    "rhs and rows": (lambda: Program.of(BLOCK, [1.0]), "rhs has 1 entries for 2 measurements"),
     "rows_q shape": (lambda: Program.of(BLOCK, [1.0], rows_q=np.ones((1, 3))), "rows_q"),
     "nan rows": (lambda: Program.of(BLOCK, [1.0], rows_q=[[np.nan, 1.0]]), "rows_q contains"),
     "rows_x shape": (lambda: Program.of(BLOCK, [1.0, 1.0], rows_x=np.ones((3, 1))), "rows_x"),
@@ -630,7 +630,7 @@ def test_str_reads_like_the_paper() -> None:
     assert str(problem.program()).splitlines() == [
         "MVU, slack: n = 5, 5 edges",
         "  maximise    <C, K> + cᵀx,  C = 0.2 I",
-        "  subject to  A_q q + A_x x = b  (5 rows),  q_p = v_pᵀ M v_p  (5 measurements)",
+        "  subject to  A_q q + A_x x = b  (5 rows),  q_p = v_pᵀ K v_p  (5 measurements)",
         "              K ∈ S⁵, K ⪰ 0, K1 = 0",
         "              x: 10 nonnegative, 0 free",
     ]

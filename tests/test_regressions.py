@@ -1,0 +1,204 @@
+"""Cases that once fooled the certificate or stopped the engine, each with its right answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sdpkit
+from sdpkit import MVU, Block, Cost, Program, Status, certify
+from sdpkit.certificate import certify_infeasible, certify_unbounded
+from sdpkit.solution import Answer, Stop
+
+
+def scalar(cost: float = 0.0) -> Block:
+    """A 1 × 1 unknown, measured once."""
+    return Block.of(1, [[1.0]], cost=Cost.of(1, identity=cost))
+
+
+def solve(problem: Any, **options: Any) -> sdpkit.Solution:
+    return sdpkit.solve(problem, solver="interior", **options)
+
+
+def test_scaling_does_not_leave_a_box_without_zero() -> None:
+    """max M + x, M = 1, x ≤ M: the slack x makes w₂ ≥ 1, so multiples of w may not be taken."""
+    program = Program.of(
+        scalar(1.0),
+        [1.0, 0.0],
+        rows_q=np.array([[1.0], [-1.0]]),
+        rows_x=np.array([[0.0], [1.0]]),
+        relations=[0, -1],
+        cost_x=[1.0],
+    )
+    wrong = certify(program, np.eye(1), [10 / 9 - 1], [10.0, 1.0])
+    assert wrong.safe_bound >= 2 - 1e-12
+    assert not wrong.passes(1e-6)
+    assert solve(program).objective == pytest.approx(2.0, rel=1e-6)
+
+
+def test_a_block_that_no_row_sees_does_not_hide_the_rows() -> None:
+    program = Program.of(
+        [Block.of(3, np.zeros((1, 3))), scalar(-1.0)],
+        [0.3, -1.2],
+        rows_q=np.array([[0, -1.0], [0, -1.0]]),
+        rows_x=np.array([[-2.0, 0], [0, 0]]),
+        free_x=[True, False],
+        cost_x=[0.6, -1.3],
+    )
+    ray = certify_unbounded(program, [1e19 * np.eye(3), np.zeros((1, 1))], [1.0, 0.0])
+    assert not ray.passes(1e-3)
+
+
+def test_rows_of_different_size_are_judged_each_by_its_own() -> None:
+    block = Block.of(2, np.diag([1e4, 1.0]), cost=Cost.of(2, identity=1.0))
+    program = Program.of(block, [1.0, 1.0])
+    assert not certify_unbounded(program, [np.diag([0.0, 1.0])], []).passes(1e-3)
+
+
+def test_a_curved_variable_is_no_ray() -> None:
+    program = Program.of(
+        scalar(), [1.0], rows_x=np.array([[0.0]]), cost_x=[1000.0], quadratic_x=[1e-3]
+    )
+    assert not certify_unbounded(program, [np.zeros((1, 1))], [1.0]).passes(1e-3)
+
+
+def test_infeasible_comes_before_unbounded() -> None:
+    """x = −1 with x ≥ 0, while M may grow without end."""
+    program = Program.of(scalar(1.0), [-1.0], rows_q=np.array([[0.0]]), rows_x=np.array([[1.0]]))
+    assert solve(program).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("small", [1e-2, 1e-4, 1e-6])
+def test_a_large_solution_is_not_called_infeasible(small: float) -> None:
+    """M₁₁ = ε and M₁₂ = 1 need M₂₂ ≥ 1/ε; a ray that excludes smaller traces proves nothing."""
+    vectors = np.array([[1.0, 0], [1, 1], [0, 1]])
+    block = Block.of(2, vectors, cost=Cost.of(2, identity=1.0))
+    rows = np.array([[1.0, 0, 0], [-1, 1, -1]])
+    program = Program.of(block, [small, 2.0], rows_q=rows, sense="min")
+    inexact = np.array([-1 / small, 1.0])
+    ray = certify_infeasible(program, inexact)
+    assert not ray.passes(1e-7)
+    M = np.array([[small, 1.0], [1.0, 1 / small]])
+    assert program.violations(program.measure([M]), np.zeros(0)).max() < 1e-9 / small
+
+
+def test_nearly_coincident_points_are_feasible() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6, 4))
+    X = np.vstack([X, X[:2] + 1e-7 * rng.standard_normal((2, 4))])
+    solution = solve(MVU(X, n_neighbors=4, connect="bridge"))
+    assert solution.status is Status.OPTIMAL
+
+
+def test_a_row_with_a_small_coefficient_counts() -> None:
+    """1e-8·x ≤ 1e-8 is x ≤ 1."""
+    program = Program.of(
+        Block.of(2, np.eye(2)),
+        [1e-8, 1.0, 100.0],
+        rows_q=np.array([[0, 0], [1.0, 0], [0, 0]]),
+        rows_x=np.array([[1e-8], [0], [1.0]]),
+        relations=[-1, 0, -1],
+        cost_x=[1.0],
+    )
+    assert not certify(program, np.diag([1.0, 0.0]), [100.0], [0, 0, 1.0]).passes(1e-6)
+
+
+def test_each_block_is_judged_by_its_own_largest_eigenvalue() -> None:
+    mixed = Block.of(2, np.eye(2), cost=Cost.of(2, sparse=np.array([[0, 1.0], [1, 0]])))
+    program = Program.of([scalar(), mixed], [1e8, 1.0, 1.0])
+    indefinite = [np.array([[1e8]]), np.array([[1, 40.0], [40, 1]])]
+    assert not certify(program, indefinite, dual=[0, 40.0, 40.0]).passes(1e-6)
+
+
+def test_underflow_is_not_verified() -> None:
+    block = Block.of(1, [[1e-170]], features=[[1e170]], cost=Cost.of(1, identity=-1.0))
+    verified = certify(Program.of(block, [1.0]), np.eye(1), dual=[-5.0]).verify()
+    assert verified.bound is None or verified.bound >= -1
+
+
+def test_a_quadratic_penalty_on_a_nonnegative_variable() -> None:
+    program = Program.of(
+        scalar(1.0), [4.0], rows_x=np.array([[1.0]]), cost_x=[2.0], quadratic_x=[1.0]
+    )
+    solution = solve(program)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(4.5, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_components_of_different_sizes(seed: int) -> None:
+    X = np.random.default_rng(seed).standard_normal((90, 2))
+    solution = solve(MVU(X, n_neighbors=2, connect="components"))
+    assert solution.status is Status.OPTIMAL
+
+
+def test_free_variables_in_no_row_or_twice() -> None:
+    unused = Program.of(scalar(1.0), [1.0], rows_x=np.array([[0.0]]), free_x=[True])
+    assert solve(unused).status is Status.OPTIMAL
+    twice = Program.of(
+        scalar(1.0), [1.0], rows_x=np.array([[1.0, 1.0]]), free_x=[True, True], cost_x=[1.0, 1.0]
+    )
+    assert solve(twice).status in (Status.OPTIMAL, Status.UNBOUNDED)
+
+
+def test_a_program_without_rows() -> None:
+    falling = Program.of(Block.of(2, np.zeros((0, 2)), cost=Cost.of(2, identity=-1.0)), [])
+    assert solve(falling).objective == 0.0
+    assert solve(falling).certificate.verify().bound == 0.0
+    rising = Program.of(Block.of(2, np.zeros((0, 2)), cost=Cost.of(2, identity=1.0)), [])
+    assert solve(rising).status is Status.UNBOUNDED
+
+
+@pytest.mark.parametrize("form", ["equality", "inequality", "slack", "min_trace"])
+def test_a_warm_start_from_garbage_does_no_harm(form: str) -> None:
+    problem = MVU(sdpkit.datasets.swiss_roll(20), n_neighbors=4, form=form)
+    good = solve(problem)
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(good.matrix.shape)
+    garbage = sdpkit.Solution(
+        **{
+            **good.__dict__,
+            "matrices": (1e6 * (noise + noise.T),),
+            "dual": -1e3 * rng.standard_normal(good.dual.size),
+        }
+    )
+    assert solve(problem, warm_start=garbage).status is Status.OPTIMAL
+
+
+def test_an_interrupted_backend_is_not_asked_again() -> None:
+    """Ctrl-C ends a solve; it does not start four others."""
+    calls: list[Program] = []
+
+    class Interrupted:
+        name = "interrupted"
+        capabilities = sdpkit.Capabilities()
+
+        def unavailable(self) -> None:
+            return None
+
+        def memory(self, program: Program) -> float:
+            return 0.0
+
+        def solve(self, program: Program, settings: Any) -> Answer:
+            calls.append(program)
+            return Answer(Stop.INTERRUPTED, "Ctrl-C")
+
+    sdpkit.register_solver(Interrupted())
+    with pytest.warns(sdpkit.ConvergenceWarning, match="interrupted"):
+        solution = sdpkit.solve(MVU(sdpkit.datasets.swiss_roll(12)), solver="interrupted")
+    assert solution.status is Status.INTERRUPTED
+    assert len(calls) == 1
+
+
+def test_recover_refuses_the_solution_of_another_problem() -> None:
+    X = sdpkit.datasets.swiss_roll(20)
+    other = solve(MVU(X, n_neighbors=4))
+    with pytest.raises(sdpkit.InputError, match="another problem"):
+        MVU(X, n_neighbors=5).recover(other)
+
+
+def test_solve_says_what_it_takes() -> None:
+    with pytest.raises(sdpkit.InputError, match=r"sdpkit.MVU\(X\)"):
+        sdpkit.solve(np.eye(3))
