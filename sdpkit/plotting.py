@@ -46,14 +46,14 @@ def plot_embedding(
     ax = _axes(ax)
     y = embedding.coordinates
     flat = np.c_[y, np.zeros(len(y))][:, :2]
-    rods = LineCollection(list(flat[embedding.edges]), linewidths=1.2, zorder=1)
+    rods = LineCollection(list(flat[embedding.edges]), linewidths=1.0, alpha=0.7, zorder=1)
     if tension and embedding.tensions is not None and embedding.tensions.size:
         largest = float(np.abs(embedding.tensions).max()) or 1.0
         rods.set_array(embedding.tensions)
         rods.set_cmap("coolwarm")
-        rods.set_norm(SymLogNorm(largest / 100, vmin=-largest, vmax=largest))
+        rods.set_norm(SymLogNorm(largest / 10, vmin=-largest, vmax=largest))
         ax.add_collection(rods)
-        ax.figure.colorbar(rods, ax=ax, label="tension of the rod")
+        ax.figure.colorbar(rods, ax=ax, label="tension of the rod", fraction=0.05)
     else:
         rods.set_color("0.8")
         ax.add_collection(rods)
@@ -70,6 +70,7 @@ def plot_spectrum(eigenvalues: ArrayLike, ax: Any = None, *, n_shown: int = 10) 
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1].clip(min=0)
     shares = values[:n_shown] / (values.sum() or 1.0)
     ax.bar(np.arange(1, shares.size + 1), shares)
+    ax.set_xticks(np.arange(1, shares.size + 1))
     ax.set(xlabel="eigenvalue", ylabel="share of the trace", ylim=(0, 1))
     return ax
 

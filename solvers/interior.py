@@ -29,7 +29,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
@@ -57,6 +56,7 @@ Array = NDArray[np.float64]
 _MAX_ITER = 100
 _DENSE_STEP = 120  # up to this size step lengths come from all eigenvalues
 _LANCZOS = 48  # steps of the Lanczos method above it
+_STUCK = 0.1  # a step this short calls for pure centring
 _PATIENCE = 8  # iterations without progress
 _NEAR = 1e-3  # relative errors below which a stalled point is near a solution
 _DIVERGED = 1e8  # an objective this many times its scale is a ray
@@ -72,9 +72,8 @@ def _longest_step(matrix: Array, factor: Array, direction: Any, enough: float) -
         moved = matrix + enough * dense(direction)
         if lapack.dpotrf(moved.T, lower=1, clean=0)[1] == 0:
             return np.inf
-        half = scipy.linalg.solve_triangular(factor, dense(direction), lower=True)
-        scaled = scipy.linalg.solve_triangular(factor, half.T, lower=True)
-        smallest = float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])
+        scaled = lapack.dsygst(dense(direction).T, factor, itype=1, lower=1)[0]
+        smallest = float(lapack.dsyevr(scaled, compute_v=0, range="I", lower=1, il=1, iu=1)[0][0])
     else:
         smallest = _lanczos_smallest(factor, direction, 1.0 / enough)
     return np.inf if smallest >= 0 else -1.0 / smallest
@@ -398,10 +397,15 @@ class _Method:
         predictor = self.direction(p, 0.0, None)
         primal, dual = (min(1.0, a) for a in self.lengths(p, predictor, 1.0))
         sigma = self._centring(p, predictor, primal, dual, now.mu)
+        if self.last_step < _STUCK:
+            # At the edge of the cone a corrected step goes nowhere: back to the central path.
+            sigma, predictor = 1.0, None
         step = self.direction(p, sigma * now.mu, predictor)
         shrink = 0.9 + 0.09 * min(primal, dual)
         primal, dual = (min(1.0, shrink * a) for a in self.lengths(p, step, 1.0 / shrink))
-        return self.move(p, step, primal, dual)
+        primal, dual = self.move(p, step, primal, dual)
+        self.last_step = min(primal, dual)
+        return primal, dual
 
     def _centring(self, p: _Point, step: _Step, primal: float, dual: float, mu: float) -> float:
         """Mehrotra's σ from the gap that the predictor would leave."""
@@ -418,6 +422,7 @@ class _Method:
 
     def prepare(self, p: _Point) -> None:
         """Factor the matrices of a starting point."""
+        self.last_step = 1.0
         self.matrix_factors = [cholesky(m) for m in p.matrices]
         self.slack_factors = [cholesky(s) for s in p.slacks]
 
