@@ -249,7 +249,9 @@ class RowEquations:
         self.cones = cones
         self.buffer = np.empty((n_rows, n_rows))
 
-    def factor(self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array) -> None:
+    def factor(
+        self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array | None
+    ) -> None:
         """Assemble B from M and S⁻¹, add `extra`, and factor in place.
 
         The factor ends below the diagonal; B itself stays above, for refinement. B comes in the
@@ -259,8 +261,9 @@ class RowEquations:
         schur.fill(0.0)
         for cone, matrix, inverse in zip(self.cones, matrices, inverses, strict=True):
             cone.add_schur(schur, matrix, inverse)
-        entries = extra.tocoo()
-        schur[entries.row, entries.col] += entries.data
+        if extra is not None:
+            entries = extra.tocoo()
+            schur[entries.row, entries.col] += entries.data
         _mirror(schur)
         self.diagonal = schur.diagonal().copy()
         places = np.diag_indices(schur.shape[0])
@@ -318,8 +321,12 @@ class EntryEquations:
         """Σ n(n+1)/2."""
         return sum(n * (n + 1) // 2 for n in sizes)
 
-    def factor(self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array) -> None:
-        """Form GR and factor I + RᵀGᵀD⁻¹GR."""
+    def factor(
+        self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array | None
+    ) -> None:
+        """Form GR and factor I + RᵀGᵀD⁻¹GR, D = `extra`."""
+        if extra is None:
+            raise Breakdown  # without slacks there is no D to divide by
         self.diagonal = extra.diagonal()
         roots = []
         for g, matrix, inverse in zip(self.rows, matrices, inverses, strict=True):

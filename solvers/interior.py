@@ -173,6 +173,7 @@ class _Method:
         ]
         self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
         self.equations = self._choose_equations()
+        self.last_step = 1.0
         self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
         costs = [float(np.abs(cone.cost).max()) for cone in self.cones]
         self.scale_c = max(1.0, *costs, float(np.abs(self.c).max(initial=0.0)))
@@ -299,7 +300,9 @@ class _Method:
         self.inverses = [inverse_of(f) for f in self.slack_factors]
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
         self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
-        extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
+        extra = None
+        if self.c.size:
+            extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
         self.equations.factor(p.matrices, self.inverses, extra)
 
     def _solve(self, rhs: Array, rigid_rhs: Array) -> tuple[Array, Array]:
@@ -399,8 +402,9 @@ class _Method:
         sigma = self._centring(p, predictor, primal, dual, now.mu)
         if self.last_step < _STUCK:
             # At the edge of the cone a corrected step goes nowhere: back to the central path.
-            sigma, predictor = 1.0, None
-        step = self.direction(p, sigma * now.mu, predictor)
+            step = self.direction(p, now.mu, None)
+        else:
+            step = self.direction(p, sigma * now.mu, predictor)
         shrink = 0.9 + 0.09 * min(primal, dual)
         primal, dual = (min(1.0, shrink * a) for a in self.lengths(p, step, 1.0 / shrink))
         primal, dual = self.move(p, step, primal, dual)
