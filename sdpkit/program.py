@@ -19,7 +19,7 @@ instead of subtracted and the multipliers negated, so that its dual reads  max b
 C − Vᵀdiag(A_qᵀw − …)V ⪰ 0.  M N = 0 (centring, facial reduction) is part of the cone and never
 a row: a row would take the interior away from every interior-point method.
 
-The form is data only: immutable, validated, printable, hashable, saved and loaded as npz.
+The form is data only: immutable, validated, printable, fingerprinted, saved and loaded as npz.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -537,10 +538,15 @@ class Program:
         """True if no quadratic or norm penalty is present."""
         return not self.norms and not self.quadratic_x.any()
 
+    @property
+    def spans(self) -> list[slice]:
+        """Where the measurements of each block lie among all p."""
+        ends = np.cumsum([0] + [block.n_measurements for block in self.blocks]).tolist()
+        return [slice(start, stop) for start, stop in pairwise(ends)]
+
     def split(self, values: Array) -> list[Array]:
         """Cut a vector over all measurements into one vector per block."""
-        ends = np.cumsum([block.n_measurements for block in self.blocks])
-        return np.split(values, ends[:-1])
+        return [values[span] for span in self.spans]
 
     # -- primal ------------------------------------------------------------------------------
 
@@ -662,10 +668,8 @@ class Program:
     def row_norms(self) -> Array:
         """(m,) norms of the rows in the entries of M and x; 1 for a row of zeros."""
         squares = np.zeros(self.n_rows)
-        start = 0
-        for block in self.blocks:
-            part = self.rows_q[:, start : start + block.n_measurements]
-            start += block.n_measurements
+        for block, span in zip(self.blocks, self.spans, strict=True):
+            part = self.rows_q[:, span]
             if np.diff(part.indptr).max(initial=0) <= 1:
                 # One measurement per row: ‖a·vvᵀ‖ = |a|‖v‖².
                 v = block.vectors()

@@ -13,7 +13,6 @@ the reduced program back; multipliers of dropped rows are zero.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
@@ -237,7 +236,7 @@ def _sketched_rows(program: Program) -> Array:
     adds none, and a factorisation of the image costs a fraction.
     """
     wide = []
-    for block, columns in zip(program.blocks, _column_spans(program), strict=True):
+    for block, columns in zip(program.blocks, program.spans, strict=True):
         v = block.vectors().toarray()
         i, j = np.triu_indices(block.size)
         wide.append(program.rows_q[:, columns] @ (v[:, i] * v[:, j] * np.where(i == j, 1.0, 2.0)))
@@ -247,11 +246,6 @@ def _sketched_rows(program: Program) -> Array:
         return rows
     sketch = np.random.default_rng(0).standard_normal((rows.shape[1], width))
     return np.asarray(rows @ sketch / np.sqrt(width))
-
-
-def _column_spans(program: Program) -> list[slice]:
-    ends = np.cumsum([0] + [block.n_measurements for block in program.blocks])
-    return [slice(a, b) for a, b in pairwise(ends)]
 
 
 def _nonzero(lengths: Array) -> Array:

@@ -50,7 +50,6 @@ class Capabilities:
 
     quadratic: bool = False
     norms: bool = False
-    dual: bool = True
     warm_start: bool = False
     callback: bool = False
     summary: str = ""

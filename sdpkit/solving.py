@@ -421,10 +421,9 @@ def recession(program: Program) -> Program:
     Infeasible programs have improving directions too, so ask for infeasibility first.
     """
     extended = [_with_unit_vectors(block) for block in program.blocks]
-    ends = np.cumsum([0] + [block.n_measurements for block in program.blocks])
-    spans = zip(program.blocks, ends[:-1], ends[1:], strict=True)
+    spans = zip(program.blocks, program.spans, strict=True)
     rows_q = sp.hstack(
-        [sp.hstack([program.rows_q[:, a:b], _nothing(program, k.size)]) for k, a, b in spans]
+        [sp.hstack([program.rows_q[:, span], _nothing(program, b.size)]) for b, span in spans]
     )
     costs = zip(program.blocks, program.split(program.cost_q), strict=True)
     cost_q = np.concatenate([np.r_[g, np.zeros(block.size)] for block, g in costs])

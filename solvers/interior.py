@@ -166,10 +166,9 @@ class _Method:
         self.sign = program.sign
         self.b = program.rhs
         self._set_columns(program)
-        ends = np.cumsum([0] + [block.n_measurements for block in program.blocks])
         self.cones = [
-            Cone(block, program.rows_q[:, a:b], program.cost_q[a:b], program.sign)
-            for block, a, b in zip(program.blocks, ends[:-1], ends[1:], strict=True)
+            Cone(block, program.rows_q[:, span], program.cost_q[span], program.sign)
+            for block, span in zip(program.blocks, program.spans, strict=True)
         ]
         self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
         self.equations = self._choose_equations()
