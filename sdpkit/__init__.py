@@ -53,6 +53,8 @@ _EXPORTS = {
     "write_sdpa": "sdpkit.sdpa",
     "Embedding": "sdpkit.spectral",
     "MVU": "sdpkit.problems.mvu",
+    "LMNN": "sdpkit.problems.lmnn",
+    "Metric": "sdpkit.metrics",
     "SdpkitError": "sdpkit.errors",
     "InputError": "sdpkit.errors",
     "GraphError": "sdpkit.errors",
@@ -76,6 +78,8 @@ if TYPE_CHECKING:
         UnboundedProblemError,
     )
     from sdpkit.graphs import NeighborhoodGraph
+    from sdpkit.metrics import Metric
+    from sdpkit.problems.lmnn import LMNN
     from sdpkit.problems.mvu import MVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
     from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
@@ -100,6 +104,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "LMNN",
     "MVU",
     "Answer",
     "Block",
@@ -110,6 +115,7 @@ __all__ = [
     "Embedding",
     "GraphError",
     "InputError",
+    "Metric",
     "NeighborhoodGraph",
     "NormPenalty",
     "NotEnoughMemoryError",
