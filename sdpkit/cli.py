@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sdpkit import __version__
 from sdpkit.errors import InputError, SdpkitError
@@ -38,18 +40,29 @@ def solvers() -> int:
     return 0
 
 
-def bench(table: str, sizes: list[int], peers: bool, data: Path | None) -> int:
-    """Print one of the tables of `sdpkit.bench`."""
-    from sdpkit import bench as tables
+# Tables of figures that the docs quote: name → (module, function, options it takes).
+TABLES = {
+    "interior": ("sdpkit.bench", "interior", ("sizes", "peers")),
+    "forms": ("sdpkit.bench", "forms", ()),
+    "sdplib": ("sdpkit.bench", "sdplib", ("data",)),
+    "lmnn-small": ("sdpkit.bench_lmnn", "small", ("data",)),
+    "lmnn-digits": ("sdpkit.bench_lmnn", "digits", ("data", "metric_learn")),
+    "lmnn-letters": ("sdpkit.bench_lmnn", "letters", ("data",)),
+    "lmnn-mnist": ("sdpkit.bench_lmnn", "mnist", ("data", "deskewed")),
+    "lmnn-circles": ("sdpkit.bench_lmnn", "circles", ("picture",)),
+    "lmnn-square": ("sdpkit.bench_lmnn", "square", ()),
+    "impostors": ("sdpkit.bench_lmnn", "impostors", ()),
+}
+# Tables that cannot do without a folder of data.
+_NEED_DATA = ("sdplib", "lmnn-small", "lmnn-digits", "lmnn-letters", "lmnn-mnist")
 
-    if table == "interior":
-        tables.interior(sizes, peers)
-    elif table == "forms":
-        tables.forms()
-    elif data is None:
-        raise InputError("the table 'sdplib' needs --data FOLDER with SDPLIB's .dat-s files")
-    else:
-        tables.sdplib(data)
+
+def bench(table: str, options: dict[str, Any]) -> int:
+    """Print one of the tables."""
+    if table in _NEED_DATA and options["data"] is None:
+        raise InputError(f"the table {table!r} needs --data FOLDER with its instances")
+    module, function, names = TABLES[table]
+    getattr(importlib.import_module(module), function)(*(options[name] for name in names))
     return 0
 
 
@@ -63,14 +76,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unfold.add_argument("--picture", type=Path, default=Path("swiss_roll.png"))
     commands.add_parser("solvers", help="list solvers and their availability")
     figures = commands.add_parser("bench", help="measure the figures that the docs quote")
-    figures.add_argument("table", choices=["interior", "forms", "sdplib"])
+    figures.add_argument("table", choices=sorted(TABLES))
     figures.add_argument("--sizes", type=int, nargs="+", default=[100, 400, 1000])
     figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
-    figures.add_argument("--data", type=Path, help="folder of instances (table sdplib)")
+    figures.add_argument("--data", type=Path, help="folder of instances or data sets")
+    figures.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
+    figures.add_argument("--deskewed", action="store_true", help="deskew MNIST's images first")
+    figures.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.command == "bench":
-            return bench(chosen.table, chosen.sizes, not chosen.no_peers, chosen.data)
+            return bench(chosen.table, {**vars(chosen), "peers": not chosen.no_peers})
         return demo(chosen.points, chosen.picture) if chosen.command == "demo" else solvers()
     except SdpkitError as error:
         print(f"sdpkit: {error}", file=sys.stderr)

@@ -135,6 +135,21 @@ def comb(
     return _noisy(shape, noise_dims, noise, np.random.default_rng(random_state))
 
 
+def concentric_circles(n: int = 40, gap: float = 0.14) -> tuple[Floats, NDArray[np.int64]]:
+    """Two circles of n points each, radii 1 and 1 + gap, each circle a class (thesis fig. 2.10).
+
+    Points stand at the same angles on both, so that with a small gap the nearest neighbour of
+    every point is on the other circle.
+
+    >>> X, y = concentric_circles(4)
+    >>> X.shape, y.tolist()
+    ((8, 2), [0, 0, 0, 0, 1, 1, 1, 1])
+    """
+    angle = 2 * np.pi * np.arange(_at_least(n, "n", 2)) / n
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    return np.concatenate([circle, (1 + gap) * circle]), np.repeat([0, 1], n)
+
+
 def path_graph(n: int) -> sparse.csr_array:
     """Adjacency of the path 0 – 1 – … – n−1 with unit lengths, (n, n).
 

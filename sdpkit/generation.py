@@ -14,12 +14,10 @@ import numpy as np
 
 from sdpkit.errors import InputError
 from sdpkit.program import Program
-from sdpkit.registry import Solver, refusal
+from sdpkit.registry import WRITTEN_ROWS, Solver, refusal
 from sdpkit.solution import Answer, Settings, Stop
 from sdpkit.triplets import RowFamily, Rows, best_scale, hinges, row_keys, rows_of
 
-# Up to this many comparisons are written at once.
-_WRITTEN = 3000
 # Rows this close to being violated are added with those that are.
 _SLACK = 0.1
 
@@ -45,7 +43,7 @@ def by_rows(program: Program, solver: Solver, settings: Settings) -> Answer:
 
 
 def _first_rows(program: Program, family: RowFamily) -> Rows:
-    if family.n_rows <= _WRITTEN:
+    if family.n_rows <= WRITTEN_ROWS:
         return family.everything()
     identities = [np.eye(block.size) for block in program.blocks]
     outputs = program.outputs(identities)

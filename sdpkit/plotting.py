@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import SdpkitError
 
 if TYPE_CHECKING:
+    from sdpkit.metrics import Metric
     from sdpkit.spectral import Embedding
 
 Array = NDArray[np.float64]
@@ -99,4 +100,38 @@ def plot_unfolding(
         plot_spectrum(values, figure.add_subplot(grid[k, 1])).set_title(name)
     plot_embedding(embedding, figure.add_subplot(grid[2, :]), color=color)
     figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+
+
+def plot_metric(metric: Metric, ax: Any = None) -> Any:
+    """Training points in their first two dimensions, and for each metric the ellipse of points
+    at distance one from the centre of its points; returns the axes."""
+    _require_matplotlib()
+    ax = _axes(ax)
+    shown = metric.X[:, :2]
+    ax.scatter(*shown.T, c=metric.labels, s=12, cmap="tab10")
+    angle = np.linspace(0, 2 * np.pi, 200)
+    circle = np.vstack([np.cos(angle), np.sin(angle)])
+    for block, matrix in enumerate(metric.matrices):
+        values, vectors = np.linalg.eigh(matrix[:2, :2])
+        # A direction that the metric does not see has no end: cut it where the picture ends.
+        floor = 1.0 / max(float(np.ptp(shown)) ** 2, np.finfo(float).tiny)
+        axes = vectors / np.sqrt(np.maximum(values, floor))
+        centre = shown[metric.block_of == block].mean(axis=0)
+        ax.plot(*(centre[:, None] + axes @ circle), color="0.3", linewidth=1.0)
+        ax.plot(*np.c_[centre, centre + axes[:, 1]], color="0.3", linewidth=1.0)
+    ax.set_aspect("equal")
+    return ax
+
+
+def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> None:
+    """Several metrics side by side in one picture file."""
+    _require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * len(metrics), 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
+        plot_metric(metric, figure.add_subplot(1, len(metrics), k + 1)).set_title(title)
     figure.savefig(path, dpi=110)

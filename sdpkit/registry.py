@@ -6,7 +6,7 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 
 The rule of `solver="auto"`, in this order:
 
-0. factored, if the program has a family of comparisons;
+0. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
 1. interior, if it can express the program and fits in memory;
 2. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
 3. else csdp, where it is installed;
@@ -44,6 +44,8 @@ _OURS = {
     "sdpa": "sdpkit.solvers.sdpa_program:SDPA",
 }
 _CLARABEL_LIMIT = 2500
+# Comparisons of a family that are written down at once.
+WRITTEN_ROWS = 3000
 # Functions that find further solvers at run time.
 _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
 
@@ -190,11 +192,15 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
     can = solver.capabilities
     if program.family is None and not can.plain:
         return "programs with a family of comparisons only"
-    if any(block.max_rank is not None for block in program.blocks) and not can.families:
+    if _has_rank_limit(program) and not can.families:
         return "no limit on the rank"
     if program.quadratic_x.any() and not can.quadratic:
         return "no quadratic penalties"
     return "no norm penalties" if program.norms and not can.norms else None
+
+
+def _has_rank_limit(program: Program) -> bool:
+    return any(block.max_rank is not None for block in program.blocks)
 
 
 def free_memory() -> float:
@@ -213,6 +219,9 @@ def choose(program: Program) -> tuple[Solver, str]:
     """The solver for `program` by the rule above, and the reason in words."""
     small = sum(block.size**2 for block in program.blocks) <= _CLARABEL_LIMIT
     if program.family is not None:
+        few = program.family.n_rows <= WRITTEN_ROWS and not _has_rank_limit(program)
+        if few and get_solver("interior").memory(program) <= free_memory():
+            return get_solver("interior"), "auto: few enough comparisons to write them down"
         return get_solver("factored"), "auto: a family of comparisons"
     order = ["interior", *["clarabel"] * small, "csdp", "scs", *["clarabel"] * (not small)]
     passed: list[str] = []

@@ -289,7 +289,7 @@ def _evaluate(
         value, hinge = _augmented(stacked, columns, *layout, working.a, gamma, *share, pull, alpha)
         return value, hinge, pull
 
-    parts = list(pool.map(run, working.shares))
+    parts = _shared(pool, run, working.shares)
     pull = parts[0][2]
     for _, _, other in parts[1:]:
         pull += other
@@ -305,6 +305,11 @@ def _evaluate(
     return _Point(factors, value, gradient, objective, alpha, single)
 
 
+def _shared(pool: Any, work: Callable[[Any], Any], shares: list[Any]) -> list[Any]:
+    """`work` on every share; a single one does not wait for another thread."""
+    return [work(shares[0])] if len(shares) == 1 else list(pool.map(work, shares))
+
+
 def _slices(rows: int) -> list[slice]:
     """The rows of a tall matrix, one slice per thread; one slice if it is not worth it."""
     count = workers() if rows > 4000 else 1
@@ -316,14 +321,14 @@ def _by_parts(pool: Any, tall: list[Array], small: list[Array]) -> list[Array]:
     """tall @ small per block, the rows shared out: BLAS threads would fight with ours."""
     out = []
     for x, s in zip(tall, small, strict=True):
-        parts = list(pool.map(lambda rows, x=x, s=s: x[rows] @ s, _slices(x.shape[0])))
+        parts = _shared(pool, lambda rows, x=x, s=s: x[rows] @ s, _slices(x.shape[0]))
         out.append(np.vstack(parts) if len(parts) > 1 else parts[0])
     return out
 
 
 def _across(pool: Any, left: Array, right: Array) -> Array:
     """leftᵀ @ right of two tall matrices, the rows shared out."""
-    parts = pool.map(lambda rows: left[rows].T @ right[rows], _slices(left.shape[0]))
+    parts = _shared(pool, lambda rows: left[rows].T @ right[rows], _slices(left.shape[0]))
     return np.asarray(sum(parts))
 
 
