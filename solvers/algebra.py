@@ -13,6 +13,7 @@ and each has a slack of its own (LMNN), over the entries of M.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.program import Block, dense
+from sdpkit.solvers.tree import Sum, Tree
 
 Array = NDArray[np.float64]
 
@@ -90,8 +92,9 @@ class Cone:
     def _add_hadamard(self, out: Array, matrix: Array, inverse: Array, weights: Array) -> None:
         left = self._columns(matrix, weights)
         right = self._columns(inverse, np.ones_like(weights))
-        for start in range(0, out.shape[0], _PANEL):
-            rows = slice(start, min(start + _PANEL, out.shape[0]))
+        height = _PANEL if self.pairs is not None else 8 * _PANEL  # others copy their columns
+        for start in range(0, out.shape[0], height):
+            rows = slice(start, min(start + height, out.shape[0]))
             # The product is symmetric: each panel of rows stops at the diagonal.
             part = self._panel(left, rows)
             part *= self._panel(right, rows)
@@ -109,6 +112,32 @@ class Cone:
         if self.pairs is not None:
             return self.pairs.panel(columns, rows, rows.stop)
         return np.asarray(self.v[rows] @ np.ascontiguousarray(columns[:, : rows.stop]))
+
+
+class TreeCone(Cone):
+    """A cone of graph edges in the coordinates of a spanning tree, M = T Z Tᵀ.
+
+    A measurement is the path between its ends.
+    """
+
+    def __init__(self, cone: Cone, tree: Tree) -> None:
+        self.n, self.rows, self.row_weights = cone.n, cone.rows, cone.row_weights
+        self.sparse, self.pairs, self.tree = True, None, tree
+        self.v = tree.paths(cone.v)
+        self.cost = tree.congruent(cone.cost)
+
+    @classmethod
+    def of(cls, cone: Cone, matrix: Array) -> TreeCone | None:
+        """The cone along the tree that is shortest under M; None where there are no edges."""
+        pairs = cone.pairs
+        if pairs is None or pairs.sign > 0 or not pairs.two_ended.size:
+            return None
+        tree = Tree.shortest(pairs.first, pairs.second, pairs.lengths(matrix), cone.n)
+        return cls(cone, tree)
+
+    def image(self, u: Array) -> Any:
+        """Vᵀ diag(u) V, not multiplied out."""
+        return Sum(self.v, u)
 
 
 def _diagonal(rows: sp.csr_array) -> Array | None:
@@ -248,6 +277,12 @@ class RowEquations:
     def __init__(self, cones: Sequence[Cone], n_rows: int) -> None:
         self.cones = cones
         self.buffer = np.empty((n_rows, n_rows))
+
+    def over(self, cones: Sequence[Cone]) -> RowEquations:
+        """The equations of the same rows over other cones, in the same buffer."""
+        other = copy(self)
+        other.cones = cones
+        return other
 
     def factor(
         self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array | None
