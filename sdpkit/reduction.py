@@ -1,6 +1,7 @@
 """A program made fit for a solver: faces restricted, dependent rows dropped, numbers scaled.
 
-    M = F Z Fᵀ      F spans the face {z : Nᵀz = 0}, so that Z may be positive definite
+    M = F Z Fᵀ      F spans the face {z : Nᵀz = 0}, less the directions that neither measurements
+                    nor costs see, so that Z and its dual slack may be positive definite
     rows            equality rows that others imply (after facial reduction, duplicate edges)
     scaling         rows A_e to unit norm, b → b/β, C → C/γ, so that tolerances mean something
 
@@ -124,7 +125,8 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
 def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
     """(the block in Z, F) with M = F Z Fᵀ."""
     n = block.size
-    sparse = not orthonormal and block.null.shape[1] == block.null_basis.shape[1] == 1
+    whole = not block.unseen.shape[1]
+    sparse = not orthonormal and whole and block.null.shape[1] == block.null_basis.shape[1] == 1
     if sparse and block.is_centred and n > 1 and _annihilates_ones(block.cost):
         f = np.eye(n)[:, :-1] - 1.0 / n
         return replace(
@@ -134,7 +136,7 @@ def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
             cost=_grounded(block.cost),
             null=np.zeros((n - 1, 0)),
         ), f
-    if not block.null.shape[1]:
+    if whole and not block.null.shape[1]:
         return block, np.eye(n)
     f = _single_direction_basis(block.null[:, 0]) if sparse else block.face
     if f.shape[1] == 0:

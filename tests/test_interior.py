@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
-from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, symmetric_kronecker
+from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations
 from sdpkit.solvers.interior import _Method
 from sdpkit.solving import ConvergenceWarning
 
@@ -78,16 +78,18 @@ def test_schur_matrix_is_its_definition(kind: str, rows: str) -> None:
     np.testing.assert_allclose(image, np.einsum("e,eij->ij", w, matrices), atol=1e-10)
 
 
-def test_symmetric_kronecker_is_the_operator() -> None:
+def test_the_root_of_the_schur_matrix_withstands_bad_conditions() -> None:
+    """Near the end M and S⁻¹ are singular to rounding, their Kronecker product twice so."""
     rng = np.random.default_rng(4)
-    a, b, x = (y + y.T for y in rng.standard_normal((3, 4, 4)))
-    i, j = np.triu_indices(4)
-
-    def svec(y: np.ndarray) -> np.ndarray:
-        return y[i, j] * np.where(i == j, 1.0, np.sqrt(2))
-
-    image = (a @ x @ b + b @ x @ a) / 2
-    np.testing.assert_allclose(symmetric_kronecker(a, b) @ svec(x), svec(image), atol=1e-12)
+    block = _random_block("features", rng)
+    cone = Cone(block, sp.eye_array(9, format="csr"), np.zeros(9), 1.0)
+    q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    values = 10.0 ** np.array([2.0, 1, 0, -8, -9, -10])
+    m, inverse = (q * values) @ q.T, 1e-9 * (q * values) @ q.T
+    schur = np.zeros((9, 9))
+    cone.add_schur(schur, m, inverse)
+    root = cone.root((m + m.T) / 2, (inverse + inverse.T) / 2)
+    np.testing.assert_allclose(np.tril(root @ root.T), np.tril(schur), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["edges", "sparse", "features"])
