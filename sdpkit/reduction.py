@@ -20,7 +20,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
+from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds, dense
 from sdpkit.solution import Answer, Solution
 
 Array = NDArray[np.float64]
@@ -110,7 +110,7 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     """
     pairs = [_restrict(block, orthonormal) for block in program.blocks]
     restricted = replace(program, blocks=tuple(b for b, _ in pairs), safe=SafeBounds())
-    rows = independent_rows(restricted)
+    rows = independent_rows(restricted, _suspects(program))
     norms = restricted.row_norms[rows]
     smaller = _normalised(_take_rows(restricted, rows), norms)
     rhs_scale = float(np.abs(smaller.rhs).max(initial=0.0)) or 1.0
@@ -189,14 +189,39 @@ def _symmetric(matrix: Array) -> Array:
     return (matrix + matrix.T) / 2
 
 
-def independent_rows(program: Program) -> NDArray[np.int64]:
-    """Indices of rows that are not implied by others.
+def _suspects(program: Program) -> NDArray[np.bool_]:
+    """(m,) the rows that a face may have made dependent on others.
+
+    Distinct edges are independent. On a face a relation Σ c_e A_e = NYᵀ + YNᵀ vanishes outside
+    of the support of N, so that every edge of it has an end there. Centring has no part in it:
+    where all measurements are differences and N ⊥ 1, both sides do without the constant.
+    """
+    if not _is_graph(program):
+        return np.ones(program.n_rows, dtype=bool)
+    touched = []
+    for block in program.blocks:
+        constant = np.ptp(block.null, axis=0) == 0
+        sums = np.abs(block.null[:, ~constant].sum(axis=0)).max(initial=0.0)
+        differences = not block.incidence.sum(axis=1).any()
+        apart = differences and sums <= 1e-12 * np.abs(block.null).max(initial=0.0)
+        null = block.null[:, ~constant] if apart else block.null
+        size = np.abs(null).max(axis=1, initial=0.0)
+        support = size > 1e-12 * size.max()
+        touched.append(abs(block.incidence) @ support.astype(float) > 0)
+    return np.asarray(abs(program.rows_q) @ np.concatenate(touched).astype(float) > 0)
+
+
+def independent_rows(
+    program: Program, suspects: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
+    """Indices of rows that are not implied by others, those beside `suspects` untested.
 
     Only equality rows without auxiliary variables can be implied. Distinct edges of a graph are
     independent and are not tested; inconsistent rows are kept, so that the solver sees them.
     """
     every = np.arange(program.n_rows)
     plain = (program.relations == 0) & (np.diff(program.rows_x.indptr) == 0)
+    plain &= True if suspects is None else suspects
     candidates = every[plain]
     if _is_graph(program) or not 1 < candidates.size <= _MAX_ROWS_TESTED:
         return every
@@ -210,7 +235,7 @@ def _pivoted(
     program: Program, candidates: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], int, bool]:
     """(pivot order, rank, whether the rows beyond the rank are implied by those before)."""
-    gram = _row_gram(program)[candidates][:, candidates].toarray()
+    gram = _row_gram(program, candidates)
     lengths = _nonzero(np.sqrt(np.diag(gram).clip(min=0)))
     correlation = gram / np.outer(lengths, lengths)
     # A Gram matrix holds squares: 1e-13 here is 3e-7 in the rows.
@@ -276,14 +301,18 @@ def _is_graph(program: Program) -> bool:
     return len(keys) == program.rows_q.shape[1]
 
 
-def _row_gram(program: Program) -> sp.csr_array:
-    """<A_e, A_f> for all pairs of rows: A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ, per block."""
-    parts = []
-    for block in program.blocks:
-        v = block.vectors()
+def _row_gram(program: Program, rows: NDArray[np.int64]) -> Array:
+    """<A_e, A_f> for all pairs of the given rows: A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ, summed over blocks."""
+    gram = np.zeros((rows.size, rows.size))
+    for block, span in zip(program.blocks, program.spans, strict=True):
+        part = sp.csc_array(program.rows_q[rows][:, span])
+        used = np.flatnonzero(np.diff(part.indptr))
+        weights, v = part[:, used], block.incidence[used]
+        v = v if block.features is None else v @ block.features
         inner = v @ v.T
-        parts.append(inner.multiply(inner))
-    return sp.csr_array(program.rows_q @ sp.block_diag(parts, format="csr") @ program.rows_q.T)
+        squares = inner.multiply(inner) if sp.issparse(inner) else inner * inner
+        gram += dense(weights @ squares @ weights.T)
+    return gram
 
 
 def _normalised(program: Program, norms: Array) -> Program:

@@ -503,6 +503,8 @@ class _Run:
     measures: _Measures
     history: list[Mapping[str, float]] = field(default_factory=list)
     stalled: int = 0
+    slow: int = 0
+    mark: float = np.inf
 
     @property
     def is_near(self) -> bool:
@@ -514,6 +516,20 @@ class _Run:
             self.best, self.measures, self.stalled = p.copy(), now, 0
         else:
             self.stalled += 1
+        if now.worst < 0.5 * self.mark:
+            self.mark, self.slow = now.worst, 0
+        else:
+            self.slow += 1
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether progress has ended, or goes by small change, near a solution."""
+        return self.is_near and (self.stalled >= _DOUBT or self.slow > _DOUBT)
+
+    def enter(self, method: _Method, point: _Point) -> None:
+        """Go on in other coordinates, from `point`, which is the best one in them."""
+        self.method, self.best = method, point.copy()
+        self.stalled = self.slow = 0
 
 
 @dataclass(frozen=True)
@@ -658,7 +674,7 @@ def _follow(
 
 def _advance(run: _Run, point: _Point, now: _Measures) -> tuple[_Point, tuple[float, float]]:
     """One iteration; along spanning trees from where rounding is in its way near a solution."""
-    finer = run.method.along_trees(run.best) if run.is_near and run.stalled >= _DOUBT else None
+    finer = run.method.along_trees(run.best) if run.is_doubtful else None
     if finer is None:
         try:
             return point, run.method.iterate(point, now)
@@ -666,8 +682,8 @@ def _advance(run: _Run, point: _Point, now: _Measures) -> tuple[_Point, tuple[fl
             finer = run.method.along_trees(run.best) if run.is_near else None
             if finer is None:
                 raise
-    run.method, point = finer
-    run.best, run.stalled = point.copy(), 0
+    run.enter(*finer)
+    point = finer[1]
     return point, run.method.iterate(point, run.method.measures(point))
 
 

@@ -13,8 +13,10 @@ from threadpoolctl import threadpool_limits
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
-from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations
+from sdpkit.program import dense
+from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone
 from sdpkit.solvers.interior import _Method
+from sdpkit.solvers.tree import Tree
 from sdpkit.solving import ConvergenceWarning
 
 FORMS = ("equality", "inequality", "slack", "min_trace")
@@ -111,6 +113,58 @@ def test_both_shapes_solve_the_normal_equations(kind: str) -> None:
             solution = equations.solve(rhs)
             size = np.linalg.norm(full) * np.linalg.norm(solution)
             assert np.linalg.norm(full @ solution - rhs) <= 1e-12 * size
+
+
+def _random_edges(n: int, rng: np.random.Generator) -> tuple[Block, np.ndarray]:
+    """A connected grounded graph with chords, and a definite matrix on its nodes."""
+    v = np.eye(n) - np.eye(n, k=-1)  # a path from the ground
+    chords = rng.choice(n, (n // 2, 2), replace=True)
+    chords = chords[chords[:, 0] != chords[:, 1]]
+    v = np.vstack([v, np.eye(n)[chords[:, 0]] - np.eye(n)[chords[:, 1]]])
+    v = np.unique(v, axis=0)
+    x = rng.standard_normal((n, n))
+    return Block.of(n, v, cost=Cost.of(n, identity=1.0)), x @ x.T + np.eye(n)
+
+
+@pytest.mark.parametrize("n", [7, 30])
+def test_tree_coordinates_are_a_congruence(n: int) -> None:
+    """Lengths, images and the Schur matrix are what they are among the nodes."""
+    rng = np.random.default_rng(n)
+    block, m = _random_edges(n, rng)
+    p = block.n_measurements
+    cone = Cone(block, sp.eye_array(p, format="csr"), np.zeros(p), 1.0)
+    along = TreeCone.of(cone, m)
+    assert along is not None
+    T = along.tree.lift(np.eye(n))
+    z, inverse = along.tree.from_nodes(m), along.tree.from_nodes(np.linalg.inv(m))
+    np.testing.assert_allclose(T @ z @ T.T, m, atol=1e-11 * np.abs(m).max())
+    np.testing.assert_allclose(along.tree.to_nodes(z), m, atol=1e-11 * np.abs(m).max())
+    np.testing.assert_allclose(along.cost, T.T @ cone.cost @ T, atol=1e-12 * n)
+    np.testing.assert_allclose(along.values(z), cone.values(m), rtol=1e-9)
+    w, x = rng.standard_normal(p), rng.standard_normal(n)
+    image = T.T @ dense(cone.adjoint(w)) @ T
+    np.testing.assert_allclose(dense(along.adjoint(w)), image, atol=1e-10)
+    np.testing.assert_allclose(along.adjoint(w) @ x, image @ x, atol=1e-10)
+    np.testing.assert_allclose(along.adjoint(w) @ m, image @ m, atol=1e-8)
+    schurs = np.zeros((2, p, p))
+    cone.add_schur(schurs[0], m, np.linalg.inv(m))
+    along.add_schur(schurs[1], z, inverse)
+    np.testing.assert_allclose(np.tril(schurs[1]), np.tril(schurs[0]), atol=1e-9)
+
+
+def test_the_shortest_tree_is_made_of_edges_and_spans() -> None:
+    """Two parts: one tied to the ground by its edges, one that is not and gets a root."""
+    first, second = np.array([0, 0, 1, 3, 4, 3]), np.array([5, 1, 5, 4, 2, 2])
+    lengths = np.array([1.0, 0.5, 2.0, 1.0, 1.0, 3.0])
+    tree = Tree.shortest(first, second, lengths, 5)
+    assert tree.parent[0] == 5
+    assert tree.parent[1] == 0  # not by the longer edge to the ground
+    assert sum(tree.parent[[2, 3, 4]] == 5) == 1
+    seen = {5}
+    for node in tree.order:
+        assert tree.parent[node] in seen
+        seen.add(int(node))
+    assert seen == set(range(6))
 
 
 def test_a_direction_solves_the_newton_equations() -> None:
@@ -283,25 +337,31 @@ def test_nearly_collinear_points() -> None:
     assert solution.status is Status.OPTIMAL
 
 
-def test_squared_lengths_over_eight_orders_of_magnitude() -> None:
-    """A string of rods from 1e-2 to 1e2: its unfolding is a line of known variance.
-
-    The shortest squared length is 1e-9 of the largest entry of K, so that its row leaves few
-    digits: five are certified here, not six.
-    """
+@pytest.mark.parametrize("tol", [1e-6, 1e-8])
+def test_squared_lengths_over_eight_orders_of_magnitude(tol: float) -> None:
+    """A string of rods from 1e-2 to 1e2: its unfolding is a line of known variance."""
     lengths = 10.0 ** np.linspace(-2, 2, 25)
     positions = np.r_[0.0, np.cumsum(lengths)]
     graph = sp.diags_array(lengths, offsets=1, shape=(26, 26)).tocsr()
-    solution = interior(MVU(graph=graph + graph.T), tol=1e-5)
+    solution = interior(MVU(graph=graph + graph.T), tol=tol)
     assert solution.status is Status.OPTIMAL
-    assert solution.objective == pytest.approx(26 * positions.var(), rel=1e-5)
+    assert solution.objective == pytest.approx(26 * positions.var(), rel=tol)
     assert solution.certificate.safe_bound >= 26 * positions.var() * (1 - 1e-12)
 
 
+@pytest.mark.parametrize(("form", "n", "tol"), [("equality", 300, 1e-8), ("inequality", 150, 1e-9)])
+def test_a_long_ring_reaches_the_last_digits(form: str, n: int, tol: float) -> None:
+    """Entries of K exceed a squared edge by n²/4π²: along a tree nothing is lost to that."""
+    problem = MVU(sdpkit.datasets.trefoil_knot(n), n_neighbors=4, form=form)
+    solution = interior(problem, tol=tol)
+    assert solution.status is Status.OPTIMAL
+
+
 @pytest.mark.slow
-def test_the_trefoil_knot_unfolds_to_a_circle() -> None:
-    """Thesis figure 3.8 with a quarter of its points: two dominant, equal eigenvalues."""
-    problem = MVU(sdpkit.datasets.trefoil_knot(400), n_neighbors=4)
+@pytest.mark.parametrize("n", [400, 1617])
+def test_the_trefoil_knot_unfolds_to_a_circle(n: int) -> None:
+    """Thesis figure 3.8 (n = 1617): two dominant, equal eigenvalues."""
+    problem = MVU(sdpkit.datasets.trefoil_knot(n), n_neighbors=4)
     solution = interior(problem)
     assert solution.status is Status.OPTIMAL
     embedding = problem.recover(solution)
