@@ -29,6 +29,8 @@ Array = NDArray[np.float64]
 _MAX_ROWS_TESTED = 4000
 # Up to this many numbers rows are compared as they are where their Gram matrix leaves doubts.
 _MAX_DENSE = 20_000_000
+# Up to this share of nonzeros measurements are kept sparse.
+_SPARSE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +140,10 @@ def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
         ), f
     if whole and not block.null.shape[1]:
         return block, np.eye(n)
+    if whole and not orthonormal and block.null_basis.shape[1] > 1:
+        eliminated = _eliminate(block)
+        if eliminated is not None:
+            return eliminated
     f = _single_direction_basis(block.null[:, 0]) if sparse else block.face
     if f.shape[1] == 0:
         # M = 0 is all that is left; a 1×1 unknown that no row can see keeps the form uniform.
@@ -158,6 +164,36 @@ def _single_direction_basis(v: Array) -> Array:
     f[others, np.arange(v.size - 1)] = 1.0
     f[pivot] = -v[others] / v[pivot]
     return f
+
+
+def _eliminate(block: Block) -> tuple[Block, Array] | None:
+    """The block without nodes that local null directions express by others, and its F.
+
+    The null directions of facial reduction live on cliques. Each is solved for one of its nodes,
+    and a centred graph is grounded besides, so that measurements stay sparse; None where they
+    would not, or where centring is mixed up with the rest.
+    """
+    constant = np.ptp(block.null, axis=0) == 0
+    local, centred = block.null[:, ~constant], bool(constant.any())
+    free_of_origin = not block.incidence.sum(axis=1).any() and _annihilates_ones(block.cost)
+    mixed = np.abs(local.sum(axis=0)).max(initial=0.0) > 1e-12 * np.abs(local).max(initial=0.0)
+    if block.features is not None or (centred and (mixed or not free_of_origin)):
+        return None
+    r, order = scipy.linalg.qr(local.T, mode="r", pivoting=True)
+    rank = block.null_basis.shape[1] - int(centred)
+    if not 0 < rank < block.size - 1 or abs(r[rank - 1, rank - 1]) <= 1e-8 * abs(r[0, 0]):
+        return None
+    u = np.zeros((block.size, block.size - rank))
+    u[order[rank:], np.arange(block.size - rank)] = 1.0
+    u[order[:rank]] = -scipy.linalg.solve_triangular(r[:rank, :rank], r[:rank, rank:])
+    u[np.abs(u) <= 1e-14] = 0.0
+    u = u[:, : u.shape[1] - int(centred)]
+    rows = sp.csr_array(block.incidence @ sp.csr_array(u))
+    if rows.nnz > _SPARSE * rows.shape[0] * rows.shape[1]:
+        return None
+    f = u - u.mean(axis=0) if centred else u
+    cost = Cost.of(f.shape[1], sparse=_symmetric(f.T @ block.cost.dense() @ f))
+    return Block.of(f.shape[1], rows, name=block.name, cost=cost), f
 
 
 def _annihilates_ones(cost: Cost) -> bool:
@@ -326,12 +362,22 @@ def _normalised(program: Program, norms: Array) -> Program:
 
 
 def _take_rows(program: Program, rows: NDArray[np.int64]) -> Program:
+    """The program with these rows, and without the measurements that none of them uses."""
+    taken = sp.csc_array(program.rows_q[rows])
+    used = (np.diff(taken.indptr) > 0) | (program.cost_q != 0)
+    kept = used if rows.size < program.n_rows else np.ones_like(used)
+    blocks = tuple(
+        replace(block, incidence=block.incidence[np.flatnonzero(kept[span])])
+        for block, span in zip(program.blocks, program.spans, strict=True)
+    )
     return replace(
         program,
-        rows_q=program.rows_q[rows],
+        blocks=blocks,
+        rows_q=sp.csr_array(taken[:, np.flatnonzero(kept)]),
         rows_x=program.rows_x[rows],
         relations=program.relations[rows],
         rhs=program.rhs[rows],
+        cost_q=program.cost_q[kept],
     )
 
 
