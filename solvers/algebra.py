@@ -134,16 +134,30 @@ class TreeCone(Cone):
 
     @classmethod
     def of(cls, cone: Cone, matrix: Array) -> TreeCone | None:
-        """The cone along the tree that is shortest under M; None where there are no edges."""
-        pairs = cone.pairs
-        if pairs is None or pairs.sign > 0 or not pairs.two_ended.size:
+        """The cone along the tree that is shortest under M; None where there are no edges.
+
+        Nodes that were solved for leave measurements of several entries, which follow the tree
+        as well but are no part of it.
+        """
+        if not cone.sparse or isinstance(cone, TreeCone):
             return None
-        tree = Tree.shortest(pairs.first, pairs.second, pairs.lengths(matrix), cone.n)
-        return cls(cone, tree)
+        edges = cone.v[np.flatnonzero(_is_edge(cone.v))]
+        pairs = Pairs.of(edges) if edges.shape[0] else None
+        if pairs is None or not pairs.two_ended.size:
+            return None
+        return cls(cone, Tree.shortest(pairs.first, pairs.second, pairs.lengths(matrix), cone.n))
 
     def image(self, u: Array) -> Any:
         """Vᵀ diag(u) V, not multiplied out."""
         return Sum(self.v, u)
+
+
+def _is_edge(v: sp.csr_array) -> NDArray[np.bool_]:
+    """(p,) whether a measurement is e_i − e_j, or ±e_i: an edge to the ground."""
+    ones = sp.csr_array((np.abs(v.data) == 1, v.indices, v.indptr), shape=v.shape)
+    counts, unit = np.diff(v.indptr), np.asarray(ones.sum(axis=1)).ravel()
+    sums = np.asarray(v.sum(axis=1)).ravel()
+    return np.asarray((unit == counts) & ((counts == 1) | ((counts == 2) & (sums == 0))))
 
 
 def _diagonal(rows: sp.csr_array) -> Array | None:

@@ -706,10 +706,13 @@ def _verdict(
         return Stop.CLAIMS_INFEASIBLE, "the dual objective diverges"
     if now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order:
         return Stop.CLAIMS_UNBOUNDED, "the primal objective diverges"
-    if run.stalled >= (_PATIENCE if run.is_near else 3 * _PATIENCE):
+    if run.is_near and (run.stalled >= _PATIENCE or run.slow >= 2 * _PATIENCE):
+        waited = max(run.stalled, run.slow)
+        return Stop.DONE, f"no progress for {waited} iterations; the best point is returned"
+    if run.stalled >= 3 * _PATIENCE:
         # Far from a solution means that there may be none: let the rays be asked for.
-        stop = Stop.DONE if run.is_near else Stop.FAILED
-        return stop, f"no progress for {run.stalled} iterations; the best point is returned"
+        words = f"no progress for {run.stalled} iterations; the best point is returned"
+        return Stop.FAILED, words
     if not np.isfinite(now.worst):
         return Stop.FAILED, "the iteration left the floating-point numbers"
     return None
