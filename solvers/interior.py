@@ -200,6 +200,10 @@ class _Method:
         self.h = np.concatenate([program.quadratic_x, zeros])
         self.free = np.concatenate([program.free_x, zeros.astype(bool)])
         self.rigid = self.free & (self.h == 0)
+        # Rows of nothing but rigid variables are zero in B; what they share goes into it.
+        soft = abs(self.a) @ np.where(self.rigid, 0.0, 1.0) + np.diff(program.rows_q.indptr)
+        bare = sp.diags_array((soft == 0).astype(float)) @ abs(self.a)
+        self.tied = np.flatnonzero(self.rigid & (np.asarray(bare.sum(axis=0)).ravel() > 0))
 
     # -- points ------------------------------------------------------------------------------
 
@@ -339,10 +343,19 @@ class _Method:
         extra = None
         if self.c.size:
             extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
+        if self.tied.size:
+            # A_fᵀΔw is given: adding a multiple of A_f A_fᵀΔw to both sides changes nothing.
+            pairs = zip(p.matrices, self.inverses, strict=True)
+            self.tie = max(float(np.trace(m) * np.trace(i)) / len(m) ** 2 for m, i in pairs)
+            extra = extra + self.tie * (self.a[:, self.tied] @ self.at[self.tied])
         self.equations.factor(p.matrices, self.inverses, extra)
 
     def _solve(self, rhs: Array, rigid_rhs: Array) -> tuple[Array, Array]:
         """(Δw, Δx of the rigid free variables) from  BΔw − A_f Δx = rhs,  A_fᵀΔw = rigid_rhs."""
+        if self.tied.size:
+            given = np.zeros(self.c.size)
+            given[self.rigid] = rigid_rhs
+            rhs = rhs + self.tie * (self.a[:, self.tied] @ given[self.tied])
         solution = self.equations.solve(rhs)
         if not self.rigid.any():
             return solution, np.zeros(0)

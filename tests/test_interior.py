@@ -272,6 +272,29 @@ def test_free_variables_and_quadratic_penalties() -> None:
     assert solution.x[12] == pytest.approx(float(t.value), rel=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_free_variables_only(seed: int) -> None:
+    """vᵀMv + Ax = b with Gx = h besides, x free: the rows of G are zero in the Schur matrix."""
+    rng = np.random.default_rng(seed)
+    n, p, f, k = 4, 6, 3, 2
+    v, A, G = rng.standard_normal((p, n)), rng.standard_normal((p, f)), rng.standard_normal((k, f))
+    root, x = rng.standard_normal((n, n)), rng.standard_normal(f)
+    w, y, slack = rng.standard_normal(p), rng.standard_normal(k), rng.standard_normal((n, n))
+    cost = v.T @ (w[:, None] * v) - slack @ slack.T  # w and y are strictly feasible
+    block = Block.of(n, v, cost=(cost + cost.T) / 2)
+    program = Program.of(
+        block,
+        np.r_[block.measure(root @ root.T) + A @ x, G @ x],
+        rows_q=sp.vstack([sp.eye_array(p), sp.csr_array((k, p))]),
+        rows_x=np.vstack([A, G]),
+        cost_x=A.T @ w + G.T @ y,
+        free_x=np.ones(f, dtype=bool),
+    )
+    ours, theirs = interior(program), sdpkit.solve(program, solver="clarabel")
+    assert ours.status is Status.OPTIMAL
+    assert ours.objective == pytest.approx(theirs.objective, rel=1e-5)
+
+
 def test_more_rows_than_matrix_entries() -> None:
     """A small LMNN: hundreds of hinges on a 3 × 3 metric, as slacks."""
     rng = np.random.default_rng(2)

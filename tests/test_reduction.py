@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.certificate import certify, certify_infeasible, certify_unbounded
 from sdpkit.program import Block, Cost, Program
-from sdpkit.reduction import independent_rows, reduce
+from sdpkit.reduction import _suspects, independent_rows, reduce
 from sdpkit.solution import Answer, Stop
 
 Array = NDArray[np.float64]
@@ -261,6 +261,55 @@ def test_noise_free_data_lose_a_face_and_keep_the_optimum() -> None:
     centred = grid - grid.mean(axis=0)
     assert solution.objective >= np.sum(centred**2) * (1 - 1e-6)
     np.testing.assert_allclose(solution.matrix @ null, 0, atol=1e-6)
+
+
+def string_with_plates(n: int = 120) -> sdpkit.MVU:
+    """A string in space, kept by its second neighbours, with two flat plates of four points."""
+    t = np.linspace(0, 6, n)
+    X = np.c_[np.cos(2 * t), np.sin(2 * t), t]
+    edges = {(i, i + s) for i in range(n) for s in (1, 2) if i + s < n}
+    for start in (20, 70):
+        corners = X[start] + np.array([[0, 0, 0], [0.1, 0, 0.02], [0, 0.1, 0], [0.1, 0.1, 0.02]])
+        X[start : start + 4] = corners
+        edges |= {(i, j) for i in range(start, start + 4) for j in range(i + 1, start + 4)}
+    return sdpkit.MVU(X, edges=sorted(edges))
+
+
+def test_local_directions_leave_measurements_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = string_with_plates()
+    program = problem.program()
+    block = program.blocks[0]
+    assert block.null.shape[1] == 3
+    reduction = reduce(program)
+    small, F = reduction.program.blocks[0], reduction.bases[0]
+    assert small.features is None
+    assert F.shape == (120, 117)
+    np.testing.assert_allclose(F.T @ block.null, 0, atol=1e-12)
+    kept = program.blocks[0].incidence[reduction.rows]
+    np.testing.assert_allclose(small.vectors().toarray(), kept @ F, atol=1e-12)
+    np.testing.assert_allclose(small.cost.dense() * reduction.cost_scale, F.T @ F, atol=1e-12)
+    # Where one corner follows three others, their triangle implies its lengths.
+    assert reduction.rows.size == program.n_rows - 2 * 3
+    solution = sdpkit.solve(problem, solver="interior")
+    assert solution.status == "optimal"
+    monkeypatch.setattr("sdpkit.reduction._SPARSE", 0.0)
+    assert reduce(program).program.blocks[0].features is not None
+    whole = sdpkit.solve(problem, solver="interior")
+    assert solution.objective == pytest.approx(whole.objective, rel=1e-6)
+
+
+def test_suspects_are_the_rows_that_a_face_can_tie() -> None:
+    """What is left untested is independent: the rank of all rows is that of those kept."""
+    program = string_with_plates(40 + 40).program()
+    reduction = reduce(program)
+    suspects = _suspects(program)
+    assert 0 < suspects.sum() < program.n_rows
+    f = program.blocks[0].face
+    v = program.blocks[0].incidence @ f
+    gram = (v @ v.T) ** 2
+    assert np.linalg.matrix_rank(gram, hermitian=True) == reduction.rows.size
+    kept = gram[np.ix_(reduction.rows, reduction.rows)]
+    assert np.linalg.eigvalsh(kept)[0] > 1e-8 * np.linalg.norm(kept)
 
 
 # -- directions that nothing sees -----------------------------------------------------------
