@@ -368,11 +368,12 @@ class Block:
         r = np.zeros((self.size, self.size))
         for rows, v in self.slabs():
             scaled = dense(v) / scale
-            terms = abs(self.incidence[rows])
-            terms = terms if self.features is None else terms @ (np.abs(self.features))
+            terms: Any = abs(self.incidence[rows])
+            terms = terms if self.features is None else terms @ np.abs(self.features)
             size = np.linalg.norm(dense(terms) / scale, axis=1)
             scaled /= np.where(size > 0, size, 1.0)[:, None]
-            r = np.linalg.qr(np.vstack([r, scaled / np.sqrt(self.n_measurements)]), mode="r")
+            stacked = np.vstack([r, scaled / np.sqrt(self.n_measurements)])
+            r = np.asarray(np.linalg.qr(stacked, mode="r"))
         cost = self.cost.dense() / np.outer(scale, scale)
         return np.vstack([r, cost / (np.abs(cost).max() or 1.0)])
 

@@ -14,6 +14,7 @@ the reduced program back; multipliers of dropped rows are zero.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -343,10 +344,11 @@ def _row_gram(program: Program, rows: NDArray[np.int64]) -> Array:
     for block, span in zip(program.blocks, program.spans, strict=True):
         part = sp.csc_array(program.rows_q[rows][:, span])
         used = np.flatnonzero(np.diff(part.indptr))
-        weights, v = part[:, used], block.incidence[used]
+        weights = part[:, used]
+        v: Any = block.incidence[used]
         v = v if block.features is None else v @ block.features
-        inner = v @ v.T
-        squares = inner.multiply(inner) if sp.issparse(inner) else inner * inner
+        inner: Any = v @ v.T
+        squares = inner.multiply(inner) if block.features is None else inner * inner
         gram += dense(weights @ squares @ weights.T)
     return gram
 

@@ -29,7 +29,7 @@ from sdpkit.solvers.tree import Sum, Tree
 Array = NDArray[np.float64]
 
 _PANEL = 64  # rows of the normal equations assembled at a time, to stay in cache
-_REFINEMENTS = 12  # at most, of solutions over the entries of M
+_REFINEMENTS = 12  # at most, of a solution over the entries of M
 _DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
 
 

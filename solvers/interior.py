@@ -340,10 +340,10 @@ class _Method:
         self.inverses = [inverse_of(f) for f in self.slack_factors]
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
         self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
-        extra = None
+        extra: sp.csr_array | None = None
         if self.c.size:
             extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
-        if self.tied.size:
+        if extra is not None and self.tied.size:
             # A_fᵀΔw is given: adding a multiple of A_f A_fᵀΔw to both sides changes nothing.
             pairs = zip(p.matrices, self.inverses, strict=True)
             self.tie = max(float(np.trace(m) * np.trace(i)) / len(m) ** 2 for m, i in pairs)
