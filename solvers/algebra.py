@@ -295,13 +295,16 @@ class RowEquations:
     """(B + D) Δw = rhs, factored over the rows. One buffer serves all iterations."""
 
     def __init__(self, cones: Sequence[Cone], n_rows: int) -> None:
-        self.cones = cones
+        self.cones, self.refinements = cones, 1
         self.buffer = np.empty((n_rows, n_rows))
 
     def over(self, cones: Sequence[Cone]) -> RowEquations:
-        """The equations of the same rows over other cones, in the same buffer."""
+        """The equations of the same rows over finer cones, in the same buffer.
+
+        The last digits of a step decide how well stiff rows are met: they are refined more often.
+        """
         other = copy(self)
-        other.cones = cones
+        other.cones, other.refinements = cones, 3
         return other
 
     def factor(
@@ -332,9 +335,11 @@ class RowEquations:
         raise Breakdown
 
     def solve(self, rhs: Array) -> Array:
-        """The solution for a vector, or for each column of a matrix, once refined."""
+        """The solution for a vector, or for each column of a matrix, refined."""
         solution = self._back(rhs)
-        return np.asarray(solution + self._back(rhs - self._apply(solution)))
+        for _ in range(self.refinements):
+            solution = solution + self._back(rhs - self._apply(solution))
+        return solution
 
     def _back(self, rhs: Array) -> Array:
         return np.asarray(lapack.dpotrs(self.factored, rhs, lower=0)[0])
