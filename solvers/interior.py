@@ -18,7 +18,9 @@ the details, and the other shape of the equations, for rows that far outnumber e
 
 Free variables without curvature are eliminated by a second, small Schur complement. The dual
 slack is recomputed from w in every iteration once it is feasible, so that the multipliers which
-are returned are *strictly* feasible and bᵀw is a bound without any repair.
+are returned are *strictly* feasible and bᵀw is a bound without any repair. Where progress ends
+near a solution, graphs go on in the coordinates of a spanning tree (`sdpkit.solvers.tree`), which
+have the digits that coordinates of nodes lack.
 """
 
 from __future__ import annotations

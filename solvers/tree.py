@@ -7,8 +7,8 @@ spanning tree as unknowns,
     K = T Z Tᵀ,   S_Z = Tᵀ S T,   T_ic = 1 where the tree edge above c lies on the path to i
 
 Z has entries of the size of squared edges, and the condition number of S falls by as much as
-entries of K exceed them (n²/4π² around a circle of n points, two to four orders more than the
-lengths themselves lose). T is never formed: its products are sums along the tree.
+entries of K exceed them: n²/4π² around a circle of n points. Products with T are sums along the
+tree.
 """
 
 from __future__ import annotations
