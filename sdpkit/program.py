@@ -172,9 +172,15 @@ class Cost:
             factor * self.weights,
         )
 
-    def plus_identity(self, shift: float) -> Cost:
-        """C + shift · I."""
-        return replace(self, identity=self.identity + shift)
+    def plus_identity(self, shift: float, but: Array | None = None) -> Cost:
+        """C + shift · I, or C + shift · (I − UUᵀ) for an orthonormal U = `but`, (n, k)."""
+        u = np.zeros((self.size, 0)) if but is None else but
+        return replace(
+            self,
+            identity=self.identity + shift,
+            factor=np.hstack([self.factor, u]),
+            weights=np.r_[self.weights, np.full(u.shape[1], -shift)],
+        )
 
     def magnitude(self) -> float:
         """An upper bound on ‖C‖₂ that is exact for a multiple of the identity."""
@@ -327,9 +333,68 @@ class Block:
 
     @cached_property
     def face(self) -> Array:
-        """(n, r) orthonormal basis of {z : Nᵀz = 0}."""
-        q = self.null_basis
+        """(n, r) orthonormal basis of {z : Nᵀz = 0}, without the directions that nothing sees."""
+        q = self._outside
         return np.asarray(np.linalg.qr(q, mode="complete")[0][:, q.shape[1] :])
+
+    @cached_property
+    def _outside(self) -> Array:
+        """(n, k) orthonormal basis of what is orthogonal to `face`."""
+        return np.hstack([self.null_basis, self.unseen]) if self.unseen.size else self.null_basis
+
+    @cached_property
+    def unseen(self) -> Array:
+        """(n, k) orthonormal basis of the directions in the face that no measurement and no cost
+        sees: Vu = 0 and Cu = 0 to the last digit.
+
+        M may be anything there and is taken to vanish; the dual slack vanishes whatever w is.
+        Features of deficient rank leave such directions.
+        """
+        if (self.cost.is_identity and self.cost.identity) or self._measurements_see_all():
+            return np.zeros((self.size, 0))
+        scale = self._column_scale()
+        rows = np.vstack([self._seen(scale), (self.null_basis / scale[:, None]).T])
+        _, singular, right = np.linalg.svd(rows)
+        singular = np.r_[singular, np.zeros(self.size - singular.size)]
+        hidden = right[singular <= 64 * self.size * np.finfo(float).eps].T / scale[:, None]
+        return np.asarray(np.linalg.qr(hidden)[0])
+
+    def _measurements_see_all(self) -> bool:
+        """Whether VᵀV + NNᵀ is positive definite beyond doubt; False says nothing."""
+        if not self.n_measurements:
+            return False
+        image = dense(self.adjoint(np.ones(self.n_measurements)))
+        image = image + np.linalg.norm(image) * (self.null_basis @ self.null_basis.T)
+        scale = np.sqrt(np.diag(image).clip(min=np.finfo(float).tiny))
+        image /= np.outer(scale, scale)
+        image[np.diag_indices(self.size)] -= 1e-10
+        return bool(scipy.linalg.lapack.dpotrf(image, lower=1)[1] == 0)
+
+    def _column_scale(self) -> Array:
+        """(n,) the largest entry of each column of V, or the root of C's where V has none."""
+        largest = np.zeros(self.size)
+        for _, v in self.slabs():
+            np.maximum(largest, dense(abs(v).max(axis=0)).ravel(), out=largest)
+        largest = np.where(largest > 0, largest, np.sqrt(np.abs(np.diag(self.cost.dense()))))
+        return np.where(largest > 0, largest, 1.0)
+
+    def _seen(self, scale: Array) -> Array:
+        """(2n, n) rows whose null space in scaled coordinates is that of V and C together.
+
+        Each measurement counts in units of what its differences were taken of, so that a
+        singular value is a share of digits: at 1e-14 there is nothing but rounding.
+        """
+        r = np.zeros((self.size, self.size))
+        for rows, v in self.slabs():
+            scaled = dense(v) / scale
+            terms: Any = abs(self.incidence[rows])
+            terms = terms if self.features is None else terms @ np.abs(self.features)
+            size = np.linalg.norm(dense(terms) / scale, axis=1)
+            scaled /= np.where(size > 0, size, 1.0)[:, None]
+            stacked = np.vstack([r, scaled / np.sqrt(self.n_measurements)])
+            r = np.asarray(np.linalg.qr(stacked, mode="r"))
+        cost = self.cost.dense() / np.outer(scale, scale)
+        return np.vstack([r, cost / (np.abs(cost).max() or 1.0)])
 
     @cached_property
     def null_basis(self) -> Array:
@@ -340,30 +405,37 @@ class Block:
         return np.asarray(u[:, :rank])
 
     def project_out_null(self, matrix: Array) -> Array:
-        """(I − QQᵀ) A (I − QQᵀ) with Q the null basis, by an update of twice its rank."""
-        q = self.null_basis
-        if not q.shape[1]:
-            return matrix
-        aq = matrix @ q
-        cross = q @ (aq - 0.5 * q @ (q.T @ aq)).T
-        return np.asarray(matrix - cross - cross.T)
+        """(I − QQᵀ) A (I − QQᵀ) with Q the null basis."""
+        return _project_out(self.null_basis, matrix)
 
     def smallest_on_face(self, matrix: Array) -> float:
-        """The smallest eigenvalue of zᵀAz over unit z in the face (inf if the face is {0})."""
+        """The smallest eigenvalue of zᵀAz over unit z in the face (inf if the face is {0}).
+
+        Directions that nothing sees are left out: a dual slack has zeros there, up to rounding.
+        """
         if not np.isfinite(matrix).all():
             return -np.inf
-        q = self.null_basis
+        q = self._outside
         if q.shape[1] == self.size:
             return np.inf
         if 2 * q.shape[1] > self.size:
             matrix = self.face.T @ matrix @ self.face
         elif q.shape[1]:
             # Project the null directions out, then lift them above the rest of the spectrum.
-            matrix = self.project_out_null(matrix)
+            matrix = _project_out(q, matrix)
             matrix = matrix + np.linalg.norm(matrix) * (q @ q.T)
         if not np.isfinite(matrix).all():
             return -np.inf  # finite entries may still overflow in their norm
         return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
+
+
+def _project_out(q: Array, matrix: Array) -> Array:
+    """(I − QQᵀ) A (I − QQᵀ) for orthonormal Q, by an update of twice its rank."""
+    if not q.shape[1]:
+        return matrix
+    aq = matrix @ q
+    cross = q @ (aq - 0.5 * q @ (q.T @ aq)).T
+    return np.asarray(matrix - cross - cross.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -703,7 +775,7 @@ class Program:
         if sum(block.size**2 for block in self.blocks) > 4_000_000:
             return None
         rows = sp.hstack([self.matrix_rows, self.rows_x])
-        ones = [np.eye(block.size).ravel() for block in self.blocks]
+        ones = [(np.eye(b.size) - b.unseen @ b.unseen.T).ravel() for b in self.blocks]
         target = np.concatenate([*ones, np.where(self.free_x, 0.0, 1.0)])
         found = scipy.sparse.linalg.lsqr(sp.csr_array(rows.T), target, atol=1e-14, btol=1e-14)[0]
         return np.clip(found, *self.sign_box)
@@ -788,7 +860,8 @@ class Program:
         """The same program asked for a dual with S ⪰ margin · I, r ≥ margin, ‖r_G‖ ≤ ρ − margin."""
         shift = self.sign * margin
         blocks = tuple(
-            replace(block, cost=block.cost.plus_identity(shift)) for block in self.blocks
+            replace(block, cost=block.cost.plus_identity(shift, block.unseen))
+            for block in self.blocks
         )
         plain = ~self.free_x & (self.quadratic_x == 0)
         norms = tuple(replace(p, weight=max(p.weight - margin, p.weight / 2)) for p in self.norms)

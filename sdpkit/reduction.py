@@ -1,6 +1,7 @@
 """A program made fit for a solver: faces restricted, dependent rows dropped, numbers scaled.
 
-    M = F Z Fᵀ      F spans the face {z : Nᵀz = 0}, so that Z may be positive definite
+    M = F Z Fᵀ      F spans the face {z : Nᵀz = 0}, less the directions that neither measurements
+                    nor costs see, so that Z and its dual slack may be positive definite
     rows            equality rows that others imply (after facial reduction, duplicate edges)
     scaling         rows A_e to unit norm, b → b/β, C → C/γ, so that tolerances mean something
 
@@ -13,13 +14,14 @@ the reduced program back; multipliers of dropped rows are zero.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
+from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds, dense
 from sdpkit.solution import Answer, Solution
 
 Array = NDArray[np.float64]
@@ -28,6 +30,8 @@ Array = NDArray[np.float64]
 _MAX_ROWS_TESTED = 4000
 # Up to this many numbers rows are compared as they are where their Gram matrix leaves doubts.
 _MAX_DENSE = 20_000_000
+# Up to this share of nonzeros measurements are kept sparse.
+_SPARSE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +113,7 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     """
     pairs = [_restrict(block, orthonormal) for block in program.blocks]
     restricted = replace(program, blocks=tuple(b for b, _ in pairs), safe=SafeBounds())
-    rows = independent_rows(restricted)
+    rows = independent_rows(restricted, _suspects(program))
     norms = restricted.row_norms[rows]
     smaller = _normalised(_take_rows(restricted, rows), norms)
     rhs_scale = float(np.abs(smaller.rhs).max(initial=0.0)) or 1.0
@@ -124,7 +128,8 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
 def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
     """(the block in Z, F) with M = F Z Fᵀ."""
     n = block.size
-    sparse = not orthonormal and block.null.shape[1] == block.null_basis.shape[1] == 1
+    whole = not block.unseen.shape[1]
+    sparse = not orthonormal and whole and block.null.shape[1] == block.null_basis.shape[1] == 1
     if sparse and block.is_centred and n > 1 and _annihilates_ones(block.cost):
         f = np.eye(n)[:, :-1] - 1.0 / n
         return replace(
@@ -134,8 +139,12 @@ def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
             cost=_grounded(block.cost),
             null=np.zeros((n - 1, 0)),
         ), f
-    if not block.null.shape[1]:
+    if whole and not block.null.shape[1]:
         return block, np.eye(n)
+    if whole and not orthonormal and block.null_basis.shape[1] > 1:
+        eliminated = _eliminate(block)
+        if eliminated is not None:
+            return eliminated
     f = _single_direction_basis(block.null[:, 0]) if sparse else block.face
     if f.shape[1] == 0:
         # M = 0 is all that is left; a 1×1 unknown that no row can see keeps the form uniform.
@@ -156,6 +165,36 @@ def _single_direction_basis(v: Array) -> Array:
     f[others, np.arange(v.size - 1)] = 1.0
     f[pivot] = -v[others] / v[pivot]
     return f
+
+
+def _eliminate(block: Block) -> tuple[Block, Array] | None:
+    """The block without nodes that local null directions express by others, and its F.
+
+    The null directions of facial reduction live on cliques. Each is solved for one of its nodes,
+    and a centred graph is grounded besides, so that measurements stay sparse; None where they
+    would not, or where centring is mixed up with the rest.
+    """
+    constant = np.ptp(block.null, axis=0) == 0
+    local, centred = block.null[:, ~constant], bool(constant.any())
+    free_of_origin = not block.incidence.sum(axis=1).any() and _annihilates_ones(block.cost)
+    mixed = np.abs(local.sum(axis=0)).max(initial=0.0) > 1e-12 * np.abs(local).max(initial=0.0)
+    if block.features is not None or (centred and (mixed or not free_of_origin)):
+        return None
+    r, order = scipy.linalg.qr(local.T, mode="r", pivoting=True)
+    rank = block.null_basis.shape[1] - int(centred)
+    if not 0 < rank < block.size - 1 or abs(r[rank - 1, rank - 1]) <= 1e-8 * abs(r[0, 0]):
+        return None
+    u = np.zeros((block.size, block.size - rank))
+    u[order[rank:], np.arange(block.size - rank)] = 1.0
+    u[order[:rank]] = -scipy.linalg.solve_triangular(r[:rank, :rank], r[:rank, rank:])
+    u[np.abs(u) <= 1e-14] = 0.0
+    u = u[:, : u.shape[1] - int(centred)]
+    rows = sp.csr_array(block.incidence @ sp.csr_array(u))
+    if rows.nnz > _SPARSE * rows.shape[0] * rows.shape[1]:
+        return None
+    f = u - u.mean(axis=0) if centred else u
+    cost = Cost.of(f.shape[1], sparse=_symmetric(f.T @ block.cost.dense() @ f))
+    return Block.of(f.shape[1], rows, name=block.name, cost=cost), f
 
 
 def _annihilates_ones(cost: Cost) -> bool:
@@ -187,14 +226,39 @@ def _symmetric(matrix: Array) -> Array:
     return (matrix + matrix.T) / 2
 
 
-def independent_rows(program: Program) -> NDArray[np.int64]:
-    """Indices of rows that are not implied by others.
+def _suspects(program: Program) -> NDArray[np.bool_]:
+    """(m,) the rows that a face may have made dependent on others.
+
+    Distinct edges are independent. On a face a relation Σ c_e A_e = NYᵀ + YNᵀ vanishes outside
+    of the support of N, so that every edge of it has an end there. Centring has no part in it:
+    where all measurements are differences and N ⊥ 1, both sides do without the constant.
+    """
+    if not _is_graph(program):
+        return np.ones(program.n_rows, dtype=bool)
+    touched = []
+    for block in program.blocks:
+        constant = np.ptp(block.null, axis=0) == 0
+        sums = np.abs(block.null[:, ~constant].sum(axis=0)).max(initial=0.0)
+        differences = not block.incidence.sum(axis=1).any()
+        apart = differences and sums <= 1e-12 * np.abs(block.null).max(initial=0.0)
+        null = block.null[:, ~constant] if apart else block.null
+        size = np.abs(null).max(axis=1, initial=0.0)
+        support = size > 1e-12 * size.max()
+        touched.append(abs(block.incidence) @ support.astype(float) > 0)
+    return np.asarray(abs(program.rows_q) @ np.concatenate(touched).astype(float) > 0)
+
+
+def independent_rows(
+    program: Program, suspects: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
+    """Indices of rows that are not implied by others, those beside `suspects` untested.
 
     Only equality rows without auxiliary variables can be implied. Distinct edges of a graph are
     independent and are not tested; inconsistent rows are kept, so that the solver sees them.
     """
     every = np.arange(program.n_rows)
     plain = (program.relations == 0) & (np.diff(program.rows_x.indptr) == 0)
+    plain &= True if suspects is None else suspects
     candidates = every[plain]
     if _is_graph(program) or not 1 < candidates.size <= _MAX_ROWS_TESTED:
         return every
@@ -208,7 +272,7 @@ def _pivoted(
     program: Program, candidates: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], int, bool]:
     """(pivot order, rank, whether the rows beyond the rank are implied by those before)."""
-    gram = _row_gram(program)[candidates][:, candidates].toarray()
+    gram = _row_gram(program, candidates)
     lengths = _nonzero(np.sqrt(np.diag(gram).clip(min=0)))
     correlation = gram / np.outer(lengths, lengths)
     # A Gram matrix holds squares: 1e-13 here is 3e-7 in the rows.
@@ -274,14 +338,19 @@ def _is_graph(program: Program) -> bool:
     return len(keys) == program.rows_q.shape[1]
 
 
-def _row_gram(program: Program) -> sp.csr_array:
-    """<A_e, A_f> for all pairs of rows: A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ, per block."""
-    parts = []
-    for block in program.blocks:
-        v = block.vectors()
-        inner = v @ v.T
-        parts.append(inner.multiply(inner))
-    return sp.csr_array(program.rows_q @ sp.block_diag(parts, format="csr") @ program.rows_q.T)
+def _row_gram(program: Program, rows: NDArray[np.int64]) -> Array:
+    """<A_e, A_f> for all pairs of the given rows: A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ, summed over blocks."""
+    gram = np.zeros((rows.size, rows.size))
+    for block, span in zip(program.blocks, program.spans, strict=True):
+        part = sp.csc_array(program.rows_q[rows][:, span])
+        used = np.flatnonzero(np.diff(part.indptr))
+        weights = part[:, used]
+        v: Any = block.incidence[used]
+        v = v if block.features is None else v @ block.features
+        inner: Any = v @ v.T
+        squares = inner.multiply(inner) if block.features is None else inner * inner
+        gram += dense(weights @ squares @ weights.T)
+    return gram
 
 
 def _normalised(program: Program, norms: Array) -> Program:
@@ -295,12 +364,22 @@ def _normalised(program: Program, norms: Array) -> Program:
 
 
 def _take_rows(program: Program, rows: NDArray[np.int64]) -> Program:
+    """The program with these rows, and without the measurements that none of them uses."""
+    taken = sp.csc_array(program.rows_q[rows])
+    used = (np.diff(taken.indptr) > 0) | (program.cost_q != 0)
+    kept = used if rows.size < program.n_rows else np.ones_like(used)
+    blocks = tuple(
+        replace(block, incidence=block.incidence[np.flatnonzero(kept[span])])
+        for block, span in zip(program.blocks, program.spans, strict=True)
+    )
     return replace(
         program,
-        rows_q=program.rows_q[rows],
+        blocks=blocks,
+        rows_q=sp.csr_array(taken[:, np.flatnonzero(kept)]),
         rows_x=program.rows_x[rows],
         relations=program.relations[rows],
         rhs=program.rhs[rows],
+        cost_q=program.cost_q[kept],
     )
 
 

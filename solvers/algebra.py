@@ -13,6 +13,7 @@ and each has a slack of its own (LMNN), over the entries of M.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,10 +24,12 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.program import Block, dense
+from sdpkit.solvers.tree import Sum, Tree
 
 Array = NDArray[np.float64]
 
 _PANEL = 64  # rows of the normal equations assembled at a time, to stay in cache
+_REFINEMENTS = 12  # at most, of a solution over the entries of M
 _DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
 
 
@@ -55,11 +58,16 @@ class Cone:
             return sp.csr_array(self.v.T @ sp.diags_array(u) @ self.v)
         return self.v.T @ (u[:, None] * self.v)
 
-    def svec_rows(self) -> Array:
-        """(m, n(n+1)/2): each row's matrix in orthonormal coordinates of symmetric matrices."""
-        i, j, alpha = _places(self.n)
-        v = dense(self.v)
-        return np.asarray(self.rows @ (2 * alpha * v[:, i] * v[:, j]))
+    def root(self, matrix: Array, inverse: Array) -> Array:
+        """(m, n(n+1)/2): R with RRᵀ = A_q[(V M Vᵀ)∘(V S⁻¹ Vᵀ)]A_qᵀ (see `EntryEquations`)."""
+        half = cholesky(inverse)
+        # Near the central path Θ is almost a multiple of the identity, however small S becomes.
+        inner = lapack.dsygst(matrix.T, half, itype=1, lower=1)[0]
+        theta, u = lapack.dsyevr(inner, lower=1)[:2]
+        v = product(dense(self.v), product(np.tril(half), u))
+        i, j = np.triu_indices(self.n)
+        weights = np.where(i == j, 0.5, 1.0) * (theta[i] + theta[j])
+        return np.asarray(self.rows @ (np.sqrt(weights.clip(min=0.0)) * v[:, i] * v[:, j]))
 
     def adjoint(self, w: Array) -> Any:
         """Σ w_e A_e."""
@@ -90,8 +98,9 @@ class Cone:
     def _add_hadamard(self, out: Array, matrix: Array, inverse: Array, weights: Array) -> None:
         left = self._columns(matrix, weights)
         right = self._columns(inverse, np.ones_like(weights))
-        for start in range(0, out.shape[0], _PANEL):
-            rows = slice(start, min(start + _PANEL, out.shape[0]))
+        height = _PANEL if self.pairs is not None else 8 * _PANEL  # others copy their columns
+        for start in range(0, out.shape[0], height):
+            rows = slice(start, min(start + height, out.shape[0]))
             # The product is symmetric: each panel of rows stops at the diagonal.
             part = self._panel(left, rows)
             part *= self._panel(right, rows)
@@ -109,6 +118,46 @@ class Cone:
         if self.pairs is not None:
             return self.pairs.panel(columns, rows, rows.stop)
         return np.asarray(self.v[rows] @ np.ascontiguousarray(columns[:, : rows.stop]))
+
+
+class TreeCone(Cone):
+    """A cone of graph edges in the coordinates of a spanning tree, M = T Z Tᵀ.
+
+    A measurement is the path between its ends.
+    """
+
+    def __init__(self, cone: Cone, tree: Tree) -> None:
+        self.n, self.rows, self.row_weights = cone.n, cone.rows, cone.row_weights
+        self.sparse, self.pairs, self.tree = True, None, tree
+        self.v = tree.paths(cone.v)
+        self.cost = tree.congruent(cone.cost)
+
+    @classmethod
+    def of(cls, cone: Cone, matrix: Array) -> TreeCone | None:
+        """The cone along the tree that is shortest under M; None where there are no edges.
+
+        Nodes that were solved for leave measurements of several entries, which follow the tree
+        as well but are no part of it.
+        """
+        if not cone.sparse or isinstance(cone, TreeCone):
+            return None
+        edges = cone.v[np.flatnonzero(_is_edge(cone.v))]
+        pairs = Pairs.of(edges) if edges.shape[0] else None
+        if pairs is None or not pairs.two_ended.size:
+            return None
+        return cls(cone, Tree.shortest(pairs.first, pairs.second, pairs.lengths(matrix), cone.n))
+
+    def image(self, u: Array) -> Any:
+        """Vᵀ diag(u) V, not multiplied out."""
+        return Sum(self.v, u)
+
+
+def _is_edge(v: sp.csr_array) -> NDArray[np.bool_]:
+    """(p,) whether a measurement is e_i − e_j, or ±e_i: an edge to the ground."""
+    ones = sp.csr_array((np.abs(v.data) == 1, v.indices, v.indptr), shape=v.shape)
+    counts, unit = np.diff(v.indptr), np.asarray(ones.sum(axis=1)).ravel()
+    sums = np.asarray(v.sum(axis=1)).ravel()
+    return np.asarray((unit == counts) & ((counts == 1) | ((counts == 2) & (sums == 0))))
 
 
 def _diagonal(rows: sp.csr_array) -> Array | None:
@@ -246,8 +295,17 @@ class RowEquations:
     """(B + D) Δw = rhs, factored over the rows. One buffer serves all iterations."""
 
     def __init__(self, cones: Sequence[Cone], n_rows: int) -> None:
-        self.cones = cones
+        self.cones, self.refinements = cones, 1
         self.buffer = np.empty((n_rows, n_rows))
+
+    def over(self, cones: Sequence[Cone]) -> RowEquations:
+        """The equations of the same rows over finer cones, in the same buffer.
+
+        The last digits of a step decide how well stiff rows are met: they are refined more often.
+        """
+        other = copy(self)
+        other.cones, other.refinements = cones, 3
+        return other
 
     def factor(
         self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array | None
@@ -277,9 +335,11 @@ class RowEquations:
         raise Breakdown
 
     def solve(self, rhs: Array) -> Array:
-        """The solution for a vector, or for each column of a matrix, once refined."""
+        """The solution for a vector, or for each column of a matrix, refined."""
         solution = self._back(rhs)
-        return np.asarray(solution + self._back(rhs - self._apply(solution)))
+        for _ in range(self.refinements):
+            solution = solution + self._back(rhs - self._apply(solution))
+        return solution
 
     def _back(self, rhs: Array) -> Array:
         return np.asarray(lapack.dpotrs(self.factored, rhs, lower=0)[0])
@@ -307,14 +367,15 @@ def _mirror(matrix: Array) -> None:
 class EntryEquations:
     """(B + D) Δw = rhs with D diagonal, solved over the entries of M.
 
-    With the rows as vectors, G = [svec A_e], and K the operator X ↦ sym(M X S⁻¹) in the same
-    coordinates, B = G K Gᵀ. For K = RRᵀ (Woodbury)
+    With S⁻¹ = QQᵀ and M = QΘQᵀ, the operator X ↦ sym(M X S⁻¹) multiplies the entries of QᵀXQ by
+    (θ_i + θ_j)/2. So B = RRᵀ, where row e of R holds the entries of QᵀA_eQ times the roots of
+    these factors, and (Woodbury)
 
-        (D + G K Gᵀ)⁻¹ = D⁻¹ − D⁻¹ G R (I + RᵀGᵀD⁻¹G R)⁻¹ RᵀGᵀ D⁻¹
+        (D + RRᵀ)⁻¹ = D⁻¹ − D⁻¹ R (I + RᵀD⁻¹R)⁻¹ Rᵀ D⁻¹
     """
 
     def __init__(self, cones: Sequence[Cone]) -> None:
-        self.rows = [cone.svec_rows() for cone in cones]
+        self.cones = cones
 
     @staticmethod
     def n_entries(sizes: Sequence[int]) -> int:
@@ -324,23 +385,40 @@ class EntryEquations:
     def factor(
         self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array | None
     ) -> None:
-        """Form GR and factor I + RᵀGᵀD⁻¹GR, D = `extra`."""
+        """Form R and factor I + RᵀD⁻¹R, D = `extra`."""
         if extra is None:
             raise Breakdown  # without slacks there is no D to divide by
         self.diagonal = extra.diagonal()
-        roots = []
-        for g, matrix, inverse in zip(self.rows, matrices, inverses, strict=True):
-            roots.append(product(g, _lower(symmetric_kronecker(matrix, inverse))))
-        self.root = np.hstack(roots)
+        blocks = zip(self.cones, matrices, inverses, strict=True)
+        self.root = np.hstack([cone.root(m, inverse) for cone, m, inverse in blocks])
         scaled = self.root / self.diagonal[:, None]
         small = product(self.root.T, scaled)
         small[np.diag_indices(len(small))] += 1.0
         self.factored = cholesky(symmetrise(small))
 
     def solve(self, rhs: Array) -> Array:
-        """The solution for a vector, or for each column of a matrix, once refined."""
-        solution = self._back(rhs)
-        return np.asarray(solution + self._back(rhs - self._apply(solution)))
+        """The solution for a vector, or for each column of a matrix.
+
+        By conjugate gradients with the factorisation as preconditioner: where D is tiny it loses
+        digits, which come back one or two at a time.
+        """
+        if rhs.ndim == 2:
+            return np.column_stack([self.solve(column) for column in rhs.T])
+        solution, residual = np.zeros_like(rhs), rhs
+        direction, square = np.zeros_like(rhs), np.inf
+        for _ in range(_REFINEMENTS):
+            image = self._back(residual)
+            previous, square = square, float(residual @ image)
+            direction = image + square / previous * direction
+            bent = self._apply(direction)
+            curvature = float(direction @ bent)
+            if not (square > 0 and curvature > 0):
+                break
+            solution = solution + square / curvature * direction
+            residual = residual - square / curvature * bent
+            if np.linalg.norm(residual) <= 1e-13 * np.linalg.norm(rhs):
+                break
+        return solution
 
     def _back(self, rhs: Array) -> Array:
         divided = (rhs.T / self.diagonal).T
@@ -349,24 +427,3 @@ class EntryEquations:
 
     def _apply(self, x: Array) -> Array:
         return np.asarray((x.T * self.diagonal).T + self.root @ (self.root.T @ x))
-
-
-def _lower(matrix: Array) -> Array:
-    """R with RRᵀ = K, its upper triangle zero."""
-    return np.ascontiguousarray(cholesky(matrix))
-
-
-def _places(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-    """(i, j, α) of the basis α(e_i e_jᵀ + e_j e_iᵀ), i ≤ j, orthonormal in <·,·>."""
-    i, j = np.triu_indices(n)
-    return i, j, np.where(i == j, 0.5, np.sqrt(0.5))
-
-
-def symmetric_kronecker(a: Array, b: Array) -> Array:
-    """The matrix of X ↦ sym(A X B) on symmetric X in svec coordinates, for symmetric A, B."""
-    i, j, alpha = _places(a.shape[0])
-    out = a[np.ix_(i, i)] * b[np.ix_(j, j)]
-    out += a[np.ix_(i, j)] * b[np.ix_(j, i)]
-    out += a[np.ix_(j, i)] * b[np.ix_(i, j)]
-    out += a[np.ix_(j, j)] * b[np.ix_(i, i)]
-    return np.asarray(out * np.outer(alpha, alpha))

@@ -18,13 +18,16 @@ the details, and the other shape of the equations, for rows that far outnumber e
 
 Free variables without curvature are eliminated by a second, small Schur complement. The dual
 slack is recomputed from w in every iteration once it is feasible, so that the multipliers which
-are returned are *strictly* feasible and bᵀw is a bound without any repair.
+are returned are *strictly* feasible and bᵀw is a bound without any repair. Where progress ends
+near a solution, graphs go on in the coordinates of a spanning tree (`sdpkit.solvers.tree`), which
+have the digits that coordinates of nodes lack.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +46,7 @@ from sdpkit.solvers.algebra import (
     Cone,
     EntryEquations,
     RowEquations,
+    TreeCone,
     cholesky,
     inner,
     inverse_of,
@@ -57,7 +61,8 @@ _MAX_ITER = 100
 _DENSE_STEP = 120  # up to this size step lengths come from all eigenvalues
 _LANCZOS = 48  # steps of the Lanczos method above it
 _STUCK = 0.1  # a step this short calls for pure centring
-_PATIENCE = 8  # iterations without progress
+_DOUBT = 2  # iterations without progress after which rounding is suspected
+_PATIENCE = 8  # iterations without progress after which there will be none
 _NEAR = 1e-3  # relative errors below which a stalled point is near a solution
 _DIVERGED = 1e8  # an objective this many times its scale is a ray
 
@@ -197,6 +202,10 @@ class _Method:
         self.h = np.concatenate([program.quadratic_x, zeros])
         self.free = np.concatenate([program.free_x, zeros.astype(bool)])
         self.rigid = self.free & (self.h == 0)
+        # Rows of nothing but rigid variables are zero in B; what they share goes into it.
+        soft = abs(self.a) @ np.where(self.rigid, 0.0, 1.0) + np.diff(program.rows_q.indptr)
+        bare = sp.diags_array((soft == 0).astype(float)) @ abs(self.a)
+        self.tied = np.flatnonzero(self.rigid & (np.asarray(bare.sum(axis=0)).ravel() > 0))
 
     # -- points ------------------------------------------------------------------------------
 
@@ -257,6 +266,40 @@ class _Method:
         start.z = np.where(self.free, 0.0, np.maximum(reduced, 1e-3))
         return start
 
+    def along_trees(self, p: _Point) -> tuple[_Method, _Point] | None:
+        """The method in the coordinates of spanning trees, and the point in them.
+
+        None where no block is a graph, or all graphs have their trees already.
+        """
+        if not isinstance(self.equations, RowEquations) or self.follows_trees:
+            return None
+        cones = [TreeCone.of(cone, m) for cone, m in zip(self.cones, p.matrices, strict=True)]
+        if not any(cones):
+            return None
+        finer = copy(self)
+        finer.cones = [new or old for new, old in zip(cones, self.cones, strict=True)]
+        finer.equations = self.equations.over(finer.cones)
+        moved = p.copy()
+        for k, cone in enumerate(finer.cones):
+            if isinstance(cone, TreeCone):
+                exact = dense(cone.adjoint(p.w)) - cone.cost
+                moved.matrices[k] = _interior(cone.tree.from_nodes(p.matrices[k]))
+                moved.slacks[k] = _interior(exact)
+        finer.prepare(moved)
+        return finer, moved
+
+    @property
+    def follows_trees(self) -> bool:
+        """Whether some block is in the coordinates of a tree."""
+        return any(isinstance(cone, TreeCone) for cone in self.cones)
+
+    def among_nodes(self, p: _Point) -> tuple[Array, ...]:
+        """The point's matrices in the coordinates of the program."""
+        return tuple(
+            cone.tree.to_nodes(m) if isinstance(cone, TreeCone) else m
+            for cone, m in zip(self.cones, p.matrices, strict=True)
+        )
+
     def measures(self, p: _Point) -> _Measures:
         products = zip(p.matrices, p.slacks, strict=True)
         mu = sum(inner(m, s) for m, s in products) + float(p.x @ p.z)
@@ -299,13 +342,22 @@ class _Method:
         self.inverses = [inverse_of(f) for f in self.slack_factors]
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
         self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
-        extra = None
+        extra: sp.csr_array | None = None
         if self.c.size:
             extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
+        if extra is not None and self.tied.size:
+            # A_fᵀΔw is given: adding a multiple of A_f A_fᵀΔw to both sides changes nothing.
+            pairs = zip(p.matrices, self.inverses, strict=True)
+            self.tie = max(float(np.trace(m) * np.trace(i)) / len(m) ** 2 for m, i in pairs)
+            extra = extra + self.tie * (self.a[:, self.tied] @ self.at[self.tied])
         self.equations.factor(p.matrices, self.inverses, extra)
 
     def _solve(self, rhs: Array, rigid_rhs: Array) -> tuple[Array, Array]:
         """(Δw, Δx of the rigid free variables) from  BΔw − A_f Δx = rhs,  A_fᵀΔw = rigid_rhs."""
+        if self.tied.size:
+            given = np.zeros(self.c.size)
+            given[self.rigid] = rigid_rhs
+            rhs = rhs + self.tie * (self.a[:, self.tied] @ given[self.tied])
         solution = self.equations.solve(rhs)
         if not self.rigid.any():
             return solution, np.zeros(0)
@@ -430,6 +482,17 @@ class _Method:
         self.slack_factors = [cholesky(s) for s in p.slacks]
 
 
+def _interior(matrix: Array) -> Array:
+    """The symmetric part of a matrix, moved into the cone if rounding has put it outside."""
+    matrix = symmetrise(matrix)
+    eye = float(np.trace(matrix)) / len(matrix) * np.eye(len(matrix))
+    for shift in (0.0, *10.0 ** np.arange(-14, 0)):
+        moved = matrix + shift * eye
+        if lapack.dpotrf(moved.T, lower=1, clean=0)[1] == 0:
+            return np.asarray(moved)
+    raise Breakdown
+
+
 def _proven(
     matrices: list[Array], directions: list[Any], length: float
 ) -> tuple[float, list[Array], list[Array]]:
@@ -448,18 +511,40 @@ def _proven(
 
 @dataclass
 class _Run:
-    """The best point so far and the history of a run."""
+    """The best point so far, the method whose coordinates it has, and the history of a run."""
 
+    method: _Method
     best: _Point
     measures: _Measures
     history: list[Mapping[str, float]] = field(default_factory=list)
     stalled: int = 0
+    slow: int = 0
+    mark: float = np.inf
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the best point is near a solution."""
+        return self.measures.worst < _NEAR
 
     def see(self, p: _Point, now: _Measures) -> None:
         if now.worst < self.measures.worst:
             self.best, self.measures, self.stalled = p.copy(), now, 0
         else:
             self.stalled += 1
+        if now.worst < 0.5 * self.mark:
+            self.mark, self.slow = now.worst, 0
+        else:
+            self.slow += 1
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether progress has ended, or goes by small change, near a solution."""
+        return self.is_near and (self.stalled >= _DOUBT or self.slow > _DOUBT)
+
+    def enter(self, method: _Method, point: _Point) -> None:
+        """Go on in other coordinates, from `point`, which is the best one in them."""
+        self.method, self.best = method, point.copy()
+        self.stalled = self.slow = 0
 
 
 @dataclass(frozen=True)
@@ -582,8 +667,9 @@ def _follow(
     try:
         method.prepare(point)
         for iteration in range(limit + 1):
+            method = method if run is None else run.method
             now = method.measures(point)
-            run = _Run(point.copy(), now) if run is None else run
+            run = _Run(method, point.copy(), now) if run is None else run
             run.see(point, now)
             _record(run, units.of(now, iteration, steps), settings)
             verdict = _verdict(method, point, now, run, goal, deadline)
@@ -592,14 +678,28 @@ def _follow(
                 break
             if iteration == limit:
                 break
-            steps = method.iterate(point, now)
+            point, steps = _advance(run, point, now)
     except Breakdown:
-        near = run is not None and run.measures.worst < _NEAR
-        stop = Stop.DONE if near else Stop.FAILED
+        stop = Stop.DONE if run is not None and run.is_near else Stop.FAILED
         words = "a factorisation broke down; the best point is returned"
     except KeyboardInterrupt:
         stop, words = Stop.INTERRUPTED, "interrupted"
-    return _answer(method, run, point, stop, words, iteration)
+    return _answer(run, point, stop, words, iteration)
+
+
+def _advance(run: _Run, point: _Point, now: _Measures) -> tuple[_Point, tuple[float, float]]:
+    """One iteration; along spanning trees from where rounding is in its way near a solution."""
+    finer = run.method.along_trees(run.best) if run.is_doubtful else None
+    if finer is None:
+        try:
+            return point, run.method.iterate(point, now)
+        except Breakdown:
+            finer = run.method.along_trees(run.best) if run.is_near else None
+            if finer is None:
+                raise
+    run.enter(*finer)
+    point = finer[1]
+    return point, run.method.iterate(point, run.method.measures(point))
 
 
 def _verdict(
@@ -621,11 +721,13 @@ def _verdict(
         return Stop.CLAIMS_INFEASIBLE, "the dual objective diverges"
     if now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order:
         return Stop.CLAIMS_UNBOUNDED, "the primal objective diverges"
-    near = run.measures.worst < _NEAR
-    if run.stalled >= (_PATIENCE if near else 3 * _PATIENCE):
+    if run.is_near and (run.stalled >= _PATIENCE or run.slow >= 2 * _PATIENCE):
+        waited = max(run.stalled, run.slow)
+        return Stop.DONE, f"no progress for {waited} iterations; the best point is returned"
+    if run.stalled >= 3 * _PATIENCE:
         # Far from a solution means that there may be none: let the rays be asked for.
-        stop = Stop.DONE if near else Stop.FAILED
-        return stop, f"no progress for {run.stalled} iterations; the best point is returned"
+        words = f"no progress for {run.stalled} iterations; the best point is returned"
+        return Stop.FAILED, words
     if not np.isfinite(now.worst):
         return Stop.FAILED, "the iteration left the floating-point numbers"
     return None
@@ -665,15 +767,14 @@ def _record(run: _Run, row: dict[str, float], settings: Settings) -> None:
         settings.callback(row)
 
 
-def _answer(
-    method: _Method, run: _Run | None, last: _Point, stop: Stop, words: str, iterations: int
-) -> Answer:
+def _answer(run: _Run | None, last: _Point, stop: Stop, words: str, iterations: int) -> Answer:
     if run is None:
         return Answer(stop, words, iterations=iterations)
+    method = run.method
     rays = stop in (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
     p = last if rays else run.best
     n_x = method.program.n_auxiliary
-    matrices, x, w = tuple(p.matrices), p.x[:n_x], method.sign * p.w
+    matrices, x, w = method.among_nodes(p), p.x[:n_x], method.sign * p.w
     common = Answer(stop, words, iterations=iterations, history=tuple(run.history))
     if stop is Stop.CLAIMS_INFEASIBLE:
         return replace(common, multiplier_ray=w)

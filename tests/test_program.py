@@ -165,6 +165,9 @@ def test_cost_dense_inner_and_scaled_agree(seed: int) -> None:
     np.testing.assert_allclose(cost.scaled(-3.0).dense(), -3 * expected, rtol=1e-12, atol=1e-12)
     shifted = expected + 0.25 * np.eye(n)
     np.testing.assert_allclose(cost.plus_identity(0.25).dense(), shifted, rtol=1e-12, atol=1e-12)
+    but = np.eye(n)[:, :1]
+    moved = cost.plus_identity(0.25, but).dense()
+    np.testing.assert_allclose(moved, shifted - 0.25 * but @ but.T, rtol=1e-12, atol=1e-12)
     assert cost.magnitude() >= np.linalg.norm(expected, 2) * (1 - 1e-12)
 
 
@@ -218,6 +221,52 @@ def test_project_out_null_is_the_two_sided_projection(seed: int) -> None:
     block, a = Block.of(5, np.eye(5), null=null), symmetric(rng, 5)
     p = np.eye(5) - null @ np.linalg.pinv(null)
     np.testing.assert_allclose(block.project_out_null(a), p @ a @ p, atol=1e-12)
+
+
+@given(seeds, st.integers(1, 5), st.floats(0, 1e4))
+@quick
+def test_unseen_directions_are_those_that_differences_and_costs_miss(
+    seed: int, rank: int, offset: float
+) -> None:
+    """Differences of points in a subspace, far from the origin; a cost from the same points."""
+    rng = np.random.default_rng(seed)
+    n, points = 6, 12
+    subspace = rng.standard_normal((rank, n)) * 10.0 ** rng.uniform(-3, 3, n)
+    X = rng.standard_normal((points, rank)) @ subspace
+    X += offset * np.abs(X).max(axis=0)
+    differences = np.eye(points)[:-1] - np.eye(points)[1:]
+    v = differences @ X
+    block = Block.of(n, differences, features=X, cost=v.T @ v)
+    expected = scipy.linalg.null_space(subspace / np.abs(subspace).max(axis=0))
+    expected = np.linalg.qr(expected / np.abs(subspace).max(axis=0)[:, None])[0]
+    assert block.unseen.shape == (n, n - rank)
+    np.testing.assert_allclose(expected.T @ expected, np.eye(n - rank), atol=1e-9)
+    # The same subspace: the projection of one onto the other loses nothing.
+    np.testing.assert_allclose(np.linalg.norm(expected.T @ block.unseen, 2), 1.0, atol=1e-6)
+    assert block.face.shape == (n, rank)
+    np.testing.assert_allclose(block.face.T @ block.unseen, 0, atol=1e-12)
+
+
+def test_what_is_seen_faintly_is_seen() -> None:
+    """Units do not hide a direction, and neither does a cost that alone sees it."""
+    tiny, huge = 1e-12, 1e12
+    assert not Block.of(2, np.diag([huge, tiny])).unseen.size
+    assert not Block.of(2, np.eye(2), features=np.diag([huge, tiny])).unseen.size
+    assert not Block.of(2, [[1.0, 1.0], [1.0, 1.0 + 1e-9]]).unseen.size
+    assert not Block.of(2, [[huge, 0.0]], cost=np.diag([0.0, tiny])).unseen.size
+    assert not Block.of(3, np.zeros((0, 3)), cost=np.diag([huge, 1.0, tiny])).unseen.size
+    assert not Block.of(2, [[0.0, 0.0]], cost=Cost.of(2, identity=tiny)).unseen.size
+    assert Block.of(2, [[huge, 0.0]], cost=np.diag([tiny, 0.0])).unseen.shape == (2, 1)
+    assert Block.of(2, np.zeros((0, 2))).unseen.shape == (2, 2)
+
+
+def test_null_directions_are_not_counted_twice() -> None:
+    edge = [[1.0, -1.0, 0.0]]
+    centred = Block.of(3, edge, null=np.ones(3))
+    assert centred.unseen.shape == (3, 1)  # the third node
+    np.testing.assert_allclose(np.abs(centred.unseen[:, 0]), np.array([1, 1, 2]) / np.sqrt(6))
+    assert centred.face.shape == (3, 1)
+    assert centred.smallest_on_face(np.diag([2.0, 2.0, -7.0])) == pytest.approx(2.0)
 
 
 def test_is_centred_needs_the_constant_alone_and_differences_only() -> None:

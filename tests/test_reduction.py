@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.certificate import certify, certify_infeasible, certify_unbounded
 from sdpkit.program import Block, Cost, Program
-from sdpkit.reduction import independent_rows, reduce
+from sdpkit.reduction import _suspects, independent_rows, reduce
 from sdpkit.solution import Answer, Stop
 
 Array = NDArray[np.float64]
@@ -260,6 +261,115 @@ def test_noise_free_data_lose_a_face_and_keep_the_optimum() -> None:
     centred = grid - grid.mean(axis=0)
     assert solution.objective >= np.sum(centred**2) * (1 - 1e-6)
     np.testing.assert_allclose(solution.matrix @ null, 0, atol=1e-6)
+
+
+def string_with_plates(n: int = 120) -> sdpkit.MVU:
+    """A string in space, kept by its second neighbours, with two flat plates of four points."""
+    t = np.linspace(0, 6, n)
+    X = np.c_[np.cos(2 * t), np.sin(2 * t), t]
+    edges = {(i, i + s) for i in range(n) for s in (1, 2) if i + s < n}
+    for start in (20, 70):
+        corners = X[start] + np.array([[0, 0, 0], [0.1, 0, 0.02], [0, 0.1, 0], [0.1, 0.1, 0.02]])
+        X[start : start + 4] = corners
+        edges |= {(i, j) for i in range(start, start + 4) for j in range(i + 1, start + 4)}
+    return sdpkit.MVU(X, edges=sorted(edges))
+
+
+def test_local_directions_leave_measurements_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = string_with_plates()
+    program = problem.program()
+    block = program.blocks[0]
+    assert block.null.shape[1] == 3
+    reduction = reduce(program)
+    small, F = reduction.program.blocks[0], reduction.bases[0]
+    assert small.features is None
+    assert F.shape == (120, 117)
+    np.testing.assert_allclose(F.T @ block.null, 0, atol=1e-12)
+    kept = program.blocks[0].incidence[reduction.rows]
+    np.testing.assert_allclose(small.vectors().toarray(), kept @ F, atol=1e-12)
+    np.testing.assert_allclose(small.cost.dense() * reduction.cost_scale, F.T @ F, atol=1e-12)
+    # Where one corner follows three others, their triangle implies its lengths.
+    assert reduction.rows.size == program.n_rows - 2 * 3
+    solution = sdpkit.solve(problem, solver="interior")
+    assert solution.status == "optimal"
+    monkeypatch.setattr("sdpkit.reduction._SPARSE", 0.0)
+    assert reduce(program).program.blocks[0].features is not None
+    whole = sdpkit.solve(problem, solver="interior")
+    assert solution.objective == pytest.approx(whole.objective, rel=1e-6)
+
+
+def test_suspects_are_the_rows_that_a_face_can_tie() -> None:
+    """What is left untested is independent: the rank of all rows is that of those kept."""
+    program = string_with_plates(40 + 40).program()
+    reduction = reduce(program)
+    suspects = _suspects(program)
+    assert 0 < suspects.sum() < program.n_rows
+    f = program.blocks[0].face
+    v = program.blocks[0].incidence @ f
+    gram = (v @ v.T) ** 2
+    assert np.linalg.matrix_rank(gram, hermitian=True) == reduction.rows.size
+    kept = gram[np.ix_(reduction.rows, reduction.rows)]
+    assert np.linalg.eigvalsh(kept)[0] > 1e-8 * np.linalg.norm(kept)
+
+
+# -- directions that nothing sees -----------------------------------------------------------
+
+
+def hinges(X: Array, rng: np.random.Generator) -> Program:
+    """min <P, M> + Σξ,  far − near + ξ ≥ 1: pull a hundred pairs, push as many."""
+    n, m = len(X), 100
+    label = np.arange(n) % 3
+    triplets = rng.integers(0, n, (20 * m, 3))
+    i, j, k = triplets.T
+    keep = (label[i] == label[j]) & (label[i] != label[k]) & (i != j)
+    i, j, k = triplets[keep][:m].T
+    unit, eye = np.eye(n), sp.eye_array(m, format="csr")
+    near, far = unit[i] - unit[j], unit[i] - unit[k]
+    pull = 0.02 * (near @ X).T @ (near @ X)
+    return Program.of(
+        Block.of(X.shape[1], np.vstack([near, far]), features=X, cost=pull),
+        np.ones(m),
+        sense="min",
+        rows_q=sp.hstack([-eye, eye]),
+        rows_x=eye,
+        relations=">=",
+        cost_x=np.ones(m),
+    )
+
+
+def flat_points(rng: np.random.Generator, rank: int) -> Array:
+    """Thirty points of three kinds in `rank` dimensions."""
+    Y = rng.standard_normal((30, rank))
+    Y[:, 0] += 1.5 * (np.arange(30) % 3)
+    return Y
+
+
+@pytest.mark.parametrize("solver", ["interior", "clarabel"])
+@pytest.mark.parametrize(("rank", "size", "offset"), [(3, 6, 0.0), (5, 12, 1e3), (1, 4, 0.0)])
+def test_features_of_deficient_rank_are_certified(
+    solver: str, rank: int, size: int, offset: float
+) -> None:
+    """The optimum is that of the same points in coordinates of their own subspace."""
+    Y = flat_points(np.random.default_rng(1), rank)
+    flat = hinges(Y, np.random.default_rng(2))
+    X = Y @ np.random.default_rng(3).standard_normal((rank, size)) + offset
+    program = hinges(X, np.random.default_rng(2))
+    reduction = reduce(program)
+    assert reduction.program.blocks[0].size == rank
+    solution = sdpkit.solve(program, solver=solver)
+    assert solution.status == "optimal"
+    expected = sdpkit.solve(flat, solver=solver).objective
+    assert solution.objective == pytest.approx(expected, rel=1e-6)
+    unseen = program.blocks[0].unseen
+    np.testing.assert_allclose(
+        solution.matrix @ unseen, 0, atol=1e-9 * np.abs(solution.matrix).max()
+    )
+
+
+def test_a_margin_is_asked_for_only_where_it_can_be_had() -> None:
+    X = flat_points(np.random.default_rng(1), 2) @ np.ones((2, 3)) * [1.0, 2.0, 3.0]
+    block = hinges(X, np.random.default_rng(2)).with_margin(1e-3).blocks[0]
+    assert block.unseen.shape == (3, 2)
 
 
 # -- rows -----------------------------------------------------------------------------------
