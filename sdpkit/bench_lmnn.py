@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.errors import InputError
 from sdpkit.metrics import Metric
-from sdpkit.problems.lmnn import target_neighbors
 from sdpkit.solution import Solution
 from sdpkit.triplets import Impostors
 
@@ -265,7 +264,7 @@ def impostors(n: int = 20_000, dimensions: tuple[int, ...] = (2, 3, 5, 8, 16)) -
         rng = np.random.default_rng(0)
         X, y = rng.standard_normal((n, d)), rng.integers(0, 2, n)
         seconds, rows = {}, {}
-        pairs = target_neighbors(X, y, 3)
+        pairs = sdpkit.LMNN(X, y).target_pairs
         # A scale at which a point has about ten impostors.
         scale = (n / 10) ** (1 / d)
         for search in ("blocks", "tree"):
