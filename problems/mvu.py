@@ -19,6 +19,13 @@ stretches beyond its length: tr K ≤ T = (1/2n) Σ_ij sp(i,j)². The slack form
 ω λ₂(L(1)) ≥ 1 − ω. Points joined by zero-length edges are one point with multiplicity m_i; then
 C = diag(m) − mmᵀ/n.
 
+**FULL** (`full=True`): no two points may come closer than they were, A(K)_ij ≥ d_ij for *all*
+pairs, with multipliers u ≥ 0 (the rows ≥ have −u): L(w) − L(u) ⪰ C, bound dᵀw − d_Fᵀu. Made for
+graphs that would fold, such as spanning trees (Jebara's lecture on semidefinite and minimum volume
+embedding). `solve` adds the violated rows in rounds; every round's multipliers bound the whole
+problem, and the last K is judged against all pairs. Infeasible if the distances are not Euclidean
+on the tree's paths: a branching tree with all its nodes and path lengths.
+
 Where a clique of the graph is affinely dependent (noise-free data, angle closure), its lengths
 force K c = 0 for every c on the clique with Σc = 0 and Xᵀc = 0. No feasible K is positive
 definite on 1⊥ then, and the dual optimum need not exist: `facial_reduction="auto"` adds these c
@@ -28,7 +35,8 @@ to the null directions, which changes nothing about the problem but its solvabil
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +47,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
 from sdpkit.graphs import (
     NeighborhoodGraph,
+    SquaredDistances,
     cliques,
     merge_coincident,
     neighborhood_graph,
@@ -46,8 +55,9 @@ from sdpkit.graphs import (
     split_components,
 )
 from sdpkit.program import Block, Cost, Program, SafeBounds
-from sdpkit.solution import Solution
+from sdpkit.solution import Solution, Status
 from sdpkit.spectral import Embedding, outputs
+from sdpkit.trajectory import Ending
 
 Array = NDArray[np.float64]
 Form = Literal["equality", "inequality", "slack", "min_trace"]
@@ -93,6 +103,7 @@ class MVU:
     omega: the slack form's ω; by default from its boundedness threshold, see `omega_default`
     connect: what to do with a disconnected graph in the forms that maximise: "error", "bridge"
         (thesis 3.1.12, seeded by `random_state`), or "components" (unfold each on its own)
+    full: no pair of points may come closer than it was (FULL, above); needs X, distances or kernel
     facial_reduction: "auto" or "off"
 
     >>> import sdpkit
@@ -117,14 +128,15 @@ class MVU:
     connect: Literal["error", "bridge", "components"] = "error"
     facial_reduction: Literal["auto", "off"] = "auto"
     random_state: int = 0
+    full: bool = False
     neighborhood: NeighborhoodGraph = field(init=False)
     group: NDArray[np.int64] = field(init=False)
     parts: tuple[Part, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        _one_of("form", self.form, FORMS)
-        _one_of("connect", self.connect, ("error", "bridge", "components"))
-        _one_of("facial_reduction", self.facial_reduction, ("auto", "off"))
+        one_of("form", self.form, self._forms())
+        one_of("connect", self.connect, ("error", "bridge", "components"))
+        one_of("facial_reduction", self.facial_reduction, ("auto", "off"))
         neighborhood = neighborhood_graph(
             self.X,
             distances=self.distances,
@@ -147,6 +159,25 @@ class MVU:
         object.__setattr__(self, "group", group)
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "omega", self._omega())
+        if self.full:
+            self._check_full()
+
+    def _forms(self) -> tuple[Form, ...]:
+        return FORMS
+
+    def _check_full(self) -> None:
+        if self.form not in ("equality", "slack"):
+            raise InputError(
+                f"full=True keeps every pair from coming closer, edges too, which form="
+                f"{self.form!r} is made to allow: use form='equality' or 'slack'"
+            )
+        if self.connect == "components":
+            raise InputError("full=True is about all pairs: it does not go with 'components'")
+        if self.X is None and self.distances is None and self.kernel is None:
+            raise InputError(
+                "full=True needs the distances of all pairs, and a graph has only its edges': "
+                "pass X, distances or kernel too"
+            )
 
     def _merge(
         self, graph: NeighborhoodGraph
@@ -181,6 +212,7 @@ class MVU:
                 raise InputError(f"omega={self.omega} belongs to form='slack', not {self.form!r}")
             return None
         connectivity = min(part.graph.algebraic_connectivity() for part in self.parts)
+        connectivity /= self._pull()
         if self.omega is None:
             return omega_default(connectivity)
         number = isinstance(self.omega, int | float | np.number)
@@ -195,6 +227,10 @@ class MVU:
             )
         return float(self.omega)
 
+    def _pull(self) -> float:
+        """The smallest a > 0 with cost ⪯ aC: what the tensions have to balance."""
+        return 1.0
+
     @property
     def facial_reduction_used(self) -> bool:
         """Whether affinely dependent cliques added null directions beyond the constant."""
@@ -203,21 +239,39 @@ class MVU:
     def __repr__(self) -> str:
         graph = self.neighborhood
         omega = f", omega {self.omega:.4g}" if self.omega else ""
-        return f"<MVU, {self.form}{omega}: {graph.n_points} points, {graph.n_edges} edges>"
+        full = ", full" if self.full else ""
+        name = type(self).__name__
+        return (
+            f"<{name}, {self.form}{full}{omega}: {graph.n_points} points, {graph.n_edges} edges>"
+        )
 
     # -- the two formulations ----------------------------------------------------------------
 
     def program(self) -> Program:
-        """The problem in squared lengths, one block K per part."""
+        """The problem in squared lengths, one block K per part; all pairs, if `full`."""
+        program = self._without_pairs(self._costs())
+        return self._with_pairs(program, self._pairs()) if self.full else program
+
+    def _costs(self) -> list[Cost]:
+        """Per part what is maximised: the variance."""
+        return [_variance(part.multiplicities, self._weight) for part in self.parts]
+
+    @property
+    def _weight(self) -> float:
+        """1 − ω, the weight of the cost against that of the slacks."""
+        return 1 - self.omega if self.omega else 1.0
+
+    def _without_pairs(self, costs: list[Cost]) -> Program:
+        """The rods alone, with these costs."""
         blocks = [
             Block.of(
                 part.graph.n_points,
                 part.graph.incidence(),
                 name="K" if len(self.parts) == 1 else f"K{k + 1}",
-                cost=_variance(part.multiplicities, 1 - self.omega if self.omega else 1.0),
+                cost=cost,
                 null=part.null,
             )
-            for k, part in enumerate(self.parts)
+            for k, (part, cost) in enumerate(zip(self.parts, costs, strict=True))
         ]
         d = np.concatenate([part.graph.squared_lengths for part in self.parts])
         m = d.size
@@ -225,6 +279,7 @@ class MVU:
         if self.omega:
             eye = sp.eye_array(m, format="csr")
             slack = {"rows_x": sp.hstack([-eye, eye]), "cost_x": np.full(2 * m, -self.omega)}
+        name = f"{type(self).__name__}, {self.form}{', full' if self.full else ''}"
         return Program.of(
             blocks,
             d,
@@ -232,9 +287,116 @@ class MVU:
             relations="<=" if self.form == "inequality" else "==",
             safe=self._safe_bounds(d),
             notes=self._notes(),
-            name=f"MVU, {self.form}: n = {self.neighborhood.n_points}, {m} edges",
+            name=f"{name}: n = {self.neighborhood.n_points}, {m} edges",
             **slack,
         )
+
+    # -- FULL --------------------------------------------------------------------------------
+
+    @cached_property
+    def _pair_lengths(self) -> Array:
+        """(n, n) squared lengths of all pairs of nodes: what `full` keeps them from falling below.
+
+        Coincident points are one node; the longest distance between two nodes counts.
+        """
+        lengths = SquaredDistances.of(self.X, distances=self.distances, kernel=self.kernel)
+        table = lengths.to_all(np.arange(lengths.n_points))
+        n = int(self.group.max()) + 1
+        nodes = np.zeros((n, n))
+        np.maximum.at(nodes, (self.group[:, None], self.group[None, :]), table)
+        np.fill_diagonal(nodes, 0.0)
+        return nodes
+
+    def _rigid(self) -> NDArray[np.int64]:
+        """(m, 2) the rods that keep their lengths, and need no other row for it."""
+        return self.parts[0].graph.edges if self.form == "equality" else _NO_PAIRS
+
+    def _pairs(self) -> NDArray[np.int64]:
+        """(p, 2) the pairs of nodes that `full` speaks of."""
+        free = np.ones(self._pair_lengths.shape, dtype=bool)
+        free[tuple(self._rigid().T)] = False
+        return np.argwhere(np.triu(free, k=1))
+
+    def _with_pairs(self, program: Program, pairs: NDArray[np.int64]) -> Program:
+        """A program of this problem with rows A(K)_ij ≥ d_ij after its own."""
+        (block,) = program.blocks
+        p = len(pairs)
+        squared = self._pair_lengths[pairs[:, 0], pairs[:, 1]]
+        ends = (np.tile([1.0, -1.0], p), pairs.ravel(), np.arange(0, 2 * p + 1, 2))
+        further = sp.csr_array(ends, shape=(p, block.size))
+        safe = program.safe
+        return Program.of(
+            replace(block, incidence=sp.csr_array(sp.vstack([block.incidence, further]))),
+            np.concatenate([program.rhs, squared]),
+            relations=np.concatenate([program.relations, np.ones(p)]),
+            rows_x=sp.vstack([program.rows_x, sp.csr_array((p, program.n_auxiliary))]),
+            cost_x=program.cost_x,
+            safe=replace(
+                safe, direction=_extended(safe.direction, p), anchor=_extended(safe.anchor, p)
+            ),
+            notes=program.notes,
+            name=program.name,
+        )
+
+    def _pairs_of(self, program: Program) -> NDArray[np.int64]:
+        """(p, 2) the pairs that a program of this problem has rows for, in their order."""
+        n_rods = self.parts[0].graph.n_edges
+        return program.blocks[0].incidence[n_rods:].indices.reshape(-1, 2).astype(np.int64)
+
+    def _closeness(self, solution: Solution) -> Array:
+        """(n, n) squared distances of the outputs over those of the inputs, without the rods."""
+        K = solution.matrix
+        q = np.diag(K)[:, None] + np.diag(K)[None, :] - 2 * K
+        d = self._pair_lengths
+        share = np.divide(q, d, out=np.full_like(d, np.inf), where=d > 0)
+        share[tuple(self._rigid().T)] = share[tuple(self._rigid().T[::-1])] = np.inf
+        return share
+
+    def _too_close(self, solution: Solution, tol: float) -> NDArray[np.int64]:
+        """(p, 2) pairs without a row that came closer by more than a share `tol`: of every point
+        the worst."""
+        share = self._closeness(solution)
+        known = tuple(self._pairs_of(solution.program).T)
+        share[known] = share[known[::-1]] = np.inf
+        worst = np.column_stack([np.arange(len(share)), share.argmin(axis=1)])
+        worst = worst[share.min(axis=1) < 1 - tol]
+        return np.unique(np.sort(worst, axis=1), axis=0)
+
+    def _next_round(self, solution: Solution, tol: float) -> Program | None:
+        """The solution's program with the rows it violates, or None if it violates none."""
+        pairs = self._too_close(solution, tol) if self.full else _NO_PAIRS
+        return self._with_pairs(solution.program, pairs) if len(pairs) else None
+
+    def _against_all_pairs(self, answer: Solution, ending: Ending) -> Ending:
+        """An ending whose answer is judged with a row for every pair."""
+        if not self.full:
+            return replace(ending, answer=answer)
+        generated, every = self._pairs_of(answer.program), self._pairs()
+        n = self.parts[0].graph.n_points
+        rest = every[~np.isin(every @ [n, 1], np.sort(generated, axis=1) @ [n, 1])]
+        whole = self._with_pairs(answer.program, rest)
+        note = f"{len(every)} pairs were checked; {len(generated)} of them needed a row"
+        return replace(
+            ending,
+            answer=answer,
+            program=replace(whole, notes=(*whole.notes, note)),
+            dual=_extended(answer.dual, len(rest)),
+        )
+
+    def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
+        """The next program: one is all it takes, unless pairs come too close."""
+        if not solutions:
+            return self._without_pairs(self._costs())
+        ending = Ending("no pair is too close", Status.OPTIMAL)
+        return self._next_round(solutions[-1], tol) or self._against_all_pairs(
+            solutions[-1], ending
+        )
+
+    def progress(self, solution: Solution) -> dict[str, float]:
+        """What to follow from round to round: by how much the closest pair was brought closer."""
+        return {"closest pair": float(self._closeness(solution).min())} if self.full else {}
+
+    # -- what the program is told ------------------------------------------------------------
 
     def _notes(self) -> list[str]:
         notes = []
@@ -282,17 +444,27 @@ class MVU:
         length = cp.diag(K)[i] - 2 * K[i, j] + cp.diag(K)[j]
         labels = self.neighborhood.component_labels
         groups = labels if self.connect == "components" else np.zeros(n, dtype=int)
-        centred = [cp.sum(K[np.ix_(groups == g, groups == g)]) == 0 for g in np.unique(groups)]
+        limits = [cp.sum(K[np.ix_(groups == g, groups == g)]) == 0 for g in np.unique(groups)]
+        if self.full:
+            a, b = np.triu_indices(n, k=1)
+            table = SquaredDistances.of(self.X, distances=self.distances, kernel=self.kernel)
+            limits.append(cp.diag(K)[a] - 2 * K[a, b] + cp.diag(K)[b] >= table.between(a, b))
+        gain = self._cvxpy_gain(K)
         if self.form == "equality":
-            return cp.Problem(cp.Maximize(cp.trace(K)), [*centred, length == D])
+            return cp.Problem(cp.Maximize(gain), [*limits, length == D])
         if self.form == "inequality":
-            return cp.Problem(cp.Maximize(cp.trace(K)), [*centred, length <= D])
+            return cp.Problem(cp.Maximize(gain), [*limits, length <= D])
         if self.form == "min_trace":
-            return cp.Problem(cp.Minimize(cp.trace(K)), [*centred, length == D])
+            return cp.Problem(cp.Minimize(gain), [*limits, length == D])
         omega = float(self.omega or 0.0)
         xi = cp.Variable(len(D), name="xi")
-        objective = (1 - omega) * cp.trace(K) - omega * cp.norm1(xi)
-        return cp.Problem(cp.Maximize(objective), [*centred, length == D + xi])
+        objective = (1 - omega) * gain - omega * cp.norm1(xi)
+        return cp.Problem(cp.Maximize(objective), [*limits, length == D + xi])
+
+    def _cvxpy_gain(self, K: Any) -> Any:
+        import cvxpy as cp
+
+        return cp.trace(K)
 
     # -- the way back ------------------------------------------------------------------------
 
@@ -306,7 +478,7 @@ class MVU:
         if shapes != [(n, n) for n in sizes]:
             raise InputError(f"the solution has matrices {shapes}; this problem has sizes {sizes}")
         lengths = np.concatenate([part.graph.squared_lengths for part in self.parts])
-        if not np.array_equal(solution.program.rhs, lengths):
+        if not np.array_equal(solution.program.rhs[: lengths.size], lengths):
             raise InputError("the solution belongs to another problem: its edges differ from these")
         if not all(np.isfinite(m).all() for m in solution.matrices):
             raise InputError(
@@ -318,7 +490,7 @@ class MVU:
             coordinates,
             eigenvalues,
             self._rods(),
-            solution.dual,
+            None if solution.dual is None else solution.dual[: lengths.size],
             self.neighborhood.component_labels,
         )
 
@@ -342,7 +514,16 @@ class MVU:
         return np.concatenate(rods).reshape(-1, 2)
 
 
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+_NO_PAIRS = np.empty((0, 2), dtype=np.int64)
+
+
+def _extended(values: Array | None, further: int) -> Array | None:
+    """Multipliers with zeros for further rows."""
+    return None if values is None else np.concatenate([values, np.zeros(further)])
+
+
+def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Refuse a value that is not among the allowed ones, naming them."""
     if value not in allowed:
         raise InputError(f"{name} is {value!r}; use one of {', '.join(map(repr, allowed))}")
 

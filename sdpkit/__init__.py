@@ -53,6 +53,9 @@ _EXPORTS = {
     "write_sdpa": "sdpkit.sdpa",
     "Embedding": "sdpkit.spectral",
     "MVU": "sdpkit.problems.mvu",
+    "MVE": "sdpkit.problems.mve",
+    "Ending": "sdpkit.trajectory",
+    "Trajectory": "sdpkit.trajectory",
     "SdpkitError": "sdpkit.errors",
     "InputError": "sdpkit.errors",
     "GraphError": "sdpkit.errors",
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
         UnboundedProblemError,
     )
     from sdpkit.graphs import NeighborhoodGraph
+    from sdpkit.problems.mve import MVE
     from sdpkit.problems.mvu import MVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
     from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
@@ -83,6 +87,7 @@ if TYPE_CHECKING:
     from sdpkit.solution import Answer, Settings, Solution, Status, Stop
     from sdpkit.solving import ConvergenceWarning, solve
     from sdpkit.spectral import Embedding
+    from sdpkit.trajectory import Ending, Trajectory
 
 
 def __getattr__(name: str) -> Any:
@@ -100,6 +105,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "MVE",
     "MVU",
     "Answer",
     "Block",
@@ -108,6 +114,7 @@ __all__ = [
     "ConvergenceWarning",
     "Cost",
     "Embedding",
+    "Ending",
     "GraphError",
     "InputError",
     "NeighborhoodGraph",
@@ -122,6 +129,7 @@ __all__ = [
     "SolverUnavailableError",
     "Status",
     "Stop",
+    "Trajectory",
     "UnboundedProblemError",
     "available_solvers",
     "certify",

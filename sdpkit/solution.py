@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from sdpkit.certificate import Certificate, Ray
     from sdpkit.program import Program
+    from sdpkit.trajectory import Trajectory
 
 Array = NDArray[np.float64]
 
@@ -115,6 +116,7 @@ class Solution:
     x: (n_x,) auxiliary variables;  dual: (m,) multipliers w
     ray: the verified proof of infeasibility or unboundedness, if that is the status
     solver, reason: who solved it and why it was chosen
+    trajectory: the steps, if the problem took several programs; times and iterations are sums
     """
 
     status: Status
@@ -134,6 +136,7 @@ class Solution:
     times: Times
     history: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()
+    trajectory: Trajectory | None = None
 
     @property
     def matrix(self) -> Array:
