@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +39,7 @@ from sdpkit.graphs import SquaredDistances
 from sdpkit.problems.mvu import MVU, Form, Part, one_of
 from sdpkit.program import Cost, Program
 from sdpkit.solution import Solution, Status
-from sdpkit.spectral import Embedding, gram
+from sdpkit.spectral import Embedding, gram, outputs
 from sdpkit.trajectory import Ending
 
 Array = NDArray[np.float64]
@@ -54,7 +55,8 @@ class MVE(MVU):
     Parameters
     ----------
     n_components: d, the dimensions to pull in
-    weights: the α instead, falling; the last holds for all further eigenvalues
+    weights: the α instead, falling; the last holds for all further eigenvalues, and
+        `n_components` only says how many coordinates are looked at
     start: where B comes from at first: the input's "kernel" (the Gram matrix of X, of distances or
         of shortest paths), "mvu" (the first step is MVU, whose value then is T), or "random"
         (seeded by `random_state`)
@@ -90,6 +92,11 @@ class MVE(MVU):
             raise InputError(f"min_gain is {self.min_gain!r}; it must be a share, 0 ≤ min_gain < 1")
         object.__setattr__(self, "weights", tuple(self._falling_weights().tolist()))
         super().__post_init__()
+        if self.n_components >= self.neighborhood.n_points:
+            raise InputError(
+                f"n_components is {self.n_components}; {self.neighborhood.n_points} points span "
+                "fewer dimensions than that"
+            )
 
     def _falling_weights(self) -> Array:
         if self.weights is None:
@@ -132,12 +139,17 @@ class MVE(MVU):
         return _spectrum(part, gram(self._input_lengths(part)))[1]
 
     def _input_lengths(self, part: Part) -> Array:
-        """(n, n) squared distances of a part's nodes in the input; of a graph, of its paths."""
-        if self.X is None and self.distances is None and self.kernel is None:
-            return part.graph.shortest_paths() ** 2
-        lengths = SquaredDistances.of(self.X, distances=self.distances, kernel=self.kernel)
+        """(n, n) squared distances of a part's nodes in the input."""
         first = np.unique(self.group, return_index=True)[1][part.nodes]
-        return lengths.between(first[:, None], first[None, :])
+        return self._input_table[np.ix_(first, first)]
+
+    @cached_property
+    def _input_table(self) -> Array:
+        """(n, n) squared distances of all points in the input; of a graph, along its paths."""
+        if self.X is None and self.distances is None and self.kernel is None:
+            return self.neighborhood.shortest_paths() ** 2
+        lengths = SquaredDistances.of(self.X, distances=self.distances, kernel=self.kernel)
+        return lengths.to_all(np.arange(lengths.n_points))
 
     def _cost(self, part: Part, vectors: Array) -> Cost:
         """(1−ω)·Σ α_i v_i v_iᵀ as a_n·C + Σ (α_i − α_n) v_i v_iᵀ, seen from the nodes."""
@@ -165,16 +177,25 @@ class MVE(MVU):
         # The iterates K_1, K_2, …: the last rounds of their steps.
         iterates = [s for s in solutions if self._next_round(s, tol) is None]
         values = [self.value(s) for s in iterates]
-        scale = max(abs(values[-1]), last.program.safe.value_scale)
-        if len(values) > 1 and values[-1] - values[-2] <= max(tol, self.min_gain) * scale:
-            kept = iterates[-1] if values[-1] >= values[-2] else iterates[-2]
-            possible = (last.certificate.safe_bound - values[-2]) / scale
-            reason = f"no K gains more than a share of {max(possible, 0.0):.1e} on the last B"
-            return self._against_all_pairs(kept, Ending(reason))
+        if len(values) > 1:
+            ending = self._at_rest(iterates[-1], values[-2], values[-1], max(tol, self.min_gain))
+            if ending is not None:
+                kept = iterates[-1] if values[-1] >= values[-2] else iterates[-2]
+                return self._against_all_pairs(kept, ending)
         if len(values) >= self.max_steps:
             ending = Ending(f"max_steps = {self.max_steps} reached", Status.ITERATION_LIMIT)
             return self._against_all_pairs(last, ending)
         return self._step_from(last)
+
+    def _at_rest(self, last: Solution, before: float, after: float, least: float) -> Ending | None:
+        """The end, if the last step gained less than a share `least`. It is stationary if the
+        step's bound leaves no K that gains twice that on the linearisation."""
+        scale = max(abs(after), last.program.safe.value_scale)
+        if after - before > least * scale:
+            return None
+        possible = max(0.0, last.certificate.safe_bound - before) / scale
+        status = Status.STATIONARY if possible <= 2 * least else Status.INACCURATE
+        return Ending(f"no K gains more than a share of {possible:.1e} on the last B", status)
 
     def _step_from(self, solution: Solution) -> Program:
         """The rows of a solution's program with the cost that its K gives."""
@@ -234,6 +255,14 @@ class MVE(MVU):
             share = cost.dense() / np.outer(part.multiplicities, part.multiplicities)
             B[np.ix_(part.nodes, part.nodes)] = share / self._weight
         return cp.trace(B[np.ix_(self.group, self.group)] @ K)
+
+    def kernel_pca(self) -> Embedding:
+        """The embedding to compare with: the input's own Gram matrix, cut off at d dimensions."""
+        if not np.isfinite(self._input_table).all():
+            raise InputError("a disconnected graph has no distances between its components")
+        coordinates, eigenvalues = outputs(gram(self._input_table), self.n_components)
+        labels = self.neighborhood.component_labels
+        return Embedding(coordinates, eigenvalues, self._rods(), None, 0 * labels)
 
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution, in `n_components` dimensions or the problem's own."""

@@ -241,9 +241,7 @@ class MVU:
         omega = f", omega {self.omega:.4g}" if self.omega else ""
         full = ", full" if self.full else ""
         name = type(self).__name__
-        return (
-            f"<{name}, {self.form}{full}{omega}: {graph.n_points} points, {graph.n_edges} edges>"
-        )
+        return f"<{name}, {self.form}{full}{omega}: {graph.n_points} points, {graph.n_edges} edges>"
 
     # -- the two formulations ----------------------------------------------------------------
 

@@ -46,6 +46,8 @@ def bench(table: str, sizes: list[int], peers: bool, data: Path | None) -> int:
         tables.interior(sizes, peers)
     elif table == "forms":
         tables.forms()
+    elif table == "mve":
+        tables.mve(data)
     elif data is None:
         raise InputError("the table 'sdplib' needs --data FOLDER with SDPLIB's .dat-s files")
     else:
@@ -63,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unfold.add_argument("--picture", type=Path, default=Path("swiss_roll.png"))
     commands.add_parser("solvers", help="list solvers and their availability")
     figures = commands.add_parser("bench", help="measure the figures that the docs quote")
-    figures.add_argument("table", choices=["interior", "forms", "sdplib"])
+    figures.add_argument("table", choices=["interior", "forms", "sdplib", "mve"])
     figures.add_argument("--sizes", type=int, nargs="+", default=[100, 400, 1000])
     figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
-    figures.add_argument("--data", type=Path, help="folder of instances (table sdplib)")
+    figures.add_argument("--data", type=Path, help="folder of instances (tables sdplib, mve)")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.command == "bench":

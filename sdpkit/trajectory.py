@@ -71,8 +71,8 @@ class Trajectory:
     reason: why it ended there
 
     >>> import sdpkit
-    >>> star = sdpkit.datasets.star_graph(5, 2)
-    >>> solution = sdpkit.solve(sdpkit.MVE(graph=star, n_components=2))
+    >>> X, star = sdpkit.datasets.spokes(5, 2), sdpkit.datasets.star_graph(5, 2)
+    >>> solution = sdpkit.solve(sdpkit.MVE(X, graph=star, n_components=2))
     >>> len(solution.trajectory), solution.trajectory[-1].status
     (2, <Status.OPTIMAL: 'optimal'>)
     >>> solution.trajectory.progress["fidelity"].round(4)
@@ -124,12 +124,12 @@ def follow(
         upcoming = _broken(steps) or problem.advance(steps, settings.tol)
         if isinstance(upcoming, Ending):
             return _conclude(problem, steps, upcoming, settings.tol)
-        left = _left(settings, started)
-        if left.time_limit == 0 and steps:
+        left = settings
+        if steps:
+            left = replace(_left(settings, started), warm_start=_fitted(steps[-1], upcoming))
+        if left.time_limit == 0:
             ending = Ending("the time limit was reached", Status.TIME_LIMIT, _reliable(steps))
             return _conclude(problem, steps, ending, settings.tol)
-        if steps:
-            left = replace(left, warm_start=_fitted(steps[-1], upcoming))
         compiled = time.perf_counter() - asked
         step = solve_one(upcoming, left)
         steps = (*steps, replace(step, times=replace(step.times, compile=compiled)))
@@ -189,9 +189,16 @@ def _conclude(
         message=message,
         iterations=sum(counts) if counts else None,
         times=Times(*(sum(spent) for spent in zip(*map(_seconds, steps), strict=True))),
-        notes=tuple(dict.fromkeys(note for step in steps for note in step.notes)),
+        notes=_notes(steps, ending),
         trajectory=trajectory,
     )
+
+
+def _notes(steps: tuple[Solution, ...], ending: Ending) -> tuple[str, ...]:
+    """Every note once, the ending's program last."""
+    notes = [note for step in steps for note in step.notes]
+    notes += ending.program.notes if ending.program is not None else ()
+    return tuple(dict.fromkeys(notes))
 
 
 def _seconds(solution: Solution) -> tuple[float, float, float, float]:
