@@ -20,7 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ class Trajectory:
             lines.append(f"{k + 1:>4}  {values}  {step.status:<12} {gap:.1e}  {iterations}")
         return "\n".join([*lines, f"ended: {self.reason}"])
 
-    def plot(self, ax: object = None) -> object:
+    def plot(self, ax: Any = None) -> Any:
         """Draw what the problem follows against the steps. Needs matplotlib."""
         from sdpkit.plotting import plot_trajectory
 
@@ -208,11 +208,12 @@ def _seconds(solution: Solution) -> tuple[float, float, float, float]:
 
 def _progress(problem: Advancing, steps: tuple[Solution, ...]) -> dict[str, Array]:
     follows = getattr(problem, "progress", None)
-    rows = [
-        {"objective": step.objective, **(follows(step) if callable(follows) else {})}
-        for step in steps
-    ]
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    rows = []
+    for step in steps:
+        usable = callable(follows) and all(np.isfinite(m).all() for m in step.matrices)
+        rows.append({"objective": step.objective, **(follows(step) if usable else {})})
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
 
 
 def _judged_against(answer: Solution, program: Program, dual: Array | None) -> Solution:
