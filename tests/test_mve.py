@@ -17,8 +17,8 @@ from sdpkit import MVE, MVU, Solution, Status, datasets
 from sdpkit.problems.mve import _spectrum
 from sdpkit.registry import available_solvers
 from sdpkit.solution import Answer, Settings
-from sdpkit.solving import ConvergenceWarning
 from sdpkit.solvers.interior import INTERIOR
+from sdpkit.solving import ConvergenceWarning
 from sdpkit.spectral import gram
 
 Array = NDArray[np.float64]

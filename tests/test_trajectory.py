@@ -13,8 +13,8 @@ import sdpkit
 from sdpkit import Block, Cost, Ending, Program, Solution, Status
 from sdpkit.registry import Capabilities
 from sdpkit.solution import Answer, Settings, Stop
-from sdpkit.solving import ConvergenceWarning
 from sdpkit.solvers.interior import INTERIOR
+from sdpkit.solving import ConvergenceWarning
 
 
 def two_points(squared: float, relation: str = "==") -> Program:
