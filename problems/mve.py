@@ -171,21 +171,29 @@ class MVE(MVU):
         if not solutions:
             return self._without_pairs(self._costs())
         last = solutions[-1]
-        further = self._next_round(last, tol)
+        further = None if self.all_pairs is None else self.all_pairs.next_round(last, tol)
         if further is not None:
             return further
-        # The iterates K_1, K_2, …: the last rounds of their steps.
-        iterates = [s for s in solutions if self._next_round(s, tol) is None]
+        iterates = self._iterates(solutions, tol)
         values = [self.value(s) for s in iterates]
+        ending = None
         if len(values) > 1:
-            ending = self._at_rest(iterates[-1], values[-2], values[-1], max(tol, self.min_gain))
-            if ending is not None:
-                kept = iterates[-1] if values[-1] >= values[-2] else iterates[-2]
-                return self._against_all_pairs(kept, ending)
-        if len(values) >= self.max_steps:
+            ending = self._at_rest(last, values[-2], values[-1], max(tol, self.min_gain))
+        if ending is None and len(values) < self.max_steps:
+            return self._step_from(last)
+        if ending is None:
             ending = Ending(f"max_steps = {self.max_steps} reached", Status.ITERATION_LIMIT)
-            return self._against_all_pairs(last, ending)
-        return self._step_from(last)
+        kept = last if len(values) == 1 or values[-1] >= values[-2] else iterates[-2]
+        if self.all_pairs is None:
+            return replace(ending, answer=kept)
+        return self.all_pairs.judged(ending, kept)
+
+    def _iterates(self, solutions: tuple[Solution, ...], tol: float) -> list[Solution]:
+        """K_1, K_2, …: without the rounds in which pairs were still too close."""
+        pairs = self.all_pairs
+        if pairs is None:
+            return list(solutions)
+        return [s for s in solutions if not len(pairs.too_close(s, tol))]
 
     def _at_rest(self, last: Solution, before: float, after: float, least: float) -> Ending | None:
         """The end, if the last step gained less than a share `least`. It is stationary if the

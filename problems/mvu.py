@@ -19,12 +19,7 @@ stretches beyond its length: tr K ≤ T = (1/2n) Σ_ij sp(i,j)². The slack form
 ω λ₂(L(1)) ≥ 1 − ω. Points joined by zero-length edges are one point with multiplicity m_i; then
 C = diag(m) − mmᵀ/n.
 
-**FULL** (`full=True`): no two points may come closer than they were, A(K)_ij ≥ d_ij for *all*
-pairs, with multipliers u ≥ 0 (the rows ≥ have −u): L(w) − L(u) ⪰ C, bound dᵀw − d_Fᵀu. Made for
-graphs that would fold, such as spanning trees (Jebara's lecture on semidefinite and minimum volume
-embedding). `solve` adds the violated rows in rounds; every round's multipliers bound the whole
-problem, and the last K is judged against all pairs. Infeasible if the distances are not Euclidean
-on the tree's paths: a branching tree with all its nodes and path lengths.
+`full=True` adds that no two points come closer than they were, which `sdpkit.problems.full` states.
 
 Where a clique of the graph is affinely dependent (noise-free data, angle closure), its lengths
 force K c = 0 for every c on the clique with Σc = 0 and Xᵀc = 0. No feasible K is positive
@@ -35,7 +30,7 @@ to the null directions, which changes nothing about the problem but its solvabil
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -54,6 +49,7 @@ from sdpkit.graphs import (
     require_connected,
     split_components,
 )
+from sdpkit.problems.full import AllPairs
 from sdpkit.program import Block, Cost, Program, SafeBounds
 from sdpkit.solution import Solution, Status
 from sdpkit.spectral import Embedding, outputs
@@ -103,7 +99,7 @@ class MVU:
     omega: the slack form's ω; by default from its boundedness threshold, see `omega_default`
     connect: what to do with a disconnected graph in the forms that maximise: "error", "bridge"
         (thesis 3.1.12, seeded by `random_state`), or "components" (unfold each on its own)
-    full: no pair of points may come closer than it was (FULL, above); needs X, distances or kernel
+    full: no pair of points may come closer than it was (FULL); needs X, distances or kernel
     facial_reduction: "auto" or "off"
 
     >>> import sdpkit
@@ -248,7 +244,8 @@ class MVU:
     def program(self) -> Program:
         """The problem in squared lengths, one block K per part; all pairs, if `full`."""
         program = self._without_pairs(self._costs())
-        return self._with_pairs(program, self._pairs()) if self.full else program
+        pairs = self.all_pairs
+        return program if pairs is None else pairs.add_rows(program, pairs.pairs())
 
     def _costs(self) -> list[Cost]:
         """Per part what is maximised: the variance."""
@@ -289,110 +286,38 @@ class MVU:
             **slack,
         )
 
-    # -- FULL --------------------------------------------------------------------------------
+    # -- the rounds of FULL ------------------------------------------------------------------
 
     @cached_property
-    def _pair_lengths(self) -> Array:
-        """(n, n) squared lengths of all pairs of nodes: what `full` keeps them from falling below.
-
-        Coincident points are one node; the longest distance between two nodes counts.
-        """
-        lengths = SquaredDistances.of(self.X, distances=self.distances, kernel=self.kernel)
-        table = lengths.to_all(np.arange(lengths.n_points))
-        n = int(self.group.max()) + 1
-        nodes = np.zeros((n, n))
-        np.maximum.at(nodes, (self.group[:, None], self.group[None, :]), table)
-        np.fill_diagonal(nodes, 0.0)
-        return nodes
-
-    def _rigid(self) -> NDArray[np.int64]:
-        """(m, 2) the rods that keep their lengths, and need no other row for it."""
-        return self.parts[0].graph.edges if self.form == "equality" else _NO_PAIRS
-
-    def _pairs(self) -> NDArray[np.int64]:
-        """(p, 2) the pairs of nodes that `full` speaks of."""
-        free = np.ones(self._pair_lengths.shape, dtype=bool)
-        free[tuple(self._rigid().T)] = False
-        return np.argwhere(np.triu(free, k=1))
-
-    def _with_pairs(self, program: Program, pairs: NDArray[np.int64]) -> Program:
-        """A program of this problem with rows A(K)_ij ≥ d_ij after its own."""
-        (block,) = program.blocks
-        p = len(pairs)
-        squared = self._pair_lengths[pairs[:, 0], pairs[:, 1]]
-        ends = (np.tile([1.0, -1.0], p), pairs.ravel(), np.arange(0, 2 * p + 1, 2))
-        further = sp.csr_array(ends, shape=(p, block.size))
-        safe = program.safe
-        return Program.of(
-            replace(block, incidence=sp.csr_array(sp.vstack([block.incidence, further]))),
-            np.concatenate([program.rhs, squared]),
-            relations=np.concatenate([program.relations, np.ones(p)]),
-            rows_x=sp.vstack([program.rows_x, sp.csr_array((p, program.n_auxiliary))]),
-            cost_x=program.cost_x,
-            safe=replace(
-                safe, direction=_extended(safe.direction, p), anchor=_extended(safe.anchor, p)
-            ),
-            notes=program.notes,
-            name=program.name,
-        )
-
-    def _pairs_of(self, program: Program) -> NDArray[np.int64]:
-        """(p, 2) the pairs that a program of this problem has rows for, in their order."""
-        n_rods = self.parts[0].graph.n_edges
-        return program.blocks[0].incidence[n_rods:].indices.reshape(-1, 2).astype(np.int64)
-
-    def _closeness(self, solution: Solution) -> Array:
-        """(n, n) squared distances of the outputs over those of the inputs, without the rods."""
-        K = solution.matrix
-        q = np.diag(K)[:, None] + np.diag(K)[None, :] - 2 * K
-        d = self._pair_lengths
-        share = np.divide(q, d, out=np.full_like(d, np.inf), where=d > 0)
-        share[tuple(self._rigid().T)] = share[tuple(self._rigid().T[::-1])] = np.inf
-        return share
-
-    def _too_close(self, solution: Solution, tol: float) -> NDArray[np.int64]:
-        """(p, 2) pairs without a row that came closer by more than a share `tol`: of every point
-        the worst."""
-        share = self._closeness(solution)
-        known = tuple(self._pairs_of(solution.program).T)
-        share[known] = share[known[::-1]] = np.inf
-        worst = np.column_stack([np.arange(len(share)), share.argmin(axis=1)])
-        worst = worst[share.min(axis=1) < 1 - tol]
-        return np.unique(np.sort(worst, axis=1), axis=0)
-
-    def _next_round(self, solution: Solution, tol: float) -> Program | None:
-        """The solution's program with the rows it violates, or None if it violates none."""
-        pairs = self._too_close(solution, tol) if self.full else _NO_PAIRS
-        return self._with_pairs(solution.program, pairs) if len(pairs) else None
-
-    def _against_all_pairs(self, answer: Solution, ending: Ending) -> Ending:
-        """An ending whose answer is judged with a row for every pair."""
+    def all_pairs(self) -> AllPairs | None:
+        """What `full` keeps from coming closer. Of nodes that stand for several points, the
+        longest distance counts."""
         if not self.full:
-            return replace(ending, answer=answer)
-        generated, every = self._pairs_of(answer.program), self._pairs()
-        n = self.parts[0].graph.n_points
-        rest = every[~np.isin(every @ [n, 1], np.sort(generated, axis=1) @ [n, 1])]
-        whole = self._with_pairs(answer.program, rest)
-        note = f"{len(every)} pairs were checked; {len(generated)} of them needed a row"
-        return replace(
-            ending,
-            answer=answer,
-            program=replace(whole, notes=(*whole.notes, note)),
-            dual=_extended(answer.dual, len(rest)),
-        )
+            return None
+        lengths = SquaredDistances.of(self.X, distances=self.distances, kernel=self.kernel)
+        n = int(self.group.max()) + 1
+        squared = np.zeros((n, n))
+        table = lengths.to_all(np.arange(lengths.n_points))
+        np.maximum.at(squared, (self.group[:, None], self.group[None, :]), table)
+        np.fill_diagonal(squared, 0.0)
+        rods = self.parts[0].graph.edges
+        return AllPairs(squared, rods if self.form == "equality" else rods[:0], len(rods))
 
     def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
         """The next program: one is all it takes, unless pairs come too close."""
         if not solutions:
             return self._without_pairs(self._costs())
+        if self.all_pairs is None:
+            return Ending("one program is all it takes", Status.OPTIMAL)
+        further = self.all_pairs.next_round(solutions[-1], tol)
         ending = Ending("no pair is too close", Status.OPTIMAL)
-        return self._next_round(solutions[-1], tol) or self._against_all_pairs(
-            solutions[-1], ending
-        )
+        return further or self.all_pairs.judged(ending, solutions[-1])
 
     def progress(self, solution: Solution) -> dict[str, float]:
-        """What to follow from round to round: by how much the closest pair was brought closer."""
-        return {"closest pair": float(self._closeness(solution).min())} if self.full else {}
+        """What to follow from round to round: how close the closest pair came, if `full`."""
+        if self.all_pairs is None:
+            return {}
+        return {"closest pair": float(self.all_pairs.closeness(solution).min())}
 
     # -- what the program is told ------------------------------------------------------------
 
@@ -510,14 +435,6 @@ class MVU:
         first[self.group[::-1]] = np.arange(self.group.size)[::-1]
         rods = [first[part.nodes[part.graph.edges]] for part in self.parts]
         return np.concatenate(rods).reshape(-1, 2)
-
-
-_NO_PAIRS = np.empty((0, 2), dtype=np.int64)
-
-
-def _extended(values: Array | None, further: int) -> Array | None:
-    """Multipliers with zeros for further rows."""
-    return None if values is None else np.concatenate([values, np.zeros(further)])
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -205,9 +205,9 @@ def sdplib(folder: Path, solvers: Iterable[str] = ("interior", "csdp")) -> None:
 def mve(folder: Path | None = None) -> None:
     """Fidelity at d = 2 of kernel PCA, MVU and MVE, as in the last table of the lecture.
 
-    The star and the Swiss roll are made here, the twos are bundled; the rest needs a folder with `netscience.npz`
-    (X adjacency), `teapots100.npz` (X frames), `phylo_salamanders.npz` and `phylo_anoles.npz` (X
-    tip-to-tip distances).
+    The star and the Swiss roll are made here, the twos are bundled with scikit-learn; the rest
+    needs a folder with `netscience.npz` (X adjacency), `teapots100.npz` (X frames),
+    `phylo_salamanders.npz` and `phylo_anoles.npz` (X tip-to-tip distances).
     """
     names = ("netscience", "teapots100", "phylo_salamanders", "phylo_anoles")
     data = {} if folder is None else {name: _array(folder, name) for name in names}

@@ -210,8 +210,9 @@ def _progress(problem: Advancing, steps: tuple[Solution, ...]) -> dict[str, Arra
     follows = getattr(problem, "progress", None)
     rows = []
     for step in steps:
-        usable = callable(follows) and all(np.isfinite(m).all() for m in step.matrices)
-        rows.append({"objective": step.objective, **(follows(step) if usable else {})})
+        usable = all(np.isfinite(m).all() for m in step.matrices)
+        followed = follows(step) if callable(follows) and usable else {}
+        rows.append({"objective": step.objective, **followed})
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
 

@@ -457,7 +457,7 @@ def test_every_round_bounds_the_whole(cloud: Array) -> None:
     assert np.all(np.diff(bounds) <= 1e-6 * bounds[0])
     assert np.all(bounds >= solution.objective * (1 - 1e-6))
     # The input itself keeps all its distances.
-    assert solution.objective >= np.trace(gram(problem._pair_lengths)) * (1 - 1e-9)
+    assert solution.objective >= np.trace(gram(problem.all_pairs.squared)) * (1 - 1e-9)
     # L(w) − L(u) ⪰ C with u ≥ 0, over all pairs.
     w = solution.dual
     assert w is not None
