@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.graphs import SquaredDistances
 from sdpkit.problems.mvu import MVU, Form, Part, one_of
-from sdpkit.program import Cost, Program
+from sdpkit.program import Cost, Program, SafeBounds
 from sdpkit.solution import Solution, Status
 from sdpkit.spectral import Embedding, gram, outputs
 from sdpkit.trajectory import Ending
@@ -121,7 +121,8 @@ class MVE(MVU):
 
     def _pull(self) -> float:
         assert self.weights is not None
-        return float(self.weights[0])
+        first = 1.0 if self.start == "mvu" else 0.0  # MVU's own step must be bounded as well
+        return max(float(self.weights[0]), first)
 
     # -- the steps ---------------------------------------------------------------------------
 
@@ -215,7 +216,7 @@ class MVE(MVU):
         )
         return replace(program, blocks=blocks, safe=self._tightened(solution))
 
-    def _tightened(self, solution: Solution) -> Any:
+    def _tightened(self, solution: Solution) -> SafeBounds:
         """The program's safe bounds, with T from MVU's own bound if this was MVU's step."""
         safe, bound = solution.program.safe, solution.certificate.safe_bound
         plain = all(block.cost.is_identity for block in solution.program.blocks)

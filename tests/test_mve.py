@@ -378,6 +378,16 @@ def test_the_slack_form_is_refused_where_it_is_unbounded() -> None:
     assert sdpkit.solve(bounded).status is Status.STATIONARY
 
 
+def test_a_start_from_mvu_must_be_bounded_too() -> None:
+    """α_1 < 1 would allow a smaller ω, but not for MVU's own step."""
+    X = datasets.swiss_roll(14)
+    threshold = 1 / (1 + MVU(X, n_neighbors=4).neighborhood.algebraic_connectivity())
+    small = {"n_neighbors": 4, "form": "slack", "omega": threshold - 1e-3, "weights": (0.5, -1.0)}
+    assert sdpkit.solve(MVE(X, **small)).status is Status.STATIONARY
+    with pytest.raises(sdpkit.UnboundedProblemError, match="unbounded"):
+        MVE(X, start="mvu", **small)
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
