@@ -56,6 +56,8 @@ _EXPORTS = {
     "MVE": "sdpkit.problems.mve",
     "Ending": "sdpkit.trajectory",
     "Trajectory": "sdpkit.trajectory",
+    "LMNN": "sdpkit.problems.lmnn",
+    "Metric": "sdpkit.metrics",
     "SdpkitError": "sdpkit.errors",
     "InputError": "sdpkit.errors",
     "GraphError": "sdpkit.errors",
@@ -79,6 +81,8 @@ if TYPE_CHECKING:
         UnboundedProblemError,
     )
     from sdpkit.graphs import NeighborhoodGraph
+    from sdpkit.metrics import Metric
+    from sdpkit.problems.lmnn import LMNN
     from sdpkit.problems.mve import MVE
     from sdpkit.problems.mvu import MVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
@@ -105,6 +109,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "LMNN",
     "MVE",
     "MVU",
     "Answer",
@@ -117,6 +122,7 @@ __all__ = [
     "Ending",
     "GraphError",
     "InputError",
+    "Metric",
     "NeighborhoodGraph",
     "NormPenalty",
     "NotEnoughMemoryError",

@@ -13,6 +13,9 @@ first, let S(w) be the dual slack and λ its smallest eigenvalue on the face. Th
 each bound the optimum from above, and the smallest is taken. A minimisation is the negated
 maximisation. Eigenvalues are floating point here; `Certificate.verify` makes them rigorous.
 
+A program with a family of comparisons is judged by the multipliers α of *some* of them, while its
+objective counts them all: the bound is  θ·Σα  for the largest θ ≤ 1 with  C + θ·Σα_t(…) ⪰ 0.
+
 Denominators, written down once:
 
     relative_gap      |bound − objective| / max(|objective|, |bound|, value_scale)
@@ -28,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.linalg
@@ -39,6 +42,9 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.program import Block, Program, dense
 from sdpkit.rigor import Verification, verify_dual, verify_multiplier_ray
+
+if TYPE_CHECKING:
+    from sdpkit.triplets import Rows
 
 Array = NDArray[np.float64]
 
@@ -85,6 +91,7 @@ class Certificate:
     dimacs: tuple[float, float, float, float, float, float]
     program: Program = field(repr=False)
     multipliers: Array | None = field(repr=False)
+    rows: Rows | None = field(default=None, repr=False)
 
     def passes(self, tol: float) -> bool:
         """True if residuals, eigenvalues and the certified gap all meet `tol`."""
@@ -112,6 +119,8 @@ class Certificate:
         """
         if self.multipliers is None:
             return Verification(None, "there are no multipliers to verify")
+        if self.rows is not None:
+            return verify_dual(self.program.restricted(self.rows), self.multipliers)
         return verify_dual(self.program, self.multipliers)
 
     def __str__(self) -> str:
@@ -139,10 +148,12 @@ def certify(
     matrices: Array | Sequence[Array],
     x: ArrayLike | None = None,
     dual: ArrayLike | None = None,
+    rows: Rows | None = None,
 ) -> Certificate:
     """Judge a primal (matrices, x) and a dual w of `program` by recomputing everything.
 
-    Missing multipliers, NaN or infinity give infinite residuals and an infinite gap.
+    Missing multipliers, NaN or infinity give infinite residuals and an infinite gap. For a
+    program with a family of comparisons, `dual` are the multipliers of `rows`.
 
     >>> from sdpkit import Block, Cost, Program
     >>> block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=[1.0, 1.0])
@@ -155,6 +166,10 @@ def certify(
     """
     blocks = _matrices(program, matrices)
     aux = _vector(x, program.n_auxiliary, "x", default=0.0)
+    if program.family is not None:
+        alpha = None if dual is None or rows is None else _vector(dual, rows.size, "dual")
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _certify_family(program, blocks, aux, rows, alpha)
     w = None if dual is None else program.sign * _vector(dual, program.n_rows, "dual")
     # Garbage may overflow on its way to an infinite residual; that is its verdict, not a warning.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -184,6 +199,80 @@ def _certify(program: Program, blocks: list[Array], aux: Array, w: Array | None)
         program=program,
         multipliers=bound.multipliers,
     )
+
+
+def _certify_family(
+    program: Program, blocks: list[Array], aux: Array, rows: Rows | None, alpha: Array | None
+) -> Certificate:
+    primal = _primal_side(program, blocks, aux)
+    dual = _NO_FAMILY_DUAL
+    if rows is not None and alpha is not None and np.isfinite(alpha).all():
+        dual = _family_dual(program, rows, alpha)
+    scale = max(block.cost.magnitude() for block in program.blocks)
+    safe = dual.bound + program.offset
+    difference = primal.objective - dual.value
+    errors = (primal.residual, max(0.0, -primal.smallest), dual.outside, max(0.0, -dual.smallest))
+    size = 1.0 + abs(primal.objective) + abs(dual.value)
+    return Certificate(
+        objective=primal.objective,
+        dual_objective=dual.value + program.offset,
+        primal_residual=primal.residual,
+        dual_residual=_ratio(max(0.0, -dual.smallest, dual.outside), scale or 1.0),
+        min_eigenvalue_primal=primal.smallest,
+        eigenvalue_scale=primal.largest,
+        min_eigenvalue_dual=dual.smallest,
+        safe_bound=safe,
+        bound_source=dual.source,
+        relative_gap=_gap(program, primal.objective, safe),
+        dimacs=(*errors, difference / size, difference / size),
+        program=program,
+        multipliers=None if alpha is None else -dual.share * np.clip(alpha, 0.0, _weight(program)),
+        rows=rows,
+    )
+
+
+@dataclass(frozen=True)
+class _FamilyDual:
+    """Σα, its safe part, and by how much α misses its box and the cone."""
+
+    value: float
+    bound: float
+    share: float
+    outside: float
+    smallest: float
+    source: str
+
+
+_NO_FAMILY_DUAL = _FamilyDual(-np.inf, -np.inf, 0.0, np.inf, -np.inf, "no multipliers")
+
+
+def _family_dual(program: Program, rows: Rows, alpha: Array) -> _FamilyDual:
+    inside = np.clip(alpha, 0.0, _weight(program))
+    outside = float(np.abs(alpha - inside).max(initial=0.0))
+    images = program.comparison_images(rows, inside)
+    costs = [block.cost.dense() for block in program.blocks]
+    sums = [cost + image for cost, image in zip(costs, images, strict=True)]
+    smallest = min(b.smallest_on_face(s) for b, s in zip(program.blocks, sums, strict=True))
+    value = float(inside.sum())
+    if smallest >= 0:
+        return _FamilyDual(value, value, 1.0, outside, smallest, "feasible dual")
+    share = min(_largest_share(c, a) for c, a in zip(costs, images, strict=True))
+    bound = share * value if share >= 0 else -np.inf
+    return _FamilyDual(value, bound, max(share, 0.0), outside, smallest, "scaled dual")
+
+
+def _largest_share(cost: Array, image: Array) -> float:
+    """The largest θ ∈ [0, 1] with C + θA ⪰ 0, less what rounding can hide; −1 if C is not ⪰ 0."""
+    weakest = float(scipy.linalg.eigvalsh(cost, subset_by_index=[0, 0])[0])
+    if weakest <= 1e-12 * float(np.linalg.norm(cost)):
+        return 0.0 if weakest >= 0 else -1.0
+    smallest = float(scipy.linalg.eigvalsh(image, cost, subset_by_index=[0, 0])[0])
+    smallest -= 10 * _EPS * float(np.linalg.norm(image)) / weakest
+    return 1.0 if smallest >= -1 else -1.0 / smallest
+
+
+def _weight(program: Program) -> float:
+    return 0.0 if program.family is None else program.family.weight
 
 
 # -- primal ---------------------------------------------------------------------------------

@@ -19,6 +19,15 @@ instead of subtracted and the multipliers negated, so that its dual reads  max b
 C − Vᵀdiag(A_qᵀw − …)V ⪰ 0.  M N = 0 (centring, facial reduction) is part of the cone and never
 a row: a row would take the interior away from every interior-point method.
 
+A minimisation may carry a *family* of penalised comparisons that are too many to write down
+(`sdpkit.triplets`) instead of rows:
+
+    minimise  <C, M> + weight · Σ_t [1 + q_ij − q_il]₊
+    dual:     maximise Σα,  0 ≤ α ≤ weight,  C + Σ_t α_t (v_ij v_ijᵀ − v_il v_ilᵀ) ⪰ 0
+
+Any part of the family is a program of plain rows (`Program.restricted`), whose multipliers bound
+the whole.
+
 The form is data only: immutable, validated, printable, fingerprinted, saved and loaded as npz.
 """
 
@@ -31,7 +40,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.linalg
@@ -40,6 +49,10 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+
+if TYPE_CHECKING:
+    # Families compile kernels; programs of plain rows do not wait for that.
+    from sdpkit.triplets import RowFamily, Rows
 
 Array = NDArray[np.float64]
 Sense = Literal["max", "min"]
@@ -201,6 +214,8 @@ class Block:
     features: (N, n) dense X, or None when N = n and X = I
     cost: C
     null: (n, k) directions N on which M vanishes, M N = 0
+    max_rank: the largest rank M may have, or None; a condition that is not convex, so that an
+        answer is proven by the program without it or is merely stationary
     """
 
     name: str
@@ -209,6 +224,7 @@ class Block:
     features: Array | None
     cost: Cost
     null: Array
+    max_rank: int | None = None
 
     @classmethod
     def of(
@@ -220,8 +236,11 @@ class Block:
         features: ArrayLike | None = None,
         cost: Cost | Array | None = None,
         null: ArrayLike | None = None,
+        max_rank: int | None = None,
     ) -> Block:
         """Build and validate a block; no cost is zero, no null direction is the whole space."""
+        if max_rank is not None and max_rank < 1:
+            raise InputError(f"max_rank is {max_rank}; it must be at least 1")
         if size < 1:
             raise InputError(f"block {name!r} has size {size}; a block needs at least one row")
         x = None if features is None else np.array(features, dtype=np.float64)
@@ -241,7 +260,7 @@ class Block:
             cost = Cost.of(size, sparse=cost)
         if cost is not None and cost.size != size:
             raise InputError(f"block {name!r} has size {size}, its cost has size {cost.size}")
-        return cls(name, size, b, x, cost or Cost.of(size), directions)
+        return cls(name, size, b, x, cost or Cost.of(size), directions, max_rank)
 
     def __repr__(self) -> str:
         return f"<Block {_cone(self)}: {self.n_measurements} measurements, C = {self.cost}>"
@@ -394,6 +413,7 @@ class Program:
     relations: (m,) −1 for ≤, 0 for =, +1 for ≥;  rhs: (m,) b
     cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
     norms: Euclidean-norm penalties;  offset: a constant added to the objective
+    family: penalised comparisons that are not written down, or None
     notes: what a reader of the solution should know about how the program was made
     """
 
@@ -412,6 +432,7 @@ class Program:
     offset: float = 0.0
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
+    family: RowFamily | None = None
 
     @classmethod
     def of(
@@ -431,6 +452,7 @@ class Program:
         offset: float = 0.0,
         safe: SafeBounds | None = None,
         notes: Sequence[str] = (),
+        family: RowFamily | None = None,
         name: str = "program",
     ) -> Program:
         """Build and validate a program.
@@ -485,9 +507,11 @@ class Program:
             offset=float(offset),
             safe=safe or SafeBounds(),
             notes=tuple(notes),
+            family=family,
         )
         program._check_norms()
         program._check_safe()
+        program._check_family()
         return program
 
     def _check_norms(self) -> None:
@@ -515,6 +539,20 @@ class Program:
             vector = getattr(self.safe, name)
             if vector is not None:
                 _vector(vector, self.n_rows, f"safe.{name}")
+
+    def _check_family(self) -> None:
+        if self.family is None:
+            return
+        if self.sense != "min" or self.n_rows or self.n_auxiliary:
+            raise InputError("a family of comparisons is minimised, without rows of its own")
+        if self.family.block_of.max(initial=0) >= len(self.blocks):
+            raise InputError(f"the family names more blocks than the {len(self.blocks)} there are")
+        for block in self.blocks:
+            if block.incidence.shape[1] != self.family.n_points:
+                raise InputError(
+                    f"block {block.name!r} has {block.incidence.shape[1]} nodes, the family "
+                    f"compares {self.family.n_points} points"
+                )
 
     # -- sizes -------------------------------------------------------------------------------
 
@@ -576,7 +614,19 @@ class Program:
             value += block.cost.inner(matrix)
         if self.cost_q.any():
             value += float(self.cost_q @ self.measure(matrices))
+        if self.family is not None:
+            value += self.family.weight * self.family.hinge_sum(self.outputs(matrices))
         return value - self.sign * self.penalty(x)
+
+    def outputs(self, matrices: Sequence[Array]) -> list[Array]:
+        """Per block the nodes' images X Lᵀ with M = LᵀL, (N, rank): ‖y_i − y_j‖² measures M."""
+        out = []
+        for block, matrix in zip(self.blocks, matrices, strict=True):
+            values, vectors = scipy.linalg.eigh(matrix)
+            kept = values > 1e-15 * max(values[-1], 0.0)
+            factor = vectors[:, kept] * np.sqrt(values[kept])
+            out.append(factor if block.features is None else block.features @ factor)
+        return out
 
     def penalty(self, x: Array) -> float:
         """½ Σ h_j x_j² + Σ ρ_G ‖x_G‖."""
@@ -680,7 +730,59 @@ class Program:
         squares += np.asarray(self.rows_x.multiply(self.rows_x).sum(axis=1)).ravel()
         return np.where(squares > 0, np.sqrt(squares), 1.0)
 
+    def comparison_images(self, rows: Rows, weights: Array) -> list[Array]:
+        """Per block  Σ_t weights_t (v_ij v_ijᵀ − v_il v_ilᵀ)  over rows of the family, dense."""
+        from sdpkit.triplets import laplacians
+
+        if self.family is None:
+            raise InputError("the program has no family of comparisons")
+        graphs = laplacians(self.family, rows, weights, len(self.blocks))
+        return [
+            graph.toarray() if b.features is None else b.features.T @ (graph @ b.features)
+            for b, graph in zip(self.blocks, graphs, strict=True)
+        ]
+
     # -- derived programs --------------------------------------------------------------------
+
+    def restricted(self, rows: Rows) -> Program:
+        """The program with only these comparisons of its family, written as rows with slacks:
+
+        q_il − q_ij + ξ_t ≥ 1,  ξ_t ≥ 0  at the price of the family's weight.
+        """
+        family = self.family
+        if family is None:
+            raise InputError("only a program with a family of comparisons can be restricted")
+        i, j = family.target_pairs[rows.target].T
+        count, n = rows.size, family.n_points
+        start, end = np.concatenate([i, i]), np.concatenate([j, rows.impostor])
+        keys, which = np.unique(start * n + end, return_inverse=True)
+        start, end = keys // n, keys % n
+        # The measurements of one block after the other.
+        order = np.argsort(family.block_of[end], kind="stable")
+        position = np.empty_like(order)
+        position[order] = np.arange(order.size)
+        start, end = start[order], end[order]
+        each = np.arange(count)
+        coefficients = np.concatenate([np.full(count, -1.0), np.ones(count)])
+        entries = (coefficients, (np.concatenate([each, each]), position[which]))
+        blocks = [
+            replace(block, incidence=_differences(start[mine], end[mine], n))
+            for k, block in enumerate(self.blocks)
+            for mine in [family.block_of[end] == k]
+        ]
+        return Program.of(
+            blocks,
+            np.ones(count),
+            sense="min",
+            rows_q=sp.csr_array(entries, shape=(count, keys.size)),
+            rows_x=sp.eye_array(count, format="csr"),
+            relations=">=",
+            cost_x=np.full(count, family.weight),
+            offset=self.offset,
+            safe=SafeBounds(anchor=np.zeros(count), value_scale=self.safe.value_scale),
+            notes=self.notes,
+            name=self.name,
+        )
 
     def with_margin(self, margin: float) -> Program:
         """The same program asked for a dual with S ⪰ margin · I, r ≥ margin, ‖r_G‖ ≤ ρ − margin."""
@@ -721,8 +823,12 @@ class Program:
             out[f"block{k}/cost/factor"] = block.cost.factor
             out[f"block{k}/cost/weights"] = block.cost.weights
             out[f"block{k}/null"] = block.null
+            if block.max_rank is not None:
+                out[f"block{k}/max_rank"] = np.array(block.max_rank)
             if block.features is not None:
                 out[f"block{k}/features"] = block.features
+        if self.family is not None:
+            out.update({f"family/{name}": a for name, a in self.family.arrays().items()})
         return out
 
     def _header(self) -> dict[str, Any]:
@@ -782,6 +888,7 @@ class Program:
                     weights=a[f"block{k}/cost/weights"],
                 ),
                 null=a[f"block{k}/null"],
+                max_rank=int(a[f"block{k}/max_rank"]) if f"block{k}/max_rank" in a else None,
             )
             for k, (name, size) in enumerate(header["blocks"])
         ]
@@ -809,6 +916,7 @@ class Program:
                 float(a["value_scale"]),
             ),
             notes=header["notes"],
+            family=_family_of(a),
             name=header["name"],
         )
 
@@ -821,6 +929,8 @@ class Program:
             objective += (" − " if self.sense == "max" else " + ") + penalty
         costs = [f"C = {b.cost}" for b in self.blocks if b.cost.magnitude()]
         p = self.rows_q.shape[1]
+        if self.family is not None:
+            objective += f" + {self.family.weight:g}·Σ[1 + q_ij − q_il]₊"
         unknown = self.blocks[0].name if len(self.blocks) == 1 else "M"
         lines = [
             self.name,
@@ -834,6 +944,8 @@ class Program:
             )
             + f",  q_p = v_pᵀ {unknown} v_p  ({_count(p, 'measurement')})",
         ]
+        if self.family is not None:
+            lines[-1] = f"  over        {_count(self.family.n_rows, 'comparison')}"
         for block in self.blocks[:6]:
             lines.append(f"              {_cone(block)}")
         if len(self.blocks) > 6:
@@ -894,6 +1006,23 @@ def _unpack(arrays: dict[str, NDArray[Any]], name: str) -> sp.csr_array:
     parts = (arrays[f"{name}/data"], arrays[f"{name}/indices"], arrays[f"{name}/indptr"])
     rows, columns = (int(k) for k in arrays[f"{name}/shape"])
     return sp.csr_array(parts, shape=(rows, columns))
+
+
+def _family_of(arrays: dict[str, NDArray[Any]]) -> RowFamily | None:
+    parts = {name[7:]: a for name, a in arrays.items() if name.startswith("family/")}
+    if not parts:
+        return None
+    from sdpkit.triplets import family_from
+
+    return family_from(parts)
+
+
+def _differences(start: NDArray[np.int64], end: NDArray[np.int64], n: int) -> sp.csr_array:
+    """(p, n) incidence rows e_start − e_end."""
+    each = np.arange(start.size)
+    values = np.concatenate([np.ones(start.size), np.full(end.size, -1.0)])
+    entries = (values, (np.concatenate([each, each]), np.concatenate([start, end])))
+    return sp.csr_array(entries, shape=(start.size, n))
 
 
 def _count(n: int, noun: str) -> str:

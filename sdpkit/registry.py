@@ -6,6 +6,7 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 
 The rule of `solver="auto"`, in this order:
 
+0. factored, if the program has a family of comparisons;
 1. interior, if it can express the program and fits in memory;
 2. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
 3. else csdp, where it is installed;
@@ -30,6 +31,9 @@ GROUP = "sdpkit.solvers"
 # One line per solver.
 _OURS = {
     "interior": "sdpkit.solvers.interior:INTERIOR",
+    "factored": "sdpkit.solvers.factored:FACTORED",
+    "projected": "sdpkit.solvers.factored:PROJECTED",
+    "subgradient": "sdpkit.solvers.subgradient:SUBGRADIENT",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -46,8 +50,14 @@ _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a solver can take and what it returns."""
+    """What a solver can take and what it returns.
 
+    `plain`: programs of written rows; `families`: programs with a family of comparisons, which
+    other solvers are given in parts.
+    """
+
+    plain: bool = True
+    families: bool = False
     quadratic: bool = False
     norms: bool = False
     warm_start: bool = False
@@ -148,7 +158,8 @@ def refusal(solver: Solver, program: Program) -> SolverError | None:
         return SolverUnavailableError(f"solver {solver.name!r} is not available: {missing}")
     lacking = _cannot_express(solver, program)
     if lacking is not None:
-        return SolverError(f"{solver.name} takes no {lacking} penalties; use clarabel or scs")
+        advice = "factored" if program.family is not None else "clarabel or scs"
+        return SolverError(f"{solver.name} takes {lacking}; use {advice}")
     needed, free = solver.memory(program), free_memory()
     if needed <= free:
         return None
@@ -169,16 +180,21 @@ def _obstacle(solver: Solver, program: Program) -> str | None:
         return missing
     lacking = _cannot_express(solver, program)
     if lacking is not None:
-        return f"no {lacking} penalties"
+        return f"it takes {lacking}"
     too_large = solver.memory(program) > free_memory()
     return "too little memory" if too_large else None
 
 
 def _cannot_express(solver: Solver, program: Program) -> str | None:
-    """The kind of penalty in `program` that `solver` does not take, or None."""
-    if program.quadratic_x.any() and not solver.capabilities.quadratic:
-        return "quadratic"
-    return "norm" if program.norms and not solver.capabilities.norms else None
+    """What in `program` keeps `solver` from taking it, in words, or None."""
+    can = solver.capabilities
+    if program.family is None and not can.plain:
+        return "programs with a family of comparisons only"
+    if any(block.max_rank is not None for block in program.blocks) and not can.families:
+        return "no limit on the rank"
+    if program.quadratic_x.any() and not can.quadratic:
+        return "no quadratic penalties"
+    return "no norm penalties" if program.norms and not can.norms else None
 
 
 def free_memory() -> float:
@@ -196,6 +212,8 @@ def free_memory() -> float:
 def choose(program: Program) -> tuple[Solver, str]:
     """The solver for `program` by the rule above, and the reason in words."""
     small = sum(block.size**2 for block in program.blocks) <= _CLARABEL_LIMIT
+    if program.family is not None:
+        return get_solver("factored"), "auto: a family of comparisons"
     order = ["interior", *["clarabel"] * small, "csdp", "scs", *["clarabel"] * (not small)]
     passed: list[str] = []
     for name in order:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sdpkit.certificate import Certificate, Ray
     from sdpkit.program import Program
     from sdpkit.trajectory import Trajectory
+    from sdpkit.triplets import Rows
 
 Array = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ class Settings:
     max_iter: int | None = None
     time_limit: float | None = None
     verbose: int = 0
-    callback: Callable[[Mapping[str, float]], Any] | None = None
+    callback: Callable[[Mapping[str, Any]], Any] | None = None
     warm_start: Solution | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -71,6 +72,7 @@ class Answer:
     dual: (m,) multipliers w, or None
     multiplier_ray: (m,) w that shows infeasibility, or None
     matrix_ray: (matrices, x) that shows unboundedness, or None
+    rows: for a program with a family, the comparisons that `dual` belongs to
     """
 
     stop: Stop
@@ -85,6 +87,7 @@ class Answer:
     solve_time: float = 0.0
     history: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,7 @@ class Solution:
     certificate: residuals, eigenvalues, safe bound, gap
     matrices: one positive semidefinite (n, n) array per block
     x: (n_x,) auxiliary variables;  dual: (m,) multipliers w
+    rows: for a program with a family, the comparisons that `dual` belongs to
     ray: the verified proof of infeasibility or unboundedness, if that is the status
     solver, reason: who solved it and why it was chosen
     trajectory: the steps, if the problem took several programs; times and iterations are sums
@@ -136,6 +140,7 @@ class Solution:
     times: Times
     history: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()
+    rows: Rows | None = None
     trajectory: Trajectory | None = None
 
     @property

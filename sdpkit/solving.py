@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -45,6 +45,7 @@ from sdpkit.errors import InputError, SolverError
 from sdpkit.program import Block, Program
 from sdpkit.registry import Solver, choose, get_solver, refusal
 from sdpkit.solution import Answer, Settings, Solution, Status, Stop, Times
+from sdpkit.threads import one_blas_thread
 from sdpkit.trajectory import Advancing, follow
 
 Array = NDArray[np.float64]
@@ -55,15 +56,14 @@ _RAY_TOL = 1e-7
 # Rows and sizes up to which one BLAS thread is faster than several.
 _ONE_THREAD = 400
 
+# How a solve may end without a warning.
+_CLEAR = (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED, Status.STATIONARY)
+
 _LIMITS = {
     Stop.TIME_LIMIT: Status.TIME_LIMIT,
     Stop.ITERATION_LIMIT: Status.ITERATION_LIMIT,
     Stop.INTERRUPTED: Status.INTERRUPTED,
 }
-
-
-# How a solve may end without a warning.
-_ENDS = (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED, Status.STATIONARY)
 
 
 class ConvergenceWarning(UserWarning):
@@ -80,11 +80,11 @@ class Problem(Protocol):
 def solve(
     problem: Problem | Advancing | Program,
     solver: str = "auto",
-    tol: float = 1e-6,
+    tol: float | None = None,
     max_iter: int | None = None,
     time_limit: float | None = None,
     verbose: int = 0,
-    callback: Callable[[Mapping[str, float]], Any] | None = None,
+    callback: Callable[[Mapping[str, Any]], Any] | None = None,
     warm_start: Solution | None = None,
     **options: Any,
 ) -> Solution:
@@ -95,7 +95,8 @@ def solve(
     problem: anything with a `program()` method, or a `Program`; a problem with an `advance()`
         method takes several programs (`sdpkit.trajectory`), each started from the one before
     solver: a name from `available_solvers()`, or "auto" (the rule is in `sdpkit.registry`)
-    tol: the certified relative gap, and the residuals, at which an answer counts as optimal
+    tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
+        default the problem's own `default_tol`, else 1e-6
     max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
         between its iterations only; of several programs, the time is that of all together
     verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
@@ -110,7 +111,7 @@ def solve(
     ('optimal', 3.61803)
     """
     settings = Settings(
-        _positive("tol", tol),
+        _positive("tol", getattr(problem, "default_tol", 1e-6) if tol is None else tol),
         None if max_iter is None else _whole("max_iter", max_iter),
         None if time_limit is None else _positive("time_limit", time_limit),
         verbose,
@@ -124,7 +125,7 @@ def solve(
         solution = _solve_one(cast(Problem | Program, problem), settings, solver)
     if verbose:
         print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
-    if solution.status not in _ENDS:
+    if solution.status not in _CLEAR:
         warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
     return solution
 
@@ -136,7 +137,7 @@ def _solve_one(problem: Problem | Program, settings: Settings, name: str) -> Sol
     compiled = time.perf_counter() - started
     chosen, reason = _choose(name, program)
     with _fitting_threads(program):
-        answer = _nothing_left(program) or _no_rows(program) or chosen.solve(program, settings)
+        answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
         rest = _remaining(settings, started)
         solution = _judge(program, chosen, reason, rest, answer, compiled)
         rest = _remaining(settings, started)
@@ -172,20 +173,20 @@ def _fitting_threads(program: Program) -> Any:
     """One BLAS thread for small programs: more cost more than they bring, and on a busy machine
     they wait for each other."""
     largest = max(program.n_rows, *(block.size for block in program.blocks))
-    return _blas().limit(limits=1) if largest <= _ONE_THREAD else nullcontext()
+    return one_blas_thread() if largest <= _ONE_THREAD else nullcontext()
 
 
-@cache
-def _blas() -> Any:
-    """The BLAS libraries of this process; looking for them takes longer than a small solve."""
-    from threadpoolctl import ThreadpoolController
+def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
+    if program.family is None or solver.capabilities.families:
+        return solver.solve(program, settings)
+    from sdpkit.generation import by_rows
 
-    return ThreadpoolController().select(user_api="blas")
+    return by_rows(program, solver, settings)
 
 
 def _nothing_left(program: Program) -> Answer | None:
     """M = 0 and x = 0 where they prove themselves optimal (all points equal, no rows at all)."""
-    if program.rhs.any():
+    if program.rhs.any() or program.family is not None:
         return None
     zeros = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
     x, words = np.zeros(program.n_auxiliary), "zero is optimal"
@@ -197,7 +198,9 @@ def _nothing_left(program: Program) -> Answer | None:
 
 def _no_rows(program: Program) -> Answer | None:
     """Without rows the optimum is zero or there is none; no solver is bothered with it."""
-    return None if program.n_rows else Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
+    if program.n_rows or program.family is not None:
+        return None
+    return Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
 
 
 def _positive(name: str, value: float) -> float:
@@ -238,11 +241,14 @@ def _judge(
     _check_answer(program, solver, answer)
     matrices, x = repair_primal(program, answer, settings.tol)
     dual = _into_box(program, answer.dual)
-    certificate = certify(program, matrices, x, dual)
+    certificate = certify(program, matrices, x, dual, answer.rows)
     ray = None
-    if not certificate.passes(settings.tol):
+    if not certificate.passes(settings.tol) and program.family is None:
         ray = _find_ray(program, solver, settings, answer)
     status, message = _status(certificate, ray, answer, settings.tol)
+    if status is Status.INACCURATE and any(b.max_rank is not None for b in program.blocks):
+        status = Status.STATIONARY
+        message = f"a local solution of the given rank; compared with every rank: {message}"
     return Solution(
         status=status,
         native_status=answer.native_status,
@@ -261,6 +267,7 @@ def _judge(
         times=Times(compiled, answer.setup_time, answer.solve_time, time.perf_counter() - started),
         history=answer.history,
         notes=(*program.notes, *(note for note in answer.notes if note not in program.notes)),
+        rows=answer.rows,
     )
 
 
@@ -276,7 +283,7 @@ def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
             raise SolverError(f"solver {solver.name!r} returned {what} {found}, expected {shapes}")
     vectors = (
         ("x", answer.x, program.n_auxiliary),
-        ("dual", answer.dual, program.n_rows),
+        ("dual", answer.dual, program.n_rows if answer.rows is None else answer.rows.size),
         ("multiplier_ray", answer.multiplier_ray, program.n_rows),
         ("matrix_ray's x", ray[1], program.n_auxiliary),
     )
@@ -305,6 +312,8 @@ def _into_box(program: Program, dual: Array | None) -> Array | None:
     """Multipliers clipped to their signs and slack boxes, in the program's own signs."""
     if dual is None or not np.isfinite(dual).all():
         return dual
+    if program.family is not None:
+        return np.clip(dual, 0.0, program.family.weight)
     lo, hi = program.multiplier_box
     return np.asarray(program.sign * np.clip(program.sign * dual, lo, hi))
 
@@ -493,6 +502,8 @@ def _wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
     certificate = solution.certificate
     if solution.status is not Status.INACCURATE or answer.stop is not Stop.DONE:
         return False
+    if solution.program.family is not None:
+        return False  # its bound scales the dual, which is as good as a margin
     if not np.isfinite([certificate.primal_residual, certificate.dual_objective]).all():
         return False
     scale = max(abs(certificate.objective), solution.program.safe.value_scale)

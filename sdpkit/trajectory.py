@@ -31,6 +31,7 @@ from sdpkit.program import Program
 from sdpkit.solution import Settings, Solution, Status, Times
 
 Array = NDArray[np.float64]
+_GOOD = (Status.OPTIMAL, Status.STATIONARY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +154,13 @@ def _fitted(solution: Solution, program: Program) -> Solution:
 
 def _reliable(steps: tuple[Solution, ...]) -> Solution:
     """The last step that was certified, or else the last."""
-    certified = [step for step in steps if step.status is Status.OPTIMAL]
+    certified = [step for step in steps if step.status in _GOOD]
     return certified[-1] if certified else steps[-1]
 
 
 def _broken(steps: tuple[Solution, ...]) -> Ending | None:
     """The end that a step forces, or None. An inaccurate step may still lead on."""
-    if not steps or steps[-1].status is Status.OPTIMAL:
+    if not steps or steps[-1].status in _GOOD:
         return None
     last = steps[-1]
     usable = all(np.isfinite(m).all() for m in last.matrices)

@@ -18,7 +18,8 @@ from sdpkit.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
-SOLVERS = [name for name in known_solvers() if get_solver(name).unavailable() is None]
+USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
+SOLVERS = [name for name in USABLE if get_solver(name).capabilities.plain]
 
 
 def points(n: int = 12, dims: int = 3, seed: int = 0) -> Array:

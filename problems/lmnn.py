@@ -1,0 +1,586 @@
+"""Large margin nearest neighbour classification (Weinberger 2007, section 2.1).
+
+Target neighbours j ⇝ i (same label, nearest at first) are pulled to x_i; impostors l (another
+label) are pushed a unit of squared distance beyond them. With C_ij = (x_i−x_j)(x_i−x_j)ᵀ and
+P = Σ_{j⇝i} C_ij the problem is convex in M:
+
+    minimise    (1−μ) <M, P> + μ Σ_{j⇝i, l} [1 + <M, C_ij − C_il>]₊
+    subject to  M ⪰ 0
+
+Dual, one multiplier per triplet t = (i, j, l):
+
+    maximise    Σα_t   subject to  0 ≤ α_t ≤ μ,  (1−μ)P + Σα_t (C_ij − C_il) ⪰ 0
+
+With several metrics the distance to a point is measured by the metric of that point's cluster
+(eq. 2.17), P and the dual constraint are split accordingly, and all are learned in one program.
+
+**Coordinates.** The problem does not change under x → Tᵀx, M → T⁻¹MT⁻ᵀ, so it is stated in those
+in which (1−μ)P = I: without this, first-order methods do not get anywhere. A direction N in
+null(P) costs no pull and pushes for free: the triplets with Nᵀ(x_i − x_l) ≠ 0 are satisfied by
+M + t·NNᵀ for t large enough and have α = 0. They are left out (`groups`), the rest is solved in
+range(P), and `recover` adds the t·NNᵀ that is needed. An explicit `ridge`·tr M is another problem.
+
+**Kernels.** With kernel-PCA features of full rank, every class can be collapsed and the optimum
+says nothing: kernel LMNN is stated at a `rank`, or with a ridge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.metrics import Metric
+from sdpkit.neighbors import nearest
+from sdpkit.program import Block, Cost, Program, SafeBounds
+from sdpkit.solution import Solution
+from sdpkit.triplets import Impostors, ListedTriplets, RowFamily, hinges
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Eigenvalues of P below this share of the largest count as zero: P adds up squares, so this is
+# a relative 1e-6 in lengths.
+_NULL = 1e-12
+# Points whose coordinates along null(P) differ by less than this share of their spread agree.
+_SAME = 1e-9
+# Entries of the largest cvxpy model that is built.
+_MODEL_ENTRIES = 2e7
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """How one block sees the inputs.
+
+    Attributes
+    ----------
+    whitening: (D, d) T with TᵀCT = I on the range of C = (1−μ)P + ridge·I
+    free: (D, q) orthonormal basis of null(C), the directions that push for free
+    groups: (n,) points with equal coordinates along `free` share a number
+    """
+
+    whitening: Array
+    free: Array
+    groups: Indices
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LMNN:
+    """Large margin nearest neighbours.
+
+    Parameters
+    ----------
+    X: (n, D) points;  y: (n,) labels of any kind
+    n_neighbors: k target neighbours per point, nearest in Euclidean distance, ties by index. A
+        class with fewer than k + 1 members uses all of its others; a class of one has no targets
+        but its point is an impostor to the rest.
+    mu: μ, the weight of the push term; the pull term has 1 − μ
+    targets: (n, k) target neighbours given instead, −1 where there are fewer
+    triplets: (m, 3) rows (i, j, l) given instead, j to be nearer to i than l; then y is optional
+    metrics: "single", "per_class", a number of k-means clusters, or (n,) cluster numbers
+    kernel: (n, n) Gram matrix instead of X; needs `rank` or `ridge`
+    rank: the number of kernel-PCA features
+    ridge: add ridge·tr M to the objective
+    n_components: rows of a rectangular L; the problem is then not convex and its solution local
+    search: how impostors are found, "auto", "blocks" or "tree"; the result is the same
+
+    >>> import sdpkit
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> problem = LMNN(X, y, n_neighbors=3)
+    >>> solution = sdpkit.solve(problem)
+    >>> solution.status.value, solution.certificate.relative_gap < 1e-3
+    ('optimal', True)
+    >>> metric = problem.recover(solution)
+    >>> metric
+    <Metric: metric of rank 4 in 4 dimensions, 150 training points>
+    >>> metric.leave_one_out_error() < 0.04
+    True
+    """
+
+    X: Any = None
+    y: Any = None
+    n_neighbors: int = 3
+    mu: float = 0.5
+    targets: ArrayLike | None = None
+    triplets: ArrayLike | None = None
+    metrics: Literal["single", "per_class"] | int | ArrayLike = "single"
+    kernel: Any = None
+    rank: int | None = None
+    ridge: float = 0.0
+    n_components: int | None = None
+    search: Literal["auto", "blocks", "tree"] = "auto"
+    random_state: int = 0
+    classes: NDArray[Any] = field(init=False)
+    labels: Indices = field(init=False)
+    target_pairs: Indices = field(init=False)
+    block_of: Indices = field(init=False)
+
+    default_tol = 1e-3
+
+    def __post_init__(self) -> None:
+        set_ = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        self._check_numbers()
+        set_("X", self._inputs())
+        classes, labels = self._classes()
+        set_("classes", classes)
+        set_("labels", labels)
+        set_("target_pairs", self._target_pairs())
+        set_("block_of", self._blocks())
+
+    # -- the data ----------------------------------------------------------------------------
+
+    def _check_numbers(self) -> None:
+        if not 0 < self.mu < 1:
+            raise InputError(f"mu is {self.mu}; the weight of the push term lies between 0 and 1")
+        if int(self.n_neighbors) != self.n_neighbors or self.n_neighbors < 1:
+            raise InputError(f"n_neighbors is {self.n_neighbors}; it must be a positive integer")
+        if not 0 <= self.ridge < np.inf:
+            raise InputError(f"ridge is {self.ridge}; it must be a nonnegative number")
+        if self.n_components is not None and self.n_components < 1:
+            raise InputError(f"n_components is {self.n_components}; it must be at least 1")
+        if self.search not in ("auto", "blocks", "tree"):
+            raise InputError(f"search is {self.search!r}; use 'auto', 'blocks' or 'tree'")
+
+    def _inputs(self) -> Array:
+        if (self.X is None) == (self.kernel is None):
+            raise InputError("pass the points X, or a kernel matrix, and not both")
+        X = _finite(self.X if self.kernel is None else self.kernel, "X or kernel")
+        if self.kernel is None:
+            if self.rank is not None:
+                raise InputError("rank belongs to a kernel; reduce the points X by PCA first")
+            return X
+        if X.shape[0] != X.shape[1] or not np.allclose(X, X.T, atol=1e-8 * np.abs(X).max()):
+            raise InputError(f"the kernel has shape {X.shape}; it must be square and symmetric")
+        if self.rank is None and not self.ridge:
+            raise InputError(
+                "kernel LMNN with every feature of the kernel is degenerate: each class can be "
+                "collapsed and the optimum is 0; state a rank (kernel-PCA features) or a ridge"
+            )
+        return X
+
+    def _classes(self) -> tuple[NDArray[Any], Indices]:
+        n = self.X.shape[0]
+        if self.y is None:
+            if self.triplets is None:
+                raise InputError("LMNN needs labels y, or triplets")
+            return np.zeros(1, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        y = np.asarray(self.y)
+        if y.shape != (n,):
+            raise InputError(f"y has shape {y.shape}, expected ({n},): one label per point")
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise InputError("y contains NaN or infinite labels")
+        classes, labels = np.unique(y, return_inverse=True)
+        if classes.size < 2 and self.triplets is None:
+            raise InputError(f"all points have the label {classes[0]!r}: there is nothing to push")
+        return classes, labels.astype(np.int64)
+
+    def _target_pairs(self) -> Indices:
+        if self.triplets is not None:
+            listed = ListedTriplets.of(self.triplets, self.X.shape[0])
+            return listed.target_pairs
+        if self.targets is None:
+            pairs = target_neighbors(self._distance_features, self.labels, self.n_neighbors)
+        else:
+            pairs = _given_targets(self.targets, self.X.shape[0])
+        if not pairs.size:
+            raise InputError("no class has two members: there are no target neighbours")
+        return Impostors.of(pairs, self.labels).target_pairs
+
+    def _blocks(self) -> Indices:
+        n = self.X.shape[0]
+        if isinstance(self.metrics, str):
+            if self.metrics not in ("single", "per_class"):
+                raise InputError(
+                    f"metrics is {self.metrics!r}; use 'single', 'per_class', a number of "
+                    "clusters, or one cluster number per point"
+                )
+            return self.labels if self.metrics == "per_class" else np.zeros(n, dtype=np.int64)
+        if np.ndim(self.metrics) == 0:
+            return self._clusters(int(np.asarray(self.metrics)))
+        clusters = np.asarray(self.metrics)
+        if clusters.shape != (n,):
+            raise InputError(f"metrics has shape {clusters.shape}, expected ({n},) clusters")
+        return np.unique(clusters, return_inverse=True)[1].astype(np.int64)
+
+    def _clusters(self, count: int) -> Indices:
+        if not 1 <= count <= self.X.shape[0]:
+            raise InputError(f"metrics is {count}; k-means makes 1 … {self.X.shape[0]} clusters")
+        from sklearn.cluster import KMeans
+
+        found = KMeans(count, n_init=10, random_state=self.random_state).fit(self.features)
+        return np.unique(found.labels_, return_inverse=True)[1].astype(np.int64)
+
+    @cached_property
+    def _kernel_map(self) -> Array | None:
+        """(n, rank) A with features K A: kernel PCA, its columns orthogonal to the constant."""
+        if self.kernel is None:
+            return None
+        n = self.X.shape[0]
+        centre = np.eye(n) - 1.0 / n
+        values, vectors = scipy.linalg.eigh(centre @ self.X @ centre)
+        positive = values > 1e-10 * max(float(values[-1]), 0.0)
+        count = int(positive.sum())
+        rank = count if self.rank is None else int(self.rank)
+        if not 1 <= rank <= count:
+            raise InputError(f"rank is {rank}; the centred kernel has rank {count}")
+        if rank == min(count, n - 1) == n - 1 and not self.ridge:
+            raise InputError(
+                f"rank {rank} is all of the kernel: each class can be collapsed and the optimum "
+                "is 0; lower the rank or pass a ridge"
+            )
+        return np.asarray(vectors[:, ::-1][:, :rank] / np.sqrt(values[::-1][:rank]))
+
+    @cached_property
+    def features(self) -> Array:
+        """(n, D) the points, or the kernel-PCA features; centred."""
+        points = self.X if self._kernel_map is None else self.X @ self._kernel_map
+        return np.asarray(points - points.mean(axis=0))
+
+    @property
+    def _distance_features(self) -> Array:
+        """The points in which target neighbours are nearest; not centred, integers tie exactly."""
+        return self.X if self._kernel_map is None else self.features
+
+    # -- the program -------------------------------------------------------------------------
+
+    @property
+    def _per_class(self) -> bool:
+        return isinstance(self.metrics, str) and self.metrics == "per_class"
+
+    @property
+    def n_metrics(self) -> int:
+        """The number of blocks."""
+        return int(self.block_of.max()) + 1
+
+    @cached_property
+    def coordinates(self) -> tuple[Coordinates, ...]:
+        """How each block sees the inputs; see the module on null(P)."""
+        return tuple(self._coordinates(block) for block in range(self.n_metrics))
+
+    def _coordinates(self, block: int) -> Coordinates:
+        i, j = self.target_pairs[self.block_of[self.target_pairs[:, 1]] == block].T
+        D = self.features.shape[1]
+        pull = np.zeros((D, D))
+        for start in range(0, i.size, 1 << 16):
+            some = slice(start, start + (1 << 16))
+            difference = self.features[i[some]] - self.features[j[some]]
+            pull += difference.T @ difference
+        values, vectors = scipy.linalg.eigh((1 - self.mu) * pull + self.ridge * np.eye(D))
+        spread = float(np.square(self.features).sum()) * (1 - self.mu)
+        kept = values > _NULL * max(float(values[-1]), _NULL * spread)
+        free = vectors[:, ~kept]
+        if not kept.any():
+            # No pull at all: a block of one direction in which nothing differs.
+            return Coordinates(np.zeros((D, 1)), free, _groups(self.features @ free))
+        whitening = vectors[:, kept] / np.sqrt(values[kept])
+        return Coordinates(whitening, free, _groups(self.features @ free))
+
+    @cached_property
+    def family(self) -> RowFamily:
+        """The triplets that the program counts: all but those that are pushed for free."""
+        if self.triplets is not None:
+            return self._listed()
+        groups = np.array([c.groups for c in self.coordinates])
+        return Impostors.of(
+            self.target_pairs,
+            self.labels,
+            weight=self.mu,
+            block_of=self.block_of,
+            groups=groups if groups.any() else None,
+            search=self.search,
+        )
+
+    def _listed(self) -> RowFamily:
+        t = np.asarray(self.triplets, dtype=np.int64)
+        groups = np.array([c.groups for c in self.coordinates])[self.block_of[t[:, 2]]]
+        each = np.arange(len(t))
+        bound = groups[each, t[:, 0]] == groups[each, t[:, 2]]
+        if not bound.any():
+            raise InputError(
+                "every triplet is satisfied without any pull: the points i and j of each agree, "
+                "and l differs from them; there is nothing to learn"
+            )
+        n, options = self.X.shape[0], {"weight": self.mu, "block_of": self.block_of}
+        return ListedTriplets.of(t[bound], n, **options)
+
+    def program(self) -> Program:
+        """The problem in the common form, whitened: every cost is the identity."""
+        n = self.X.shape[0]
+        blocks = []
+        for number, c in enumerate(self.coordinates):
+            size = c.whitening.shape[1]
+            blocks.append(
+                Block.of(
+                    size,
+                    sp.csr_array((0, n)),
+                    name="M" if self.n_metrics == 1 else f"M{number + 1}",
+                    features=self.features @ c.whitening,
+                    cost=Cost.of(size, identity=1.0),
+                    max_rank=self.n_components,
+                )
+            )
+        free = [c.free.shape[1] for c in self.coordinates if c.groups.any()]
+        note = f"{sum(free)} directions cost no pull and push for free: their triplets are left out"
+        return Program.of(
+            blocks,
+            np.zeros(0),
+            sense="min",
+            family=self.family,
+            safe=SafeBounds(value_scale=self.mu),
+            notes=[note] if free else [],
+            name="LMNN" if self.n_metrics == 1 else f"LMNN with {self.n_metrics} metrics",
+        )
+
+    def to_cvxpy(self) -> Any:
+        """The paper's model with a slack per triplet, in the original coordinates.
+
+        Every triplet is written, also those that are pushed for free.
+        """
+        import cvxpy as cp
+
+        X, D = self.features, self.features.shape[1]
+        family: RowFamily = self._every_triplet()
+        rows = family.everything()
+        if rows.size * D > _MODEL_ENTRIES:
+            raise InputError(f"{rows.size} triplets in {D} dimensions are too many for cvxpy")
+        M = [cp.Variable((D, D), PSD=True, name=f"M{b + 1}") for b in range(self.n_metrics)]
+        slack = cp.Variable(rows.size, nonneg=True, name="xi")
+
+        def lengths(start: Indices, end: Indices) -> Any:
+            """Squared distances to `end`, each by its own metric."""
+            parts, places = [], []
+            for block, matrix in enumerate(M):
+                mine = np.flatnonzero(self.block_of[end] == block)
+                if mine.size:
+                    v = X[start[mine]] - X[end[mine]]
+                    parts.append(cp.sum(cp.multiply(v @ matrix, v), axis=1))
+                    places.append(mine)
+            return cp.hstack(parts)[np.argsort(np.concatenate(places))]
+
+        i, j = family.target_pairs.T
+        near = lengths(i, j)
+        pull = (1 - self.mu) * cp.sum(near) + self.ridge * sum(cp.trace(m) for m in M)
+        far = lengths(i[rows.target], rows.impostor)
+        margin = far - near[rows.target] >= 1 - slack
+        return cp.Problem(cp.Minimize(pull + self.mu * cp.sum(slack)), [margin])
+
+    def _every_triplet(self) -> RowFamily:
+        if self.triplets is not None:
+            options = {"weight": self.mu, "block_of": self.block_of}
+            return ListedTriplets.of(self.triplets, self.X.shape[0], **options)
+        options = {"weight": self.mu, "block_of": self.block_of, "search": self.search}
+        return Impostors.of(self.target_pairs, self.labels, **options)
+
+    # -- the answer --------------------------------------------------------------------------
+
+    def recover(self, solution: Solution) -> Metric:
+        """The learned metric in the original coordinates (of the kernel's rows, with a kernel)."""
+        components = self._components(solution)
+        if self._kernel_map is not None:
+            components = [part @ self._kernel_map.T for part in components]
+        return Metric(
+            tuple(components),
+            self.X,
+            self.labels,
+            self.classes,
+            self.block_of,
+            self.target_pairs,
+            self.n_neighbors,
+            self.mu,
+            np.arange(len(self.classes)) if self._per_class else None,
+        )
+
+    def _components(self, solution: Solution) -> list[Array]:
+        """Per block L with M = LᵀL on the features, the free directions included."""
+        roots = [_factor(m, self.n_components) for m in solution.matrices]
+        components = [r @ c.whitening.T for r, c in zip(roots, self.coordinates, strict=True)]
+        pushes = self._free_pushes(components)
+        return [
+            np.vstack([part, np.sqrt(push) * c.free.T]) if push > 0 else part
+            for part, push, c in zip(components, pushes, self.coordinates, strict=True)
+        ]
+
+    def _free_pushes(self, components: list[Array]) -> list[float]:
+        """Per block the smallest t for which M + t·NNᵀ satisfies every triplet left out."""
+        pushes = [0.0] * self.n_metrics
+        if not any(c.groups.any() for c in self.coordinates):
+            return pushes
+        outputs = [self.features @ part.T for part in components]
+        every = self._every_triplet()
+        rows = every.near(outputs, 0.0)
+        missing = hinges(every, rows, outputs)
+        anchor = every.target_pairs[rows.target, 0]
+        for block, c in enumerate(self.coordinates):
+            apart = (self.block_of[rows.impostor] == block) & (
+                c.groups[anchor] != c.groups[rows.impostor]
+            )
+            if apart.any():
+                free = self.features @ c.free
+                u = free[anchor[apart]] - free[rows.impostor[apart]]
+                # A little more, so that rounding leaves none of them violated.
+                pushes[block] = 1.001 * float(np.max(missing[apart] / np.square(u).sum(axis=1)))
+        return pushes
+
+    def objective(self, metric: Metric | Array) -> float:
+        """The exact objective of any metric, or of a matrix L of components, over all triplets."""
+        parts = metric.components if isinstance(metric, Metric) else (np.asarray(metric),)
+        if len(parts) != self.n_metrics:
+            raise InputError(f"{len(parts)} metrics for a problem with {self.n_metrics}")
+        inputs = self.X - self.X.mean(axis=0)
+        outputs = [inputs @ part.T for part in parts]
+        i, j = self.target_pairs.T
+        pull = 0.0
+        for block, points in enumerate(outputs):
+            mine = self.block_of[j] == block
+            pull += float(np.square(points[i[mine]] - points[j[mine]]).sum())
+        every = self._every_triplet()
+        traces = sum(float(np.square(part).sum()) for part in parts) if self.ridge else 0.0
+        push = self.mu * every.hinge_sum(outputs)
+        return (1 - self.mu) * pull + self.ridge * traces + push
+
+    def next_pass(self, solution: Solution) -> LMNN:
+        """The problem with the target neighbours of the learned metric: multi-pass LMNN.
+
+        The new problem is stated in the original coordinates, so that its metric replaces the
+        old one.
+        """
+        if self.triplets is not None:
+            raise InputError("given triplets have no target neighbours to choose again")
+        outputs = [self.features @ part.T for part in self._components(solution)]
+        found = _nearest_in_class(outputs, self.labels, self.block_of, self.n_neighbors)
+        return replace(self, targets=_table(found, self.X.shape[0]), **self._given())
+
+    def _given(self) -> dict[str, Any]:
+        """What was passed as data, which __post_init__ replaced."""
+        return {"X": None if self.kernel is not None else self.X}
+
+    def early_stopping(
+        self, X: ArrayLike, y: ArrayLike, patience: int = 3, rule: Literal["knn", "energy"] = "knn"
+    ) -> EarlyStopping:
+        """A callback that stops a solve when the error on validation data stops falling."""
+        return EarlyStopping(self, np.asarray(X), np.asarray(y), patience, rule)
+
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        classes = "" if self.y is None else f" of {len(self.classes)} classes"
+        return (
+            f"<LMNN: {n} points{classes} in {d} dimensions, {len(self.target_pairs)} target pairs, "
+            f"{self.n_metrics} metric{'s' * (self.n_metrics > 1)}, mu {self.mu:g}>"
+        )
+
+
+@dataclass(eq=False)
+class EarlyStopping:
+    """Watches the validation error of a running solve and keeps the best metric."""
+
+    problem: LMNN
+    X: Array
+    y: NDArray[Any]
+    patience: int
+    rule: Literal["knn", "energy"]
+    errors: list[float] = field(default_factory=list)
+    best: Metric | None = None
+
+    def __call__(self, state: Mapping[str, Any]) -> bool:
+        """True if the error has not improved in the last `patience` looks."""
+        if "matrices" not in state:
+            raise InputError("early stopping needs a solver that shows its matrices: 'factored'")
+        metric = self.problem.recover(_Seen(tuple(state["matrices"])))  # type: ignore[arg-type]
+        self.errors.append(metric.error(self.X, self.y, self.rule))
+        if self.errors[-1] <= min(self.errors):
+            self.best = metric
+        return min(self.errors) < min(self.errors[-self.patience :])
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The part of a solution that `recover` reads."""
+
+    matrices: tuple[Array, ...]
+
+
+def target_neighbors(X: Array, labels: Indices, k: int) -> Indices:
+    """(p, 2) pairs (i, j): the k nearest points j of the class of i, ties by index.
+
+    >>> target_neighbors(np.array([[0.0], [1.0], [5.0], [2.0]]), np.array([0, 0, 1, 0]), 1)
+    array([[0, 1],
+           [1, 0],
+           [3, 1]])
+    """
+    return _nearest_in_class([X], labels, np.zeros_like(labels), k)
+
+
+def _nearest_in_class(outputs: list[Array], labels: Indices, block_of: Indices, k: int) -> Indices:
+    pairs = [np.empty((0, 2), dtype=np.int64)]
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        count = min(k, members.size - 1)
+        if count:
+            parts = [part[members] for part in outputs]
+            blocks = block_of[members]
+            found = nearest(parts, parts, count, block_of=blocks, themselves=True)[0]
+            pairs.append(np.c_[np.repeat(members, count), members[found.ravel()]])
+    out = np.concatenate(pairs)
+    return out[np.lexsort((out[:, 1], out[:, 0]))]
+
+
+def _given_targets(targets: ArrayLike, n: int) -> Indices:
+    table = np.asarray(targets)
+    if table.ndim != 2 or table.shape[0] != n or table.dtype.kind not in "iu":
+        raise InputError(f"targets has shape {table.shape}, expected integers ({n}, k)")
+    if table.min(initial=0) < -1 or table.max(initial=-1) >= n:
+        raise InputError(f"targets names points outside −1 … {n - 1}")
+    i = np.repeat(np.arange(n), table.shape[1])
+    pairs = np.c_[i, table.ravel()]
+    return pairs[pairs[:, 1] >= 0]
+
+
+def _table(pairs: Indices, n: int) -> Indices:
+    """(n, k) target neighbours from pairs ordered by anchor, −1 where there are fewer."""
+    counts = np.bincount(pairs[:, 0], minlength=n)
+    out = np.full((n, int(counts.max())), -1)
+    place = np.arange(len(pairs)) - np.repeat(np.cumsum(counts) - counts, counts)
+    out[pairs[:, 0], place] = pairs[:, 1]
+    return out
+
+
+def _groups(values: Array) -> Indices:
+    """(n,) numbers of the points whose rows agree; all 0 if there is nothing to tell apart."""
+    keys = np.zeros((values.shape[0], 0), dtype=np.int64)
+    for column in values.T:
+        order = np.argsort(column, kind="stable")
+        tiny = _SAME * max(float(np.ptp(column)), _SAME * float(np.abs(values).max()))
+        jumps = np.diff(column[order]) > max(tiny, np.finfo(float).tiny)
+        number = np.empty(column.size, dtype=np.int64)
+        number[order] = np.concatenate([[0], np.cumsum(jumps)])
+        keys = np.unique(np.c_[keys, number], axis=0, return_inverse=True)[1].reshape(-1, 1)
+    return keys[:, 0] if keys.shape[1] else np.zeros(values.shape[0], dtype=np.int64)
+
+
+def _factor(matrix: Array, rank: int | None) -> Array:
+    """(r, d) L with LᵀL = M, rows of decreasing length, without those that are zero."""
+    values, vectors = scipy.linalg.eigh(matrix)
+    kept = values > 1e-14 * max(float(values[-1]), 0.0)
+    rows = (vectors[:, kept] * np.sqrt(values[kept])).T[::-1]
+    return np.asarray(rows[:rank])
+
+
+def _finite(values: Any, what: str) -> Array:
+    try:
+        out = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be an array of numbers: {error}") from error
+    if out.ndim != 2 or out.shape[0] < 2 or out.shape[1] < 1:
+        raise InputError(f"{what} has shape {out.shape}, expected (n, D) with n ≥ 2")
+    if not np.isfinite(out).all():
+        raise InputError(f"{what} contains NaN or infinite entries")
+    out.setflags(write=False)
+    return out

@@ -1,0 +1,744 @@
+"""Large-margin comparisons by an augmented Lagrangian on a working set.
+
+For programs  min Σ_b <C_b, M_b> + weight·Σ_t [z_t]₊  with the rows z_t = 1 + q_ij − q_il of a
+family (`sdpkit.triplets`). In coordinates in which C_b = I, the inner problem is
+
+    ‖L‖² + weight·Σ_t max_{0 ≤ α ≤ 1} (α z_t − γ/2 (α − a_t)²),     M = LᵀL,  maximiser α_t
+
+and the outer one  a ← α:  the a_t converge to multipliers. What makes it fast, in order of weight:
+
+* The change to C = I; without it the curvatures of L differ by the condition of C.
+* A start L = √t·I, t the best scale on a part of the rows: a wrong scale has a huge active set.
+* Multipliers move only after the inner problem is solved well, as its own duality gap tells;
+  loosely solved, they wander. γ shrinks a little, not to 0.
+* A quasi-Newton method on L, preconditioned from the right by (LᵀL + δI)⁻¹.
+* Rows live in a working set: those within `slack` of being violated when it was last searched,
+  and those with a_t > 0. The search is exact and over all rows. The upper bound is taken only
+  from a search, while the lower bound holds for any set of rows:
+
+      θ·weight·Σα,   the largest θ ≤ 1 with  I + θ·weight·Σα_t(C_ij − C_il) ⪰ 0.
+
+`factored` solves the inner problem in L, which is not convex where L has fewer rows than columns;
+its L is square unless the program limits the rank, and the certificate decides in any case.
+`projected` solves it in M by a spectral projected gradient, convex from start to end: slower, and
+there to check the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from sdpkit.compiled import compiled
+from sdpkit.errors import SolverError
+from sdpkit.program import Program
+from sdpkit.registry import Capabilities
+from sdpkit.solution import Answer, Settings, Solution, Stop
+from sdpkit.threads import one_blas_thread, workers
+from sdpkit.triplets import (
+    RowFamily,
+    Rows,
+    best_scale,
+    hinges,
+    laplacians,
+    row_keys,
+    rows_of,
+)
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Factors = list[Array]
+
+# γ at the start, and the smallest; the prices of moving α away from a.
+_GAMMA, _GAMMA_LAST = 0.25, 0.06
+# Rows within this much of being violated are kept: at the start, and at the end.
+_SLACK, _SLACK_LAST = 0.5, 0.2
+# The inner problem counts as solved at this share of the outer gap.
+_INNER_SHARE = 0.3
+# The relative change of L after which the working set is searched again.
+_DRIFT = 0.02
+# Steps between looks at the duality gap, and between multiplier updates at most.
+_LOOK, _PATIENCE = 10, 150
+# δ of the preconditioner relative to ‖LᵀL‖, and the number of steps it remembers.
+_DELTA, _MEMORY = 0.05, 40
+# A stage on a part of the anchors comes first where there are more points than this.
+_STAGED_POINTS, _STAGE_SHARE = 50_000, 0.3
+# Rounds of search without progress after which a run gives up.
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """The program in coordinates in which every cost is the identity.
+
+    Attributes
+    ----------
+    features: per block (n, d);  back: per block (d, d) with M = back Z back
+    family: the rows;  weight: the price of a unit of violation
+    ranks: per block the number of rows that L may have
+    """
+
+    features: list[Array]
+    back: list[Array]
+    ranks: list[int]
+    family: RowFamily
+    weight: float
+
+    @classmethod
+    def of(cls, program: Program) -> _Comparison:
+        """Change coordinates; a singular cost is refused."""
+        features, back = [], []
+        for block in program.blocks:
+            values, vectors = scipy.linalg.eigh(block.cost.dense())
+            if values[0] <= 1e-12 * values[-1]:
+                raise SolverError(
+                    f"the cost of block {block.name!r} is singular (eigenvalues {values[0]:.2g} … "
+                    f"{values[-1]:.2g}): state the program on the range of its cost"
+                )
+            root = (vectors / np.sqrt(values)) @ vectors.T
+            nodes = np.eye(block.size) if block.features is None else block.features
+            images = nodes @ root
+            # Differences are all that counts; small numbers round less.
+            features.append(np.ascontiguousarray(images - images.mean(axis=0)))
+            back.append(root)
+        if program.family is None:
+            raise SolverError("this solver takes programs with a family of comparisons only")
+        ranks = [min(block.size, block.max_rank or block.size) for block in program.blocks]
+        return cls(features, back, ranks, program.family, program.family.weight)
+
+    def part(self, share: float) -> _Comparison:
+        """The same problem on a part of the rows, their price raised to make up for it."""
+        family = self.family.part(share)
+        return replace(self, family=family, weight=self.weight * self.family.n_rows / family.n_rows)
+
+    @cached_property
+    def target_starts(self) -> Indices:
+        """(n + 1,) where the target pairs of each anchor begin."""
+        anchors = self.family.target_pairs[:, 0]
+        return np.searchsorted(anchors, np.arange(self.family.n_points + 1))
+
+    def outputs(self, factors: Factors) -> list[Array]:
+        """The images of all points, one (n, r) array per block."""
+        return [x @ factor.T for x, factor in zip(self.features, factors, strict=True)]
+
+    def images(self, rows: Rows, alpha: Array) -> list[Array]:
+        """Per block weight·Σα_t(C_ij − C_il), (d, d)."""
+        used = alpha > 0
+        graphs = laplacians(self.family, rows.where(used), alpha[used], len(self.features))
+        parts = zip(self.features, graphs, strict=True)
+        return [self.weight * (x.T @ (graph @ x)) for x, graph in parts]
+
+    def share(self, images: list[Array]) -> float:
+        """The largest θ ≤ 1 with I + θ·image ⪰ 0 in every block."""
+        lows = [float(scipy.linalg.eigvalsh(a, subset_by_index=[0, 0])[0]) for a in images]
+        return min(1.0, *(-1.0 / low if low < 0 else 1.0 for low in lows))
+
+    def objective(self, factors: Factors, rows: Rows) -> float:
+        """‖L‖² + weight·Σ[z]₊ over `rows`."""
+        z = hinges(self.family, rows, self.outputs(factors))
+        return _square(factors) + self.weight * float(np.maximum(z, 0.0).sum())
+
+    def matrices(self, factors: Factors) -> tuple[Array, ...]:
+        """The metric matrices in the program's own coordinates."""
+        roots = [factor @ back for factor, back in zip(factors, self.back, strict=True)]
+        return tuple(root.T @ root for root in roots)
+
+    def start(self, warm: Solution | None) -> Factors:
+        """The factors of a solution of the same shape, or the best multiple of an isometry."""
+        sizes = [(root.shape[0], root.shape[0]) for root in self.back]
+        if warm is not None and [m.shape for m in warm.matrices] == sizes:
+            parts = zip(warm.matrices, self.back, self.ranks, strict=True)
+            return [_leading(np.linalg.solve(b, np.linalg.solve(b, m).T), r) for m, b, r in parts]
+        bases = [_widest(x, r) for x, r in zip(self.features, self.ranks, strict=True)]
+        t = best_scale(self.family, self.outputs(bases), _square(bases))
+        return [np.sqrt(t) * basis for basis in bases]
+
+
+def _leading(matrix: Array, rank: int) -> Array:
+    """(rank, d) L with LᵀL the best approximation of a positive semidefinite matrix."""
+    values, vectors = scipy.linalg.eigh((matrix + matrix.T) / 2)
+    # A little of every direction, or the search could never leave the face of the start.
+    roots = np.sqrt(np.maximum(values, 1e-6 * max(float(values[-1]), np.finfo(float).tiny)))
+    return np.asarray((vectors * roots)[:, ::-1][:, :rank].T)
+
+
+def _widest(features: Array, rank: int) -> Array:
+    """(rank, d) orthonormal rows: all directions, or those of largest variance."""
+    size = features.shape[1]
+    if rank == size:
+        return np.eye(size)
+    return np.asarray(scipy.linalg.eigh(features.T @ features)[1][:, ::-1][:, :rank].T)
+
+
+@dataclass(eq=False)
+class _WorkingSet:
+    """Rows under consideration with their multipliers a, ordered by (anchor, impostor, target).
+
+    Attributes
+    ----------
+    pair_starts: (n + 1,) where the (anchor, impostor) pairs of each anchor begin
+    pair_other: the impostor of each pair;  row_starts: where the rows of each pair begin
+    """
+
+    rows: Rows
+    a: Array
+    pair_starts: Indices
+    pair_other: Indices
+    row_starts: Indices
+
+    @classmethod
+    def of(cls, family: RowFamily, rows: Rows, a: Array) -> _WorkingSet:
+        """Index rows for the kernel."""
+        n = family.n_points
+        key = family.target_pairs[rows.target, 0] * n + rows.impostor
+        first = np.ones(rows.size, dtype=bool)
+        first[1:] = key[1:] != key[:-1]
+        pairs = key[first]
+        return cls(
+            rows,
+            a,
+            np.searchsorted(pairs // n, np.arange(n + 1)),
+            pairs % n,
+            np.append(np.flatnonzero(first), rows.size),
+        )
+
+    def refreshed(self, family: RowFamily, found: Rows) -> _WorkingSet:
+        """The rows that a search found, with those whose multipliers are positive."""
+        held = self.a > 0
+        old = row_keys(family, self.rows.where(held))
+        keys = np.union1d(row_keys(family, found), old)
+        a = np.zeros(keys.size)
+        a[np.searchsorted(keys, old)] = self.a[held]
+        return _WorkingSet.of(family, rows_of(family, keys), a)
+
+    @cached_property
+    def shares(self) -> list[tuple[int, int]]:
+        """Ranges of anchors with about equally many pairs, one per thread."""
+        count = workers() if self.rows.size > 2000 else 1
+        cuts = np.searchsorted(self.pair_starts, np.linspace(0, self.pair_other.size, count + 1))
+        cuts[0], cuts[-1] = 0, self.pair_starts.size - 1
+        return list(pairwise(int(c) for c in cuts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The inner problem at some L: value, gradient, maximisers α, and the true hinge objective."""
+
+    factors: Factors
+    value: float
+    gradient: Factors
+    objective: float
+    alpha: Array
+
+
+def _evaluate(
+    problem: _Comparison, working: _WorkingSet, gamma: float, factors: Factors, pool: Any
+) -> _Point:
+    """The augmented Lagrangian and its gradient 2(L + weight·(Laplacian·Y)ᵀX)."""
+    stacked = np.hstack(_by_parts(pool, problem.features, [f.T for f in factors]))
+    columns = np.cumsum([0, *(factor.shape[0] for factor in factors)])
+    alpha = np.empty(working.rows.size)
+    targets = problem.family.target_pairs[:, 1]
+    layout = (working.pair_starts, working.pair_other, working.row_starts, working.rows.target)
+
+    def run(share: tuple[int, int]) -> tuple[float, float, Array]:
+        pull = np.zeros(stacked.shape)
+        places = (stacked, columns, problem.family.block_of, targets, problem.target_starts)
+        value, hinge = _augmented(*places, *layout, working.a, gamma, *share, pull, alpha)
+        return value, hinge, pull
+
+    parts = list(pool.map(run, working.shares))
+    pull = parts[0][2]
+    for _, _, other in parts[1:]:
+        pull += other
+    square, weight = _square(factors), problem.weight
+    gradient = [
+        2 * (factor + weight * _across(pool, pull[:, first:last], x))
+        for factor, x, (first, last) in zip(
+            factors, problem.features, pairwise(columns), strict=True
+        )
+    ]
+    value = square + weight * sum(part[0] for part in parts)
+    objective = square + weight * sum(part[1] for part in parts)
+    return _Point(factors, value, gradient, objective, alpha)
+
+
+def _slices(rows: int) -> list[slice]:
+    """The rows of a tall matrix, one slice per thread; one slice if it is not worth it."""
+    count = workers() if rows > 4000 else 1
+    cuts = np.linspace(0, rows, count + 1).astype(int).tolist()
+    return [slice(first, last) for first, last in pairwise(cuts)]
+
+
+def _by_parts(pool: Any, tall: list[Array], small: list[Array]) -> list[Array]:
+    """tall @ small per block, the rows shared out: BLAS threads would fight with ours."""
+    out = []
+    for x, s in zip(tall, small, strict=True):
+        parts = list(pool.map(lambda rows, x=x, s=s: x[rows] @ s, _slices(x.shape[0])))
+        out.append(np.vstack(parts) if len(parts) > 1 else parts[0])
+    return out
+
+
+def _across(pool: Any, left: Array, right: Array) -> Array:
+    """leftᵀ @ right of two tall matrices, the rows shared out."""
+    parts = pool.map(lambda rows: left[rows].T @ right[rows], _slices(left.shape[0]))
+    return np.asarray(sum(parts))
+
+
+@compiled
+def _augmented(
+    stacked: Any,
+    columns: Any,
+    block_of: Any,
+    targets: Any,
+    target_starts: Any,
+    pair_starts: Any,
+    pair_other: Any,
+    row_starts: Any,
+    row_target: Any,
+    a: Any,
+    gamma: float,
+    first: int,
+    last: int,
+    pull: Any,
+    alpha: Any,
+) -> Any:
+    """One pass over the rows of anchors first … last: Σ(αz − γ/2(α − a)²), Σ[z]₊, α, and the
+    weighted Laplacian applied to the outputs, added to `pull`."""
+    value, hinge, most = 0.0, 0.0, 0
+    for i in range(first, last):
+        most = max(most, target_starts[i + 1] - target_starts[i])
+    lengths, pulls = np.empty(most), np.empty(most)
+    for i in range(first, last):
+        if pair_starts[i] == pair_starts[i + 1]:
+            continue
+        base = target_starts[i]
+        count = target_starts[i + 1] - base
+        for t in range(count):
+            o = targets[base + t]
+            total = 0.0
+            for c in range(columns[block_of[o]], columns[block_of[o] + 1]):
+                difference = stacked[i, c] - stacked[o, c]
+                total += difference * difference
+            lengths[t], pulls[t] = total, 0.0
+        for e in range(pair_starts[i], pair_starts[i + 1]):
+            o = pair_other[e]
+            begin, end = columns[block_of[o]], columns[block_of[o] + 1]
+            far = 0.0
+            for c in range(begin, end):
+                difference = stacked[i, c] - stacked[o, c]
+                far += difference * difference
+            push = 0.0
+            for r in range(row_starts[e], row_starts[e + 1]):
+                t = row_target[r] - base
+                z = 1 + lengths[t] - far
+                hinge += max(0.0, z)
+                v = min(1.0, max(0.0, a[r] + z / gamma))
+                value += v * z - 0.5 * gamma * (v - a[r]) ** 2
+                alpha[r] = v
+                pulls[t] += v
+                push += v
+            if push > 0:
+                for c in range(begin, end):
+                    step = push * (stacked[i, c] - stacked[o, c])
+                    pull[i, c] -= step
+                    pull[o, c] += step
+        for t in range(count):
+            if pulls[t] > 0:
+                o = targets[base + t]
+                for c in range(columns[block_of[o]], columns[block_of[o] + 1]):
+                    step = pulls[t] * (stacked[i, c] - stacked[o, c])
+                    pull[i, c] += step
+                    pull[o, c] -= step
+    return value, hinge
+
+
+# -- the inner problem ----------------------------------------------------------------------
+
+Evaluate = Callable[[Factors], _Point]
+
+
+class _InTheFactor:
+    """Limited-memory quasi-Newton steps on L, preconditioned from the right."""
+
+    def __init__(self, factors: Factors) -> None:
+        self.steps: list[tuple[Array, Array]] = []
+        self.shapes = [factor.shape for factor in factors]
+        self.recondition(factors)
+
+    def recondition(self, factors: Factors) -> None:
+        """Take the preconditioner (LᵀL + δ‖LᵀL‖I)⁻¹ from the present factors."""
+        self.inverses = []
+        for factor in factors:
+            gram = factor.T @ factor
+            shift = _DELTA * max(float(np.linalg.norm(gram, 2)), np.finfo(float).tiny)
+            self.inverses.append(scipy.linalg.inv(gram + shift * np.eye(gram.shape[0])))
+
+    def step(self, evaluate: Evaluate, at: _Point) -> _Point | None:
+        """A point with a smaller value, or None if there is none to be found."""
+        gradient, here = _flat(at.gradient), _flat(at.factors)
+        while True:
+            direction = self._direction(gradient)
+            if not self.steps:
+                length = float(np.linalg.norm(direction))
+                direction *= 0.1 * float(np.linalg.norm(here)) / max(length, np.finfo(float).tiny)
+            slope = float(gradient @ direction)
+            found = self._search(evaluate, at, here, direction, slope) if slope > 0 else None
+            if found is None and self.steps:
+                self.steps.clear()
+                continue
+            if found is not None:
+                self._remember(_flat(found.factors) - here, _flat(found.gradient) - gradient)
+            return found
+
+    def _search(
+        self, evaluate: Evaluate, at: _Point, here: Array, direction: Array, slope: float
+    ) -> _Point | None:
+        length, rounding = 1.0, 1e-14 * abs(at.value)
+        while length > 1e-6:
+            found = evaluate(self._unflat(here - length * direction))
+            if found.value <= at.value - 1e-4 * length * slope + rounding:
+                return found
+            length *= 0.5 if length > 0.2 else 0.2
+        return None
+
+    def _direction(self, gradient: Array) -> Array:
+        out, weights = gradient.copy(), []
+        for s, y in reversed(self.steps):
+            weights.append(float(s @ out) / float(s @ y))
+            out -= weights[-1] * y
+        out = self._precondition(out)
+        if self.steps:
+            s, y = self.steps[-1]
+            out *= float(s @ y) / float(y @ self._precondition(y))
+        for (s, y), weight in zip(self.steps, reversed(weights), strict=True):
+            out += (weight - float(y @ out) / float(s @ y)) * s
+        return out
+
+    def _precondition(self, vector: Array) -> Array:
+        parts = zip(self._unflat(vector), self.inverses, strict=True)
+        return _flat([part @ inverse for part, inverse in parts])
+
+    def _remember(self, s: Array, y: Array) -> None:
+        if float(s @ y) > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+            self.steps = [*self.steps[-_MEMORY + 1 :], (s, y)]
+
+    def _unflat(self, vector: Array) -> Factors:
+        ends = np.cumsum([rows * columns for rows, columns in self.shapes])[:-1]
+        parts = zip(np.split(vector, ends), self.shapes, strict=True)
+        return [part.reshape(shape) for part, shape in parts]
+
+
+class _InTheCone:
+    """Spectral projected gradient steps on M itself (Birgin, Martínez and Raydan 2000)."""
+
+    def __init__(self, factors: Factors) -> None:
+        self.length = 1.0
+        self.last: tuple[Array, Array] | None = None
+        self.values: list[float] = []
+
+    def recondition(self, factors: Factors) -> None:
+        """A new inner problem: forget values that belong to the old one."""
+        self.values, self.last = [], None
+
+    def step(self, evaluate: Evaluate, at: _Point) -> _Point | None:
+        """A point with a smaller value than the largest of the last ten, or None."""
+        gradients = [_matrix_gradient(f, g) for f, g in zip(at.factors, at.gradient, strict=True)]
+        here = [f.T @ f for f in at.factors]
+        flat_x, flat_g = _flat(here), _flat(gradients)
+        if self.last is not None:
+            s, y = flat_x - self.last[0], flat_g - self.last[1]
+            curvature = float(s @ y)
+            self.length = float(s @ s) / curvature if curvature > 0 else 10 * self.length
+        else:
+            norm = max(float(np.linalg.norm(flat_g)), np.finfo(float).tiny)
+            self.length = 0.1 * float(np.linalg.norm(flat_x)) / norm
+        self.last = (flat_x, flat_g)
+        self.values = [*self.values[-9:], at.value]
+        moved = [_onto_cone(m - self.length * g) for m, g in zip(here, gradients, strict=True)]
+        direction = [new - old for new, old in zip(moved, here, strict=True)]
+        slope = float(flat_g @ _flat(direction))
+        if not slope < 0:
+            return None
+        length = 1.0
+        while length > 1e-8:
+            trial = [_root(m + length * d) for m, d in zip(here, direction, strict=True)]
+            found = evaluate(trial)
+            if found.value <= max(self.values) + 1e-4 * length * slope:
+                return found
+            length *= 0.5
+        return None
+
+
+def _matrix_gradient(factor: Array, gradient: Array) -> Array:
+    """The gradient in M at M = LᵀL, given the gradient 2LG in L of a square, regular L."""
+    half = scipy.linalg.solve(factor, gradient / 2)
+    return np.asarray((half + half.T) / 2)
+
+
+def _onto_cone(matrix: Array) -> Array:
+    values, vectors = scipy.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _root(matrix: Array) -> Array:
+    """A symmetric root, kept a little off the boundary so that it can be divided by."""
+    values, vectors = scipy.linalg.eigh(matrix)
+    floor = 1e-14 * max(float(values[-1]), np.finfo(float).tiny)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, floor))) @ vectors.T)
+
+
+def _flat(parts: list[Array]) -> Array:
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def _square(factors: Factors) -> float:
+    return float(sum(np.vdot(factor, factor) for factor in factors))
+
+
+# -- the outer loop -------------------------------------------------------------------------
+
+
+@dataclass
+class _Run:
+    """What a run has reached: the best primal by an exact search, the best dual by any rows."""
+
+    settings: Settings
+    started: float
+    factors: Factors
+    upper: float = np.inf
+    lower: float = -np.inf
+    rows: Rows | None = None
+    alpha: Array | None = None
+    iterations: int = 0
+    stop: Stop | None = None
+    history: list[Mapping[str, float]] = field(default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """The relative gap, by the bounds that hold."""
+        return _relative(self.upper, self.lower)
+
+    def offer_primal(self, factors: Factors, objective: float) -> None:
+        """Keep the factors if a search over all rows found them better."""
+        if objective < self.upper:
+            self.factors, self.upper = factors, objective
+
+    def offer_dual(self, rows: Rows, alpha: Array, bound: float) -> None:
+        """Keep the multipliers if their bound is better."""
+        if bound > self.lower:
+            self.lower, self.rows, self.alpha = bound, rows, alpha
+
+    def check_limits(self) -> None:
+        """Note a limit that has been passed."""
+        limit = self.settings.time_limit
+        if limit is not None and time.perf_counter() - self.started > limit:
+            self.stop = Stop.TIME_LIMIT
+        if self.settings.max_iter is not None and self.iterations >= self.settings.max_iter:
+            self.stop = Stop.ITERATION_LIMIT
+
+    def report(self, problem: _Comparison, factors: Factors, rows: int, what: str) -> None:
+        """Record, show and call back; a true answer of the callback stops the run."""
+        row: dict[str, float] = {
+            "iteration": float(self.iterations),
+            "objective": self.upper,
+            "bound": self.lower,
+            "gap": self.gap,
+            "rows": float(rows),
+            "seconds": time.perf_counter() - self.started,
+        }
+        self.history.append(row)
+        if self.settings.verbose > 1:
+            print(
+                f"{row['seconds']:8.2f} s  {what:<9} {self.iterations:5d} steps  {rows:9d} rows  "
+                f"objective {self.upper:.8g}  bound {self.lower:.8g}  gap {self.gap:.1e}",
+                flush=True,
+            )
+        if self.settings.callback is not None:
+            state = {**row, "matrices": problem.matrices(factors)}
+            if self.settings.callback(state) is True:
+                self.stop = Stop.INTERRUPTED
+
+
+def _relative(upper: float, lower: float) -> float:
+    if not np.isfinite(upper) or not np.isfinite(lower):
+        return np.inf
+    return (upper - lower) / max(abs(upper), abs(lower), np.finfo(float).tiny)
+
+
+def _minimise(problem: _Comparison, run: _Run, stepper: Any, tol: float) -> None:
+    """Search, solve on the working set, search again, until the bounds meet or nothing moves."""
+    factors, gamma, slack = run.factors, _GAMMA, _SLACK
+    working: _WorkingSet | None = None
+    reached = [np.inf]
+    with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+        while run.stop is None:
+            found = problem.family.near(problem.outputs(factors), slack)
+            run.offer_primal(factors, problem.objective(factors, found))
+            run.report(problem, factors, found.size, "searched")
+            reached.append(run.upper - max(run.lower, 0.0))
+            if run.gap <= tol or run.stop is not None:
+                return
+            if len(reached) > _ROUNDS and reached[-1] > 0.99 * reached[-_ROUNDS]:
+                return
+            if working is None:
+                working = _WorkingSet.of(problem.family, found, np.zeros(found.size))
+            else:
+                working = working.refreshed(problem.family, found)
+            factors, gamma = _on_working_set(
+                problem, run, stepper, working, factors, gamma, tol, pool
+            )
+            slack = max(_SLACK_LAST, 0.7 * slack)
+
+
+def _on_working_set(
+    problem: _Comparison,
+    run: _Run,
+    stepper: Any,
+    working: _WorkingSet,
+    factors: Factors,
+    gamma: float,
+    tol: float,
+    pool: Any,
+) -> tuple[Factors, float]:
+    """Inner problems on one working set, until the bounds meet on it or L has moved away."""
+    first_round = run.iterations == 0
+    start, since = factors, 0
+    method = stepper(factors)
+
+    def evaluate(trial: Factors) -> _Point:
+        return _evaluate(problem, working, gamma, trial, pool)
+
+    point = evaluate(factors)
+    for count in range(1, 2000):
+        found = method.step(evaluate, point)
+        run.iterations += 1
+        since += 1
+        stalled = found is None
+        settled = found is not None and point.value - found.value < 1e-11 * abs(point.value)
+        decrease = 1.0 if found is None else (point.value - found.value) / abs(point.value)
+        point = found or point
+        run.check_limits()
+        look = stalled or settled or count % _LOOK == 0 or run.stop is not None
+        if first_round and decrease < 0.02:
+            # The start is far off: its working set is not worth more.
+            break
+        if not look:
+            continue
+        images = problem.images(working.rows, point.alpha)
+        share = problem.share(images)
+        scaled = share * point.alpha
+        run.offer_dual(working.rows, scaled, problem.weight * float(scaled.sum()))
+        inner = problem.weight * float(
+            scaled.sum() - 0.5 * gamma * float(np.square(scaled - working.a).sum())
+        )
+        outer_gap = _relative(point.objective, run.lower)
+        if outer_gap <= 0.7 * tol or run.stop is not None:
+            break
+        inner_gap = _relative(point.value, inner)
+        solved = inner_gap <= _INNER_SHARE * max(outer_gap, tol)
+        if solved or stalled or settled or since >= _PATIENCE:
+            working.a = point.alpha.copy()
+            gamma, since = max(_GAMMA_LAST, 0.5 * gamma), 0
+            point = evaluate(point.factors)
+            method.recondition(point.factors)
+            if _moved(start, point.factors) > _DRIFT:
+                break
+    working.a = point.alpha.copy()
+    return point.factors, gamma
+
+
+def _moved(before: Factors, after: Factors) -> float:
+    changes = [new - old for new, old in zip(after, before, strict=True)]
+    return _square(changes) / max(_square(after), np.finfo(float).tiny)
+
+
+# -- the solvers ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """A solver for programs with a family of comparisons."""
+
+    name: str
+    capabilities: Capabilities
+    stepper: Callable[[Factors], Any]
+
+    def unavailable(self) -> str | None:
+        """It always works."""
+        return None
+
+    def memory(self, program: Program) -> float:
+        """A few copies of the outputs; the working set is not known beforehand."""
+        columns = sum(block.size for block in program.blocks)
+        points = 0 if program.family is None else program.family.n_points
+        return 8.0 * points * columns * (3 + workers())
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        """Minimise; interrupted, the best bounds so far are returned."""
+        began = time.perf_counter()
+        if settings.options:
+            raise SolverError(f"{self.name} takes no options, not {sorted(settings.options)}")
+        problem = _Comparison.of(program)
+        with one_blas_thread():
+            run = _Run(settings, began, problem.start(settings.warm_start))
+        setup = time.perf_counter() - began
+        try:
+            if settings.warm_start is None and problem.family.n_points >= _STAGED_POINTS:
+                _first_stage(problem, run, self.stepper)
+            _minimise(problem, run, self.stepper, settings.tol)
+        except KeyboardInterrupt:
+            run.stop = Stop.INTERRUPTED
+        words = f"gap {run.gap:.1e}" if run.stop is None else str(run.stop)
+        return Answer(
+            run.stop or Stop.DONE,
+            f"{words} after {run.iterations} steps",
+            matrices=problem.matrices(run.factors),
+            x=np.zeros(0),
+            dual=None if run.alpha is None else problem.weight * run.alpha,
+            rows=run.rows,
+            iterations=run.iterations,
+            setup_time=setup,
+            solve_time=time.perf_counter() - began - setup,
+            history=tuple(run.history),
+        )
+
+
+def _first_stage(problem: _Comparison, run: _Run, stepper: Any) -> None:
+    """Start from the solution of a part of the anchors; neither of its bounds holds for all."""
+    stage = replace(run, history=[], settings=replace(run.settings, callback=None))
+    _minimise(problem.part(_STAGE_SHARE), stage, stepper, 5 * run.settings.tol)
+    run.factors, run.iterations, run.stop = stage.factors, stage.iterations, stage.stop
+
+
+FACTORED = Comparisons(
+    "factored",
+    Capabilities(
+        families=True,
+        plain=False,
+        warm_start=True,
+        callback=True,
+        summary="LMNN of any size: augmented Lagrangian in the factor, certified",
+    ),
+    _InTheFactor,
+)
+PROJECTED = Comparisons(
+    "projected",
+    Capabilities(
+        families=True,
+        plain=False,
+        warm_start=True,
+        callback=True,
+        summary="LMNN in few dimensions: the same in the matrix, convex throughout",
+    ),
+    _InTheCone,
+)
