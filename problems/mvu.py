@@ -174,6 +174,7 @@ class MVU:
                 "full=True needs the distances of all pairs, and a graph has only its edges': "
                 "pass X, distances or kernel too"
             )
+        _ = self.all_pairs  # it looks at the distances and may refuse them
 
     def _merge(
         self, graph: NeighborhoodGraph
@@ -299,6 +300,14 @@ class MVU:
         squared = np.zeros((n, n))
         table = lengths.to_all(np.arange(lengths.n_points))
         np.maximum.at(squared, (self.group[:, None], self.group[None, :]), table)
+        if squared.diagonal().max() > _NEARLY_COINCIDENT * squared.max():
+            node = int(squared.diagonal().argmax())
+            members = np.flatnonzero(self.group == node)[:6].tolist()
+            raise GraphError(
+                f"the points {members} coincide by edges of length zero, but some are "
+                f"{squared[node, node] ** 0.5:g} apart, which full=True "
+                "would keep: correct the distances"
+            )
         np.fill_diagonal(squared, 0.0)
         rods = self.parts[0].graph.edges
         return AllPairs(squared, rods if self.form == "equality" else rods[:0], len(rods))

@@ -219,7 +219,7 @@ def _progress(problem: Advancing, steps: tuple[Solution, ...]) -> dict[str, Arra
 
 
 def _judged_against(answer: Solution, program: Program, dual: Array | None) -> Solution:
-    certificate = certify(program, answer.matrices, answer.x, dual)
+    certificate = certify(program, answer.matrices, answer.x, dual, answer.rows)
     return replace(
         answer,
         program=program,

@@ -546,6 +546,12 @@ def test_a_branching_tree_with_all_its_nodes_is_impossible(kind: type[MVU]) -> N
     assert sdpkit.solve(few).status in (Status.OPTIMAL, Status.STATIONARY)
 
 
+def test_full_refuses_coincident_points_that_are_apart() -> None:
+    distances = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    with pytest.raises(sdpkit.GraphError, match=r"\[0, 1, 2\] coincide .* some are 1 apart"):
+        MVU(distances=distances, edges=[[0, 1], [1, 2]], full=True)
+
+
 def test_full_needs_the_distances_of_all_pairs() -> None:
     with pytest.raises(sdpkit.InputError, match="only its edges'"):
         MVU(graph=datasets.star_graph(3, 2), full=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import sklearn.datasets
 
 import sdpkit
 from sdpkit import Block, Cost, Ending, Program, Solution, Status
@@ -231,6 +232,29 @@ def test_a_problem_that_never_begins_is_refused() -> None:
 
     with pytest.raises(sdpkit.InputError, match="ended before its first program: no"):
         sdpkit.solve(Tired())
+
+
+def test_new_targets_in_every_pass_are_such_a_sequence() -> None:
+    """Multi-pass LMNN: the targets of a pass are the neighbours under the metric before."""
+    X, y = sklearn.datasets.load_iris(return_X_y=True)
+    first = sdpkit.LMNN(X, y)
+
+    class Passes:
+        def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
+            passes = [first]
+            for solution in solutions:
+                passes.append(passes[-1].next_pass(solution))
+            return passes[-1].program() if len(solutions) < 2 else Ending("two passes")
+
+    solution = sdpkit.solve(Passes(), tol=1e-3)
+    assert solution.status is Status.STATIONARY
+    assert solution.trajectory is not None
+    assert [step.status for step in solution.trajectory] == [Status.OPTIMAL] * 2
+    second = first.next_pass(solution.trajectory[0])
+    assert not np.array_equal(second.target_pairs, first.target_pairs)
+    alone = sdpkit.solve(second)
+    assert solution.objective == pytest.approx(alone.objective, rel=2e-3)
+    assert second.recover(solution).leave_one_out_error() < 0.04
 
 
 def test_trajectory_prints_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
