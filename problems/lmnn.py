@@ -49,7 +49,7 @@ Indices = NDArray[np.int64]
 # Eigenvalues of P below this share of the largest count as zero: P adds up squares, so this is
 # a relative 1e-6 in lengths.
 _NULL = 1e-12
-# Points whose coordinates along null(P) differ by less than this share of their spread agree.
+# Points whose coordinates along null(P) differ by less than this share of the largest agree.
 _SAME = 1e-9
 # Entries of the largest cvxpy model that is built.
 _MODEL_ENTRIES = 2e7
@@ -126,14 +126,13 @@ class LMNN:
     default_tol = 1e-3
 
     def __post_init__(self) -> None:
-        set_ = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         self._check_numbers()
-        set_("X", self._inputs())
+        object.__setattr__(self, "X", self._inputs())
         classes, labels = self._classes()
-        set_("classes", classes)
-        set_("labels", labels)
-        set_("target_pairs", self._target_pairs())
-        set_("block_of", self._blocks())
+        object.__setattr__(self, "classes", classes)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "target_pairs", self._target_pairs())
+        object.__setattr__(self, "block_of", self._blocks())
 
     # -- the data ----------------------------------------------------------------------------
 
@@ -279,9 +278,20 @@ class LMNN:
         free = vectors[:, ~kept]
         if not kept.any():
             # No pull at all: a block of one direction in which nothing differs.
-            return Coordinates(np.zeros((D, 1)), free, _groups(self.features @ free))
-        whitening = vectors[:, kept] / np.sqrt(values[kept])
-        return Coordinates(whitening, free, _groups(self.features @ free))
+            return Coordinates(np.zeros((D, 1)), free, self._groups(free))
+        return Coordinates(vectors[:, kept] / np.sqrt(values[kept]), free, self._groups(free))
+
+    def _groups(self, free: Array) -> Indices:
+        """(n,) numbers of the points that agree along the directions `free`; all 0 if all do."""
+        keys = np.zeros(self.features.shape[0], dtype=np.int64)
+        scale = float(np.abs(self.features).max())
+        for column in (self.features @ free).T:
+            order = np.argsort(column, kind="stable")
+            jumps = np.diff(column[order]) > _SAME * scale
+            number = np.empty_like(keys)
+            number[order] = np.concatenate([[0], np.cumsum(jumps)])
+            keys = np.unique(np.c_[keys, number], axis=0, return_inverse=True)[1].ravel()
+        return keys.astype(np.int64)
 
     @cached_property
     def family(self) -> RowFamily:
@@ -308,8 +318,7 @@ class LMNN:
                 "every triplet is satisfied without any pull: the points i and j of each agree, "
                 "and l differs from them; there is nothing to learn"
             )
-        n, options = self.X.shape[0], {"weight": self.mu, "block_of": self.block_of}
-        return ListedTriplets.of(t[bound], n, **options)
+        return ListedTriplets.of(t[bound], len(self.X), weight=self.mu, block_of=self.block_of)
 
     def program(self) -> Program:
         """The problem in the common form, whitened: every cost is the identity."""
@@ -374,10 +383,15 @@ class LMNN:
 
     def _every_triplet(self) -> RowFamily:
         if self.triplets is not None:
-            options = {"weight": self.mu, "block_of": self.block_of}
-            return ListedTriplets.of(self.triplets, self.X.shape[0], **options)
-        options = {"weight": self.mu, "block_of": self.block_of, "search": self.search}
-        return Impostors.of(self.target_pairs, self.labels, **options)
+            n = self.X.shape[0]
+            return ListedTriplets.of(self.triplets, n, weight=self.mu, block_of=self.block_of)
+        return Impostors.of(
+            self.target_pairs,
+            self.labels,
+            weight=self.mu,
+            block_of=self.block_of,
+            search=self.search,
+        )
 
     # -- the answer --------------------------------------------------------------------------
 
@@ -540,7 +554,7 @@ def _given_targets(targets: ArrayLike, n: int) -> Indices:
         raise InputError(f"targets names points outside −1 … {n - 1}")
     i = np.repeat(np.arange(n), table.shape[1])
     pairs = np.c_[i, table.ravel()]
-    return pairs[pairs[:, 1] >= 0]
+    return np.asarray(pairs[pairs[:, 1] >= 0])
 
 
 def _table(pairs: Indices, n: int) -> Indices:
@@ -550,19 +564,6 @@ def _table(pairs: Indices, n: int) -> Indices:
     place = np.arange(len(pairs)) - np.repeat(np.cumsum(counts) - counts, counts)
     out[pairs[:, 0], place] = pairs[:, 1]
     return out
-
-
-def _groups(values: Array) -> Indices:
-    """(n,) numbers of the points whose rows agree; all 0 if there is nothing to tell apart."""
-    keys = np.zeros((values.shape[0], 0), dtype=np.int64)
-    for column in values.T:
-        order = np.argsort(column, kind="stable")
-        tiny = _SAME * max(float(np.ptp(column)), _SAME * float(np.abs(values).max()))
-        jumps = np.diff(column[order]) > max(tiny, np.finfo(float).tiny)
-        number = np.empty(column.size, dtype=np.int64)
-        number[order] = np.concatenate([[0], np.cumsum(jumps)])
-        keys = np.unique(np.c_[keys, number], axis=0, return_inverse=True)[1].reshape(-1, 1)
-    return keys[:, 0] if keys.shape[1] else np.zeros(values.shape[0], dtype=np.int64)
 
 
 def _factor(matrix: Array, rank: int | None) -> Array:

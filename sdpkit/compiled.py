@@ -7,6 +7,7 @@ user's cache where that is read-only), so that later processes only load it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -27,6 +28,7 @@ def compiled(function: Function) -> Function:
     """
     from numba import njit
 
-    in_a_file = function.__globals__.get("__file__") is not None
-    options = {"cache": in_a_file, "nogil": True, "fastmath": {"contract", "reassoc", "nsz"}}
-    return cast(Function, njit(**options)(function))
+    in_a_file = Path(function.__code__.co_filename).is_file()
+    # Sums may be reordered, which vectors need; NaN and infinity keep their meaning.
+    fast = {"contract", "reassoc", "nsz"}
+    return cast(Function, njit(cache=in_a_file, nogil=True, fastmath=fast)(function))

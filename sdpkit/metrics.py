@@ -109,7 +109,7 @@ class Metric:
         outputs = self._outputs(points)
         if rule == "knn":
             neighbours = nearest(outputs, self._training, k, block_of=self.block_of)[0]
-            return self.classes[_vote(self.labels[neighbours], len(self.classes))]
+            return np.asarray(self.classes[_vote(self.labels[neighbours], len(self.classes))])
         if rule != "energy":
             raise InputError(f"rule is {rule!r}; use 'knn' or 'energy'")
         return self.classes[self._energies(outputs, k, self._blocks(points)).argmin(axis=1)]

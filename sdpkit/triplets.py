@@ -70,11 +70,25 @@ class Rows:
 class RowFamily(Protocol):
     """What a solver and the certificate may ask of rows that are not written down."""
 
-    weight: float
-    n_points: int
-    n_rows: int
-    target_pairs: Indices
-    block_of: Indices
+    @property
+    def weight(self) -> float:
+        """The price of a unit of violation."""
+
+    @property
+    def n_points(self) -> int:
+        """n."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, or a little more where some are known to be satisfied."""
+
+    @property
+    def target_pairs(self) -> Indices:
+        """(p, 2) pairs (i, j), ordered by i."""
+
+    @property
+    def block_of(self) -> Indices:
+        """(n,) the block by which the distance to a point is measured."""
 
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the rows with 1 + q_ij − q_il > −slack at `outputs`, one (n, r) per block."""
@@ -95,7 +109,8 @@ class RowFamily(Protocol):
 def row_keys(family: RowFamily, rows: Rows) -> Indices:
     """(m,) one number per row, increasing in the order of rows."""
     anchor = family.target_pairs[rows.target, 0]
-    return (anchor * family.n_points + rows.impostor) * len(family.target_pairs) + rows.target
+    pair = anchor * family.n_points + rows.impostor
+    return np.asarray(pair * len(family.target_pairs) + rows.target)
 
 
 def rows_of(family: RowFamily, keys: Indices) -> Rows:
@@ -264,7 +279,7 @@ class Impostors:
 
     def _target_lengths(self, stacked: Array, columns: Indices) -> Array:
         i, j = self.target_pairs.T
-        return _squared_lengths(stacked, columns, self.block_of, i, j)
+        return np.asarray(_squared_lengths(stacked, columns, self.block_of, i, j))
 
     def _reach(self, lengths: Array, slack: float) -> Array:
         """(n,) max_j q_ij + 1 + slack, −inf for points without targets."""
@@ -513,17 +528,23 @@ def _side_by_side(outputs: Sequence[Array]) -> tuple[Array, Indices]:
 
 
 @compiled
+def length(stacked: Any, columns: Any, block_of: Any, i: int, o: int) -> float:
+    """‖y_i − y_o‖² in the columns of o's block, summed in double precision."""
+    begin, end = columns[block_of[o]], columns[block_of[o] + 1]
+    x, y = stacked[i, begin:end], stacked[o, begin:end]
+    total = 0.0
+    for c in range(x.size):
+        difference = x[c] - y[c]
+        total += difference * difference
+    return total
+
+
+@compiled
 def _squared_lengths(stacked: Any, columns: Any, block_of: Any, start: Any, end: Any) -> Any:
     """(m,) ‖y_start − y_end‖² in the columns of the end's block."""
     out = np.empty(start.size)
     for p in range(start.size):
-        i, o = start[p], end[p]
-        b = block_of[o]
-        total = 0.0
-        for c in range(columns[b], columns[b + 1]):
-            difference = stacked[i, c] - stacked[o, c]
-            total += difference * difference
-        out[p] = total
+        out[p] = length(stacked, columns, block_of, start[p], end[p])
     return out
 
 

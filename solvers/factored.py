@@ -50,6 +50,7 @@ from sdpkit.triplets import (
     best_scale,
     hinges,
     laplacians,
+    length,
     row_keys,
     rows_of,
 )
@@ -72,6 +73,10 @@ _LOOK, _PATIENCE = 10, 150
 _DELTA, _MEMORY = 0.05, 40
 # A stage on a part of the anchors comes first where there are more points than this.
 _STAGED_POINTS, _STAGE_SHARE = 50_000, 0.3
+# The tolerance from which on the inner problem is solved in single precision.
+_SINGLE = 5e-4
+# Directions of L below this share of the largest are dropped between searches, but for a few.
+_THIN, _SPARE = 1e-3, 4
 # Rounds of search without progress after which a run gives up.
 _ROUNDS = 8
 
@@ -85,6 +90,7 @@ class _Comparison:
     features: per block (n, d);  back: per block (d, d) with M = back Z back
     family: the rows;  weight: the price of a unit of violation
     ranks: per block the number of rows that L may have
+    dtype: of the outputs in the inner problem; single precision serves a loose tolerance
     """
 
     features: list[Array]
@@ -92,9 +98,10 @@ class _Comparison:
     ranks: list[int]
     family: RowFamily
     weight: float
+    dtype: Any
 
     @classmethod
-    def of(cls, program: Program) -> _Comparison:
+    def of(cls, program: Program, tol: float) -> _Comparison:
         """Change coordinates; a singular cost is refused."""
         features, back = [], []
         for block in program.blocks:
@@ -113,18 +120,13 @@ class _Comparison:
         if program.family is None:
             raise SolverError("this solver takes programs with a family of comparisons only")
         ranks = [min(block.size, block.max_rank or block.size) for block in program.blocks]
-        return cls(features, back, ranks, program.family, program.family.weight)
+        dtype = np.float32 if tol >= _SINGLE else np.float64
+        return cls(features, back, ranks, program.family, program.family.weight, dtype)
 
     def part(self, share: float) -> _Comparison:
         """The same problem on a part of the rows, their price raised to make up for it."""
         family = self.family.part(share)
         return replace(self, family=family, weight=self.weight * self.family.n_rows / family.n_rows)
-
-    @cached_property
-    def target_starts(self) -> Indices:
-        """(n + 1,) where the target pairs of each anchor begin."""
-        anchors = self.family.target_pairs[:, 0]
-        return np.searchsorted(anchors, np.arange(self.family.n_points + 1))
 
     def outputs(self, factors: Factors) -> list[Array]:
         """The images of all points, one (n, r) array per block."""
@@ -183,49 +185,71 @@ def _widest(features: Array, rank: int) -> Array:
 class _WorkingSet:
     """Rows under consideration with their multipliers a, ordered by (anchor, impostor, target).
 
+    Only the points that occur in them are looked at; `nodes` are their numbers, and all other
+    indices count among them.
+
     Attributes
     ----------
-    pair_starts: (n + 1,) where the (anchor, impostor) pairs of each anchor begin
-    pair_other: the impostor of each pair;  row_starts: where the rows of each pair begin
+    features: per block (u, d) of the nodes;  block_of: (u,)
+    anchors: (m_a,) with their target pairs at target_starts (m_a + 1,) in `targets`, and their
+        (anchor, impostor) pairs at pair_starts (m_a + 1,) in `impostors`
+    row_starts: where the rows of each pair begin;  row_target: place of each row's target in
+        `targets`
     """
 
     rows: Rows
     a: Array
+    features: list[NDArray[Any]]
+    block_of: Indices
+    anchors: Indices
+    target_starts: Indices
+    targets: Indices
     pair_starts: Indices
-    pair_other: Indices
+    impostors: Indices
     row_starts: Indices
+    row_target: Indices
 
     @classmethod
-    def of(cls, family: RowFamily, rows: Rows, a: Array) -> _WorkingSet:
+    def of(cls, problem: _Comparison, rows: Rows, a: Array) -> _WorkingSet:
         """Index rows for the kernel."""
-        n = family.n_points
+        family, n = problem.family, problem.family.n_points
+        used, row_target = np.unique(rows.target, return_inverse=True)
+        start, end = family.target_pairs[used].T
         key = family.target_pairs[rows.target, 0] * n + rows.impostor
         first = np.ones(rows.size, dtype=bool)
         first[1:] = key[1:] != key[:-1]
-        pairs = key[first]
+        pair_anchor, impostors = np.divmod(key[first], n)
+        nodes = np.unique(np.concatenate([start, end, impostors]))
+        anchors = np.unique(start)
         return cls(
             rows,
             a,
-            np.searchsorted(pairs // n, np.arange(n + 1)),
-            pairs % n,
+            [np.ascontiguousarray(x[nodes], dtype=problem.dtype) for x in problem.features],
+            family.block_of[nodes],
+            np.searchsorted(nodes, anchors),
+            np.append(np.searchsorted(start, anchors), start.size),
+            np.searchsorted(nodes, end),
+            np.append(np.searchsorted(pair_anchor, anchors), impostors.size),
+            np.asarray(np.searchsorted(nodes, impostors)),
             np.append(np.flatnonzero(first), rows.size),
+            row_target,
         )
 
-    def refreshed(self, family: RowFamily, found: Rows) -> _WorkingSet:
+    def refreshed(self, problem: _Comparison, found: Rows) -> _WorkingSet:
         """The rows that a search found, with those whose multipliers are positive."""
         held = self.a > 0
-        old = row_keys(family, self.rows.where(held))
-        keys = np.union1d(row_keys(family, found), old)
+        old = row_keys(problem.family, self.rows.where(held))
+        keys = np.union1d(row_keys(problem.family, found), old)
         a = np.zeros(keys.size)
         a[np.searchsorted(keys, old)] = self.a[held]
-        return _WorkingSet.of(family, rows_of(family, keys), a)
+        return _WorkingSet.of(problem, rows_of(problem.family, keys), a)
 
     @cached_property
     def shares(self) -> list[tuple[int, int]]:
         """Ranges of anchors with about equally many pairs, one per thread."""
         count = workers() if self.rows.size > 2000 else 1
-        cuts = np.searchsorted(self.pair_starts, np.linspace(0, self.pair_other.size, count + 1))
-        cuts[0], cuts[-1] = 0, self.pair_starts.size - 1
+        cuts = np.searchsorted(self.pair_starts, np.linspace(0, self.impostors.size, count + 1))
+        cuts[0], cuts[-1] = 0, self.anchors.size
         return list(pairwise(int(c) for c in cuts))
 
 
@@ -238,22 +262,31 @@ class _Point:
     gradient: Factors
     objective: float
     alpha: Array
+    single: bool
 
 
 def _evaluate(
     problem: _Comparison, working: _WorkingSet, gamma: float, factors: Factors, pool: Any
 ) -> _Point:
     """The augmented Lagrangian and its gradient 2(L + weight·(Laplacian·Y)ᵀX)."""
-    stacked = np.hstack(_by_parts(pool, problem.features, [f.T for f in factors]))
+    small = [factor.T.astype(problem.dtype) for factor in factors]
+    stacked = np.hstack(_by_parts(pool, working.features, small))
     columns = np.cumsum([0, *(factor.shape[0] for factor in factors)])
     alpha = np.empty(working.rows.size)
-    targets = problem.family.target_pairs[:, 1]
-    layout = (working.pair_starts, working.pair_other, working.row_starts, working.rows.target)
+    layout = (
+        working.block_of,
+        working.anchors,
+        working.target_starts,
+        working.targets,
+        working.pair_starts,
+        working.impostors,
+        working.row_starts,
+        working.row_target,
+    )
 
     def run(share: tuple[int, int]) -> tuple[float, float, Array]:
-        pull = np.zeros(stacked.shape)
-        places = (stacked, columns, problem.family.block_of, targets, problem.target_starts)
-        value, hinge = _augmented(*places, *layout, working.a, gamma, *share, pull, alpha)
+        pull = np.zeros_like(stacked)
+        value, hinge = _augmented(stacked, columns, *layout, working.a, gamma, *share, pull, alpha)
         return value, hinge, pull
 
     parts = list(pool.map(run, working.shares))
@@ -261,15 +294,15 @@ def _evaluate(
     for _, _, other in parts[1:]:
         pull += other
     square, weight = _square(factors), problem.weight
+    spans = list(pairwise(columns))
     gradient = [
         2 * (factor + weight * _across(pool, pull[:, first:last], x))
-        for factor, x, (first, last) in zip(
-            factors, problem.features, pairwise(columns), strict=True
-        )
+        for factor, x, (first, last) in zip(factors, working.features, spans, strict=True)
     ]
     value = square + weight * sum(part[0] for part in parts)
     objective = square + weight * sum(part[1] for part in parts)
-    return _Point(factors, value, gradient, objective, alpha)
+    single = problem.dtype is np.float32
+    return _Point(factors, value, gradient, objective, alpha, single)
 
 
 def _slices(rows: int) -> list[slice]:
@@ -299,10 +332,11 @@ def _augmented(
     stacked: Any,
     columns: Any,
     block_of: Any,
-    targets: Any,
+    anchors: Any,
     target_starts: Any,
+    targets: Any,
     pair_starts: Any,
-    pair_other: Any,
+    impostors: Any,
     row_starts: Any,
     row_target: Any,
     a: Any,
@@ -312,31 +346,23 @@ def _augmented(
     pull: Any,
     alpha: Any,
 ) -> Any:
-    """One pass over the rows of anchors first … last: Σ(αz − γ/2(α − a)²), Σ[z]₊, α, and the
-    weighted Laplacian applied to the outputs, added to `pull`."""
+    """One pass over the rows of some anchors: Σ(αz − γ/2(α − a)²), Σ[z]₊, α, and the weighted
+    Laplacian applied to the outputs, added to `pull`. Sums are in double precision."""
     value, hinge, most = 0.0, 0.0, 0
-    for i in range(first, last):
-        most = max(most, target_starts[i + 1] - target_starts[i])
+    for k in range(first, last):
+        most = max(most, target_starts[k + 1] - target_starts[k])
     lengths, pulls = np.empty(most), np.empty(most)
-    for i in range(first, last):
-        if pair_starts[i] == pair_starts[i + 1]:
-            continue
-        base = target_starts[i]
-        count = target_starts[i + 1] - base
+    own = np.zeros(stacked.shape[1], stacked.dtype)
+    for k in range(first, last):
+        i, base = anchors[k], target_starts[k]
+        count = target_starts[k + 1] - base
         for t in range(count):
             o = targets[base + t]
-            total = 0.0
-            for c in range(columns[block_of[o]], columns[block_of[o] + 1]):
-                difference = stacked[i, c] - stacked[o, c]
-                total += difference * difference
-            lengths[t], pulls[t] = total, 0.0
-        for e in range(pair_starts[i], pair_starts[i + 1]):
-            o = pair_other[e]
-            begin, end = columns[block_of[o]], columns[block_of[o] + 1]
-            far = 0.0
-            for c in range(begin, end):
-                difference = stacked[i, c] - stacked[o, c]
-                far += difference * difference
+            lengths[t] = length(stacked, columns, block_of, i, o)
+            pulls[t] = 0.0
+        for e in range(pair_starts[k], pair_starts[k + 1]):
+            o = impostors[e]
+            far = length(stacked, columns, block_of, i, o)
             push = 0.0
             for r in range(row_starts[e], row_starts[e + 1]):
                 t = row_target[r] - base
@@ -348,23 +374,41 @@ def _augmented(
                 pulls[t] += v
                 push += v
             if push > 0:
-                for c in range(begin, end):
-                    step = push * (stacked[i, c] - stacked[o, c])
-                    pull[i, c] -= step
-                    pull[o, c] += step
+                _tie(stacked, columns, block_of, i, o, -push, own, pull)
         for t in range(count):
             if pulls[t] > 0:
-                o = targets[base + t]
-                for c in range(columns[block_of[o]], columns[block_of[o] + 1]):
-                    step = pulls[t] * (stacked[i, c] - stacked[o, c])
-                    pull[i, c] += step
-                    pull[o, c] -= step
+                _tie(stacked, columns, block_of, i, targets[base + t], pulls[t], own, pull)
+        for c in range(own.size):
+            pull[i, c] += own[c]
+            own[c] = 0.0
     return value, hinge
+
+
+@compiled
+def _tie(
+    stacked: Any, columns: Any, block_of: Any, i: int, o: int, weight: float, own: Any, pull: Any
+) -> None:
+    """Add weight·(y_i − y_o) to the anchor's own sum and take it from the row of o, in the
+    columns of o's block. Slices, not index ranges, are what the compiler makes vectors of."""
+    begin, end = columns[block_of[o]], columns[block_of[o] + 1]
+    x, y, mine, other = (
+        stacked[i, begin:end],
+        stacked[o, begin:end],
+        own[begin:end],
+        pull[o, begin:end],
+    )
+    weight = stacked.dtype.type(weight)
+    for c in range(x.size):
+        step = weight * (x[c] - y[c])
+        mine[c] += step
+        other[c] -= step
 
 
 # -- the inner problem ----------------------------------------------------------------------
 
 Evaluate = Callable[[Factors], _Point]
+# What rounding does to the value of the inner problem, in double and in single precision.
+_ROUNDING = (1e-14, 1e-9)
 
 
 class _InTheFactor:
@@ -403,7 +447,7 @@ class _InTheFactor:
     def _search(
         self, evaluate: Evaluate, at: _Point, here: Array, direction: Array, slope: float
     ) -> _Point | None:
-        length, rounding = 1.0, 1e-14 * abs(at.value)
+        length, rounding = 1.0, _ROUNDING[at.single] * abs(at.value)
         while length > 1e-6:
             found = evaluate(self._unflat(here - length * direction))
             if found.value <= at.value - 1e-4 * length * slope + rounding:
@@ -591,9 +635,11 @@ def _minimise(problem: _Comparison, run: _Run, stepper: Any, tol: float) -> None
             if len(reached) > _ROUNDS and reached[-1] > 0.99 * reached[-_ROUNDS]:
                 return
             if working is None:
-                working = _WorkingSet.of(problem.family, found, np.zeros(found.size))
+                working = _WorkingSet.of(problem, found, np.zeros(found.size))
             else:
-                working = working.refreshed(problem.family, found)
+                working = working.refreshed(problem, found)
+            if stepper is _InTheFactor:
+                factors = [_thinned(f, r) for f, r in zip(factors, problem.ranks, strict=True)]
             factors, gamma = _on_working_set(
                 problem, run, stepper, working, factors, gamma, tol, pool
             )
@@ -657,6 +703,14 @@ def _on_working_set(
     return point.factors, gamma
 
 
+def _thinned(factor: Array, rank: int) -> Array:
+    """The factor with orthogonal rows, without those that have shrunk to nothing but for a few
+    by which it may grow again."""
+    _, values, rows = scipy.linalg.svd(factor, full_matrices=False)
+    kept = min(rank, int(np.sum(values > _THIN * values[0])) + _SPARE, values.size)
+    return np.asarray(values[:kept, None] * rows[:kept])
+
+
 def _moved(before: Factors, after: Factors) -> float:
     changes = [new - old for new, old in zip(after, before, strict=True)]
     return _square(changes) / max(_square(after), np.finfo(float).tiny)
@@ -688,7 +742,7 @@ class Comparisons:
         began = time.perf_counter()
         if settings.options:
             raise SolverError(f"{self.name} takes no options, not {sorted(settings.options)}")
-        problem = _Comparison.of(program)
+        problem = _Comparison.of(program, settings.tol)
         with one_blas_thread():
             run = _Run(settings, began, problem.start(settings.warm_start))
         setup = time.perf_counter() - began
