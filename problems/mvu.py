@@ -19,6 +19,8 @@ stretches beyond its length: tr K ≤ T = (1/2n) Σ_ij sp(i,j)². The slack form
 ω λ₂(L(1)) ≥ 1 − ω. Points joined by zero-length edges are one point with multiplicity m_i; then
 C = diag(m) − mmᵀ/n.
 
+`full=True` adds that no two points come closer than they were, which `sdpkit.problems.full` states.
+
 Where a clique of the graph is affinely dependent (noise-free data, angle closure), its lengths
 force K c = 0 for every c on the clique with Σc = 0 and Xᵀc = 0. No feasible K is positive
 definite on 1⊥ then, and the dual optimum need not exist: `facial_reduction="auto"` adds these c
@@ -29,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -39,15 +42,18 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
 from sdpkit.graphs import (
     NeighborhoodGraph,
+    SquaredDistances,
     cliques,
     merge_coincident,
     neighborhood_graph,
     require_connected,
     split_components,
 )
+from sdpkit.problems.full import AllPairs
 from sdpkit.program import Block, Cost, Program, SafeBounds
-from sdpkit.solution import Solution
+from sdpkit.solution import Solution, Status
 from sdpkit.spectral import Embedding, outputs
+from sdpkit.trajectory import Ending
 
 Array = NDArray[np.float64]
 Form = Literal["equality", "inequality", "slack", "min_trace"]
@@ -93,6 +99,7 @@ class MVU:
     omega: the slack form's ω; by default from its boundedness threshold, see `omega_default`
     connect: what to do with a disconnected graph in the forms that maximise: "error", "bridge"
         (thesis 3.1.12, seeded by `random_state`), or "components" (unfold each on its own)
+    full: no pair of points may come closer than it was (FULL); needs X, distances or kernel
     facial_reduction: "auto" or "off"
 
     >>> import sdpkit
@@ -117,14 +124,15 @@ class MVU:
     connect: Literal["error", "bridge", "components"] = "error"
     facial_reduction: Literal["auto", "off"] = "auto"
     random_state: int = 0
+    full: bool = False
     neighborhood: NeighborhoodGraph = field(init=False)
     group: NDArray[np.int64] = field(init=False)
     parts: tuple[Part, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        _one_of("form", self.form, FORMS)
-        _one_of("connect", self.connect, ("error", "bridge", "components"))
-        _one_of("facial_reduction", self.facial_reduction, ("auto", "off"))
+        one_of("form", self.form, self._forms())
+        one_of("connect", self.connect, ("error", "bridge", "components"))
+        one_of("facial_reduction", self.facial_reduction, ("auto", "off"))
         neighborhood = neighborhood_graph(
             self.X,
             distances=self.distances,
@@ -147,6 +155,26 @@ class MVU:
         object.__setattr__(self, "group", group)
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "omega", self._omega())
+        if self.full:
+            self._check_full()
+
+    def _forms(self) -> tuple[Form, ...]:
+        return FORMS
+
+    def _check_full(self) -> None:
+        if self.form not in ("equality", "slack"):
+            raise InputError(
+                f"full=True keeps every pair from coming closer, edges too, which form="
+                f"{self.form!r} is made to allow: use form='equality' or 'slack'"
+            )
+        if self.connect == "components":
+            raise InputError("full=True is about all pairs: it does not go with 'components'")
+        if self.X is None and self.distances is None and self.kernel is None:
+            raise InputError(
+                "full=True needs the distances of all pairs, and a graph has only its edges': "
+                "pass X, distances or kernel too"
+            )
+        _ = self.all_pairs  # it looks at the distances and may refuse them
 
     def _merge(
         self, graph: NeighborhoodGraph
@@ -181,6 +209,7 @@ class MVU:
                 raise InputError(f"omega={self.omega} belongs to form='slack', not {self.form!r}")
             return None
         connectivity = min(part.graph.algebraic_connectivity() for part in self.parts)
+        connectivity /= self._pull()
         if self.omega is None:
             return omega_default(connectivity)
         number = isinstance(self.omega, int | float | np.number)
@@ -195,6 +224,10 @@ class MVU:
             )
         return float(self.omega)
 
+    def _pull(self) -> float:
+        """The smallest a > 0 with cost ⪯ aC: what the tensions have to balance."""
+        return 1.0
+
     @property
     def facial_reduction_used(self) -> bool:
         """Whether affinely dependent cliques added null directions beyond the constant."""
@@ -203,21 +236,38 @@ class MVU:
     def __repr__(self) -> str:
         graph = self.neighborhood
         omega = f", omega {self.omega:.4g}" if self.omega else ""
-        return f"<MVU, {self.form}{omega}: {graph.n_points} points, {graph.n_edges} edges>"
+        full = ", full" if self.full else ""
+        name = type(self).__name__
+        return f"<{name}, {self.form}{full}{omega}: {graph.n_points} points, {graph.n_edges} edges>"
 
     # -- the two formulations ----------------------------------------------------------------
 
     def program(self) -> Program:
-        """The problem in squared lengths, one block K per part."""
+        """The problem in squared lengths, one block K per part; all pairs, if `full`."""
+        program = self._without_pairs(self._costs())
+        pairs = self.all_pairs
+        return program if pairs is None else pairs.add_rows(program, pairs.pairs())
+
+    def _costs(self) -> list[Cost]:
+        """Per part what is maximised: the variance."""
+        return [_variance(part.multiplicities, self._weight) for part in self.parts]
+
+    @property
+    def _weight(self) -> float:
+        """1 − ω, the weight of the cost against that of the slacks."""
+        return 1 - self.omega if self.omega else 1.0
+
+    def _without_pairs(self, costs: list[Cost]) -> Program:
+        """The rods alone, with these costs."""
         blocks = [
             Block.of(
                 part.graph.n_points,
                 part.graph.incidence(),
                 name="K" if len(self.parts) == 1 else f"K{k + 1}",
-                cost=_variance(part.multiplicities, 1 - self.omega if self.omega else 1.0),
+                cost=cost,
                 null=part.null,
             )
-            for k, part in enumerate(self.parts)
+            for k, (part, cost) in enumerate(zip(self.parts, costs, strict=True))
         ]
         d = np.concatenate([part.graph.squared_lengths for part in self.parts])
         m = d.size
@@ -225,6 +275,7 @@ class MVU:
         if self.omega:
             eye = sp.eye_array(m, format="csr")
             slack = {"rows_x": sp.hstack([-eye, eye]), "cost_x": np.full(2 * m, -self.omega)}
+        name = f"{type(self).__name__}, {self.form}{', full' if self.full else ''}"
         return Program.of(
             blocks,
             d,
@@ -232,9 +283,52 @@ class MVU:
             relations="<=" if self.form == "inequality" else "==",
             safe=self._safe_bounds(d),
             notes=self._notes(),
-            name=f"MVU, {self.form}: n = {self.neighborhood.n_points}, {m} edges",
+            name=f"{name}: n = {self.neighborhood.n_points}, {m} edges",
             **slack,
         )
+
+    # -- the rounds of FULL ------------------------------------------------------------------
+
+    @cached_property
+    def all_pairs(self) -> AllPairs | None:
+        """What `full` keeps from coming closer. Of nodes that stand for several points, the
+        longest distance counts."""
+        if not self.full:
+            return None
+        lengths = SquaredDistances.of(self.X, distances=self.distances, kernel=self.kernel)
+        n = int(self.group.max()) + 1
+        squared = np.zeros((n, n))
+        table = lengths.to_all(np.arange(lengths.n_points))
+        np.maximum.at(squared, (self.group[:, None], self.group[None, :]), table)
+        if squared.diagonal().max() > _NEARLY_COINCIDENT * squared.max():
+            node = int(squared.diagonal().argmax())
+            members = np.flatnonzero(self.group == node)[:6].tolist()
+            raise GraphError(
+                f"the points {members} coincide by edges of length zero, but some are "
+                f"{squared[node, node] ** 0.5:g} apart, which full=True "
+                "would keep: correct the distances"
+            )
+        np.fill_diagonal(squared, 0.0)
+        rods = self.parts[0].graph.edges
+        return AllPairs(squared, rods if self.form == "equality" else rods[:0], len(rods))
+
+    def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
+        """The next program: one is all it takes, unless pairs come too close."""
+        if not solutions:
+            return self._without_pairs(self._costs())
+        if self.all_pairs is None:
+            return Ending("one program is all it takes", Status.OPTIMAL)
+        further = self.all_pairs.next_round(solutions[-1], tol)
+        ending = Ending("no pair is too close", Status.OPTIMAL)
+        return further or self.all_pairs.judged(ending, solutions[-1])
+
+    def progress(self, solution: Solution) -> dict[str, float]:
+        """What to follow from round to round: how close the closest pair came, if `full`."""
+        if self.all_pairs is None:
+            return {}
+        return {"closest pair": float(self.all_pairs.closeness(solution).min())}
+
+    # -- what the program is told ------------------------------------------------------------
 
     def _notes(self) -> list[str]:
         notes = []
@@ -282,17 +376,27 @@ class MVU:
         length = cp.diag(K)[i] - 2 * K[i, j] + cp.diag(K)[j]
         labels = self.neighborhood.component_labels
         groups = labels if self.connect == "components" else np.zeros(n, dtype=int)
-        centred = [cp.sum(K[np.ix_(groups == g, groups == g)]) == 0 for g in np.unique(groups)]
+        limits = [cp.sum(K[np.ix_(groups == g, groups == g)]) == 0 for g in np.unique(groups)]
+        if self.full:
+            a, b = np.triu_indices(n, k=1)
+            table = SquaredDistances.of(self.X, distances=self.distances, kernel=self.kernel)
+            limits.append(cp.diag(K)[a] - 2 * K[a, b] + cp.diag(K)[b] >= table.between(a, b))
+        gain = self._cvxpy_gain(K)
         if self.form == "equality":
-            return cp.Problem(cp.Maximize(cp.trace(K)), [*centred, length == D])
+            return cp.Problem(cp.Maximize(gain), [*limits, length == D])
         if self.form == "inequality":
-            return cp.Problem(cp.Maximize(cp.trace(K)), [*centred, length <= D])
+            return cp.Problem(cp.Maximize(gain), [*limits, length <= D])
         if self.form == "min_trace":
-            return cp.Problem(cp.Minimize(cp.trace(K)), [*centred, length == D])
+            return cp.Problem(cp.Minimize(gain), [*limits, length == D])
         omega = float(self.omega or 0.0)
         xi = cp.Variable(len(D), name="xi")
-        objective = (1 - omega) * cp.trace(K) - omega * cp.norm1(xi)
-        return cp.Problem(cp.Maximize(objective), [*centred, length == D + xi])
+        objective = (1 - omega) * gain - omega * cp.norm1(xi)
+        return cp.Problem(cp.Maximize(objective), [*limits, length == D + xi])
+
+    def _cvxpy_gain(self, K: Any) -> Any:
+        import cvxpy as cp
+
+        return cp.trace(K)
 
     # -- the way back ------------------------------------------------------------------------
 
@@ -306,7 +410,7 @@ class MVU:
         if shapes != [(n, n) for n in sizes]:
             raise InputError(f"the solution has matrices {shapes}; this problem has sizes {sizes}")
         lengths = np.concatenate([part.graph.squared_lengths for part in self.parts])
-        if not np.array_equal(solution.program.rhs, lengths):
+        if not np.array_equal(solution.program.rhs[: lengths.size], lengths):
             raise InputError("the solution belongs to another problem: its edges differ from these")
         if not all(np.isfinite(m).all() for m in solution.matrices):
             raise InputError(
@@ -318,7 +422,7 @@ class MVU:
             coordinates,
             eigenvalues,
             self._rods(),
-            solution.dual,
+            None if solution.dual is None else solution.dual[: lengths.size],
             self.neighborhood.component_labels,
         )
 
@@ -342,7 +446,8 @@ class MVU:
         return np.concatenate(rods).reshape(-1, 2)
 
 
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Refuse a value that is not among the allowed ones, naming them."""
     if value not in allowed:
         raise InputError(f"{name} is {value!r}; use one of {', '.join(map(repr, allowed))}")
 

@@ -53,6 +53,9 @@ _EXPORTS = {
     "write_sdpa": "sdpkit.sdpa",
     "Embedding": "sdpkit.spectral",
     "MVU": "sdpkit.problems.mvu",
+    "MVE": "sdpkit.problems.mve",
+    "Ending": "sdpkit.trajectory",
+    "Trajectory": "sdpkit.trajectory",
     "LMNN": "sdpkit.problems.lmnn",
     "Metric": "sdpkit.metrics",
     "SdpkitError": "sdpkit.errors",
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from sdpkit.graphs import NeighborhoodGraph
     from sdpkit.metrics import Metric
     from sdpkit.problems.lmnn import LMNN
+    from sdpkit.problems.mve import MVE
     from sdpkit.problems.mvu import MVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
     from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
@@ -87,6 +91,7 @@ if TYPE_CHECKING:
     from sdpkit.solution import Answer, Settings, Solution, Status, Stop
     from sdpkit.solving import ConvergenceWarning, solve
     from sdpkit.spectral import Embedding
+    from sdpkit.trajectory import Ending, Trajectory
 
 
 def __getattr__(name: str) -> Any:
@@ -105,6 +110,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "LMNN",
+    "MVE",
     "MVU",
     "Answer",
     "Block",
@@ -113,6 +119,7 @@ __all__ = [
     "ConvergenceWarning",
     "Cost",
     "Embedding",
+    "Ending",
     "GraphError",
     "InputError",
     "Metric",
@@ -128,6 +135,7 @@ __all__ = [
     "SolverUnavailableError",
     "Status",
     "Stop",
+    "Trajectory",
     "UnboundedProblemError",
     "available_solvers",
     "certify",

@@ -23,9 +23,11 @@ import scipy.linalg
 import sdpkit
 from sdpkit.errors import InputError
 from sdpkit.program import Program
+from sdpkit.quality import fidelity
 from sdpkit.sdpa import read_sdpa
 from sdpkit.solution import Solution
 from sdpkit.solving import solve
+from sdpkit.spectral import gram
 
 # Optimal values in SDPA's convention (SDPLIB 1.2).
 SDPLIB = {
@@ -195,3 +197,100 @@ def sdplib(folder: Path, solvers: Iterable[str] = ("interior", "csdp")) -> None:
                 f"gap {run.gap:.1e}, {run.iterations} iterations, {run.seconds:.3g} s",
                 flush=True,
             )
+
+
+# -- minimum volume embedding ---------------------------------------------------------------
+
+
+def mve(folder: Path | None = None) -> None:
+    """Fidelity at d = 2 of kernel PCA, MVU and MVE, as in the last table of the lecture.
+
+    The star and the Swiss roll are made here, the twos are bundled with scikit-learn; the rest
+    needs a folder with `netscience.npz` (X adjacency), `teapots100.npz` (X frames),
+    `phylo_salamanders.npz` and `phylo_anoles.npz` (X tip-to-tip distances).
+    """
+    names = ("netscience", "teapots100", "phylo_salamanders", "phylo_anoles")
+    data = {} if folder is None else {name: _array(folder, name) for name in names}
+    X, star = sdpkit.datasets.spokes(8, 5, noise_dims=50, noise=0.11), sdpkit.datasets.star_graph()
+    _fidelities("star (lecture 95.0, 29.9, 100.0 %)", X=X, graph=star)
+    for start in ("mvu", "kernel"):
+        name = f"Swiss roll, 400 points, from {start} (lecture 45.8, 99.9, 99.9 %)"
+        _fidelities(name, start, X=sdpkit.datasets.swiss_roll(400), n_neighbors=4)
+    name = "twos of scikit-learn's digits (lecture 18.4, 88.4, 97.8 %)"
+    _fidelities(name, "mvu", X=_twos(), n_neighbors=4, connect="bridge")
+    if not data:
+        return
+    adjacency = data["netscience"] > 0
+    for form in ("inequality", "slack"):
+        _fidelities(f"network, {form} (lecture 5.9, 95.3, 99.2 %)", graph=adjacency, form=form)
+    affinity = np.linalg.eigvalsh(gram(-2.0 * adjacency))[::-1]  # the centred adjacency matrix
+    share = fidelity(affinity.clip(min=0), 2)
+    print(f"    kernel PCA of the network's adjacency matrix: {100 * share:.1f} %", flush=True)
+    for form in ("equality", "inequality"):
+        frames = {"X": data["teapots100"], "n_neighbors": 4, "form": form}
+        found = _fidelities(f"teapots, {form}", "mvu", **frames)
+        for name, embedding in found.items():
+            print(f"    {name}: order of the frames {_ring_order(embedding.coordinates)}")
+    for name in ("phylo_salamanders", "phylo_anoles"):
+        distances = data[name]
+        tree = sdpkit.graphs.spanning_tree(distances=distances)
+        for full in (False, True):
+            words = f"{name}, spanning tree{', full' if full else ''}"
+            _fidelities(words, distances=distances, graph=tree, full=full)
+
+
+def _twos() -> Any:
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    return digits.data[digits.target == 2]
+
+
+def _array(folder: Path, name: str) -> Any:
+    path = folder / f"{name}.npz"
+    if not path.exists():
+        raise InputError(f"{path} is missing; pass the folder that holds it, or leave --data out")
+    return np.load(path)["X"]
+
+
+def _fidelities(name: str, start: Any = "kernel", **given: Any) -> dict[str, sdpkit.Embedding]:
+    """Print one row of the table and what the solves said; the embeddings of MVU and MVE.
+
+    No MVE is worth more than MVU's bound, so their ratio says how far from the best it can be.
+    """
+    mvu, mve = sdpkit.MVU(**given), sdpkit.MVE(**given, start=start)
+    print(f"{name}\n    kernel PCA {100 * mve.kernel_pca().fidelity:.1f} %", flush=True)
+    unfolded = _solved("MVU", mvu)
+    flattened = _solved("MVE", mve)
+    share = mve.value(flattened) / unfolded.certificate.safe_bound
+    print(f"        {100 * share:.2f} % of MVU's bound", flush=True)
+    return {"MVU": mvu.recover(unfolded, 2), "MVE": mve.recover(flattened, 2)}
+
+
+def _solved(word: str, problem: sdpkit.MVU) -> Solution:
+    started = time.perf_counter()
+    solution = solve(problem)
+    seconds = time.perf_counter() - started
+    closest = problem.progress(solution).get("closest pair")
+    share = problem.recover(solution, n_components=2).fidelity
+    print(
+        f"    {word} {100 * share:.2f} %, {solution.status}, {_programs(solution)}, "
+        f"{seconds:.2g} s, gap {solution.certificate.relative_gap:.1e}"
+        + ("" if closest is None else f", closest pair {closest:.9f} of its input")
+        + "".join(f"; {note}" for note in solution.notes),
+        flush=True,
+    )
+    return solution
+
+
+def _programs(solution: Solution) -> str:
+    n = 1 if solution.trajectory is None else len(solution.trajectory)
+    return f"{n} program{'' if n == 1 else 's'}"
+
+
+def _ring_order(coordinates: Any) -> str:
+    """Whether the points run around the origin in the order of their indices."""
+    n = len(coordinates)
+    order = np.arctan2(coordinates[:, 1], coordinates[:, 0]).argsort()
+    steps = np.unique(np.diff(order, append=order[0]) % n)
+    return "exact" if steps.size == 1 and steps[0] in (1, n - 1) else "not kept"

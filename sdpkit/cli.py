@@ -45,6 +45,7 @@ TABLES = {
     "interior": ("sdpkit.bench", "interior", ("sizes", "peers")),
     "forms": ("sdpkit.bench", "forms", ()),
     "sdplib": ("sdpkit.bench", "sdplib", ("data",)),
+    "mve": ("sdpkit.bench", "mve", ("data",)),
     "lmnn-small": ("sdpkit.bench_lmnn", "small", ("data",)),
     "lmnn-digits": ("sdpkit.bench_lmnn", "digits", ("data", "metric_learn")),
     "lmnn-letters": ("sdpkit.bench_lmnn", "letters", ("data",)),

@@ -17,7 +17,15 @@ from scipy import sparse
 
 from sdpkit.errors import InputError
 
-__all__ = ["comb", "cycle_graph", "path_graph", "spokes", "swiss_roll", "trefoil_knot"]
+__all__ = [
+    "comb",
+    "cycle_graph",
+    "path_graph",
+    "spokes",
+    "star_graph",
+    "swiss_roll",
+    "trefoil_knot",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 RandomState: TypeAlias = "int | np.random.Generator | None"
@@ -168,6 +176,25 @@ def cycle_graph(n: int) -> sparse.csr_array:
     array([0., 1., 0., 1.])
     """
     return _successive(np.arange(_at_least(n, "n", 3)), n)
+
+
+def star_graph(n_spokes: int = 8, points_per_spoke: int = 5) -> sparse.csr_array:
+    """Adjacency of a star with unit lengths, (n, n), n = 1 + n_spokes·points_per_spoke.
+
+    Node 0 is the centre, then follow the spokes from the inside out: the points of `spokes`,
+    joined along the spokes only.
+
+    >>> star_graph(2, 1).toarray()
+    array([[0., 1., 1.],
+           [1., 0., 0.],
+           [1., 0., 0.]])
+    """
+    rays = _at_least(n_spokes, "n_spokes", 1)
+    steps = _at_least(points_per_spoke, "points_per_spoke", 1)
+    outer = np.arange(1, rays * steps + 1)
+    inner = np.where((outer - 1) % steps == 0, 0, outer - 1)
+    ends = (np.concatenate([inner, outer]), np.concatenate([outer, inner]))
+    return sparse.csr_array((np.ones(2 * outer.size), ends), shape=(outer.size + 1,) * 2)
 
 
 def _successive(nodes: NDArray[np.int64], n: int) -> sparse.csr_array:

@@ -492,7 +492,7 @@ class NeighborhoodGraph:
         if not self.is_connected:
             return float("inf")
         if self.n_points <= _ALL_PATHS_POINTS:
-            bound = float((self._shortest_paths() ** 2).sum()) / (2 * self.n_points)
+            bound = float((self.shortest_paths() ** 2).sum()) / (2 * self.n_points)
         else:
             bound = self._variance_bound_from_roots()
         # A path adds up at most n lengths, each with its own rounding error.
@@ -500,14 +500,19 @@ class NeighborhoodGraph:
 
     def _variance_bound_from_roots(self) -> float:
         """Roots: the first point, the two ends of a long path, and the middle between them."""
-        from_first = self._shortest_paths(0)
-        from_end = self._shortest_paths(from_first.argmax())
-        from_other_end = self._shortest_paths(from_end.argmax())
-        from_middle = self._shortest_paths(np.maximum(from_end, from_other_end).argmin())
+        from_first = self.shortest_paths(0)
+        from_end = self.shortest_paths(from_first.argmax())
+        from_other_end = self.shortest_paths(from_end.argmax())
+        from_middle = self.shortest_paths(np.maximum(from_end, from_other_end).argmin())
         paths = (from_first, from_end, from_other_end, from_middle)
         return min(float((sp**2).sum()) for sp in paths)
 
-    def _shortest_paths(self, root: Any = None) -> Floats:
+    def shortest_paths(self, root: Any = None) -> Floats:
+        """Lengths of shortest paths between all points, (n, n), or from one root, (n,).
+
+        >>> NeighborhoodGraph(3, [[0, 1], [1, 2]], [1.0, 4.0]).shortest_paths(0)
+        array([0., 1., 3.])
+        """
         from scipy.sparse.csgraph import dijkstra
 
         return np.asarray(dijkstra(self.adjacency(lengths=True), directed=False, indices=root))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpkit.errors import SdpkitError
+from sdpkit.errors import InputError, SdpkitError
 
 if TYPE_CHECKING:
     from sdpkit.metrics import Metric
     from sdpkit.spectral import Embedding
+    from sdpkit.trajectory import Trajectory
 
 Array = NDArray[np.float64]
 
@@ -99,6 +101,56 @@ def plot_unfolding(
     for k, (name, values) in enumerate(spectra):
         plot_spectrum(values, figure.add_subplot(grid[k, 1])).set_title(name)
     plot_embedding(embedding, figure.add_subplot(grid[2, :]), color=color)
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+
+
+def plot_trajectory(trajectory: Trajectory, ax: Any = None, *, name: str | None = None) -> Any:
+    """One of the numbers that a problem follows, step by step; returns the axes.
+
+    By default the fidelity where there is one, and else the objective.
+    """
+    _require_matplotlib()
+    ax = _axes(ax)
+    if name is None:
+        name = "fidelity" if "fidelity" in trajectory.progress else "objective"
+    if name not in trajectory.progress:
+        raise InputError(
+            f"there is no {name!r} to plot; there are {', '.join(trajectory.progress)}"
+        )
+    values = trajectory.progress[name]
+    ax.plot(np.arange(1, values.size + 1), values, marker="o")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set(xlabel="program", ylabel=name, title=f"ended: {trajectory.reason}")
+    return ax
+
+
+def plot_comparison(
+    embeddings: Mapping[str, Embedding],
+    path: str | Path,
+    *,
+    trajectory: Trajectory | None = None,
+    color: Any = None,
+    title: str = "",
+) -> None:
+    """Several embeddings of the same points side by side over their spectra, in one picture file.
+
+    With a trajectory, the fidelity of its steps is drawn below.
+    """
+    _require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    n_rows = 2 if trajectory is None else 3
+    figure = Figure(figsize=(4.5 * len(embeddings), 3.5 * n_rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(n_rows, len(embeddings))
+    for k, (name, embedding) in enumerate(embeddings.items()):
+        ax = plot_embedding(embedding, figure.add_subplot(grid[0, k]), color=color, tension=False)
+        ax.set_title(f"{name}, fidelity {embedding.fidelity:.3f}")
+        plot_spectrum(embedding.eigenvalues, figure.add_subplot(grid[1, k]))
+    if trajectory is not None:
+        plot_trajectory(trajectory, figure.add_subplot(grid[2, :]))
     figure.suptitle(title)
     figure.savefig(path, dpi=110)
 

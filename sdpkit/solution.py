@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from sdpkit.certificate import Certificate, Ray
     from sdpkit.program import Program
+    from sdpkit.trajectory import Trajectory
     from sdpkit.triplets import Rows
 
 Array = NDArray[np.float64]
@@ -119,6 +120,7 @@ class Solution:
     rows: for a program with a family, the comparisons that `dual` belongs to
     ray: the verified proof of infeasibility or unboundedness, if that is the status
     solver, reason: who solved it and why it was chosen
+    trajectory: the steps, if the problem took several programs; times and iterations are sums
     """
 
     status: Status
@@ -139,6 +141,7 @@ class Solution:
     history: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     rows: Rows | None = None
+    trajectory: Trajectory | None = None
 
     @property
     def matrix(self) -> Array:

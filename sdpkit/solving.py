@@ -6,6 +6,7 @@ The status is granted here from the certificate alone:
     infeasible, unbounded          a ray was found and verified
     time_limit, iteration_limit,   the solver stopped there, and the certificate does not pass
     interrupted
+    stationary                     the end of a search over several programs, each certified
     inaccurate                     anything else; the message says what was reached
 
 Two questions are asked of the same solver a second time, as programs of their own:
@@ -25,7 +26,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,6 +46,7 @@ from sdpkit.program import Block, Program
 from sdpkit.registry import Solver, choose, get_solver, refusal
 from sdpkit.solution import Answer, Settings, Solution, Status, Stop, Times
 from sdpkit.threads import one_blas_thread
+from sdpkit.trajectory import Advancing, follow
 
 Array = NDArray[np.float64]
 
@@ -75,7 +78,7 @@ class Problem(Protocol):
 
 
 def solve(
-    problem: Problem | Program,
+    problem: Problem | Advancing | Program,
     solver: str = "auto",
     tol: float | None = None,
     max_iter: int | None = None,
@@ -89,12 +92,13 @@ def solve(
 
     Parameters
     ----------
-    problem: anything with a `program()` method, or a `Program`
+    problem: anything with a `program()` method, or a `Program`; a problem with an `advance()`
+        method takes several programs (`sdpkit.trajectory`), each started from the one before
     solver: a name from `available_solvers()`, or "auto" (the rule is in `sdpkit.registry`)
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6
     max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
-        between its iterations only
+        between its iterations only; of several programs, the time is that of all together
     verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
     callback: called once per iteration by solvers that can, else once at the end
     warm_start: a solution of this or a nearby program
@@ -115,10 +119,23 @@ def solve(
         warm_start,
         options,
     )
+    if callable(getattr(problem, "advance", None)):
+        solution = follow(cast(Advancing, problem), partial(_solve_one, name=solver), settings)
+    else:
+        solution = _solve_one(cast(Problem | Program, problem), settings, solver)
+    if verbose:
+        print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
+    if solution.status not in _CLEAR:
+        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
+    return solution
+
+
+def _solve_one(problem: Problem | Program, settings: Settings, name: str) -> Solution:
+    """Compile, choose, call, certify: one program."""
     started = time.perf_counter()
     program = compiled_program(problem)
     compiled = time.perf_counter() - started
-    chosen, reason = _choose(solver, program)
+    chosen, reason = _choose(name, program)
     with _fitting_threads(program):
         answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
         rest = _remaining(settings, started)
@@ -126,12 +143,9 @@ def solve(
         rest = _remaining(settings, started)
         if rest.time_limit != 0 and _wants_margin(solution, answer, settings.tol):
             solution = _with_margin(solution, chosen, rest)
-    if callback is not None and not chosen.capabilities.callback:
-        callback({"objective": solution.objective, "gap": solution.certificate.relative_gap})
-    if verbose:
-        print(solution)
-    if solution.status not in _CLEAR:
-        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
+    if settings.callback is not None and not chosen.capabilities.callback:
+        gap = solution.certificate.relative_gap
+        settings.callback({"objective": solution.objective, "gap": gap})
     return solution
 
 

@@ -93,6 +93,20 @@ def suggested_dimension(eigenvalues: Array) -> int:
     return int(steep[-1] if steep.size else np.argmax(ratios)) + 1
 
 
+def gram(squared: Array) -> Array:
+    """(n, n) −½CDC, the centred Gram matrix of squared distances D; C = I − 11ᵀ/n.
+
+    Positive semidefinite iff the distances are Euclidean. Its top eigenvectors are classical
+    scaling, and kernel PCA if D comes from a kernel.
+
+    >>> gram(np.array([[0.0, 4.0], [4.0, 0.0]]))
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    centred = squared - squared.mean(axis=0)
+    return np.asarray(-0.5 * (centred - centred.mean(axis=1)[:, None]))
+
+
 def outputs(kernel: Array, n_components: int | None = None) -> tuple[Array, Array]:
     """(coordinates (n, d), eigenvalues (n,)) of a Gram matrix.
 

@@ -706,7 +706,7 @@ def test_merging_keeps_paths(graph: NeighborhoodGraph) -> None:
     merged = merge_coincident(graph, parallel="min")
     assert merged.multiplicities.sum() == graph.n_points
     assert (merged.graph.squared_lengths > 0).all()
-    before, after = graph._shortest_paths(), merged.graph._shortest_paths()
+    before, after = graph.shortest_paths(), merged.graph.shortest_paths()
     np.testing.assert_allclose(after[np.ix_(merged.group, merged.group)], before)
 
 

@@ -1,0 +1,125 @@
+"""FULL: no two points may come closer than they were (Jebara's lecture: SDE-FULL and MVE-FULL).
+
+MVU and MVE keep the lengths of a graph's edges. A graph that would fold, such as a spanning tree,
+gets a row for *every* pair of points,
+
+    A(K)_ij ≥ d_ij,      multipliers −u_ij ≤ 0,      dual slack  L(w) − L(u) − C ⪰ 0,
+    bound  dᵀw − d_Fᵀu
+
+and far too many rows to begin with. They are added in rounds: of every point the pair that came
+closest. A pair without a row has multiplier zero, so that the multipliers of any round bound the
+whole problem, and a K that violates no pair solves it. Any round that is infeasible proves that
+the whole is.
+
+It makes sense for a spanning tree over points, or over the tips of a phylogeny, whose distances
+are Euclidean. With all its nodes, a branching tree and its path lengths are infeasible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.program import Program
+from sdpkit.solution import Solution
+from sdpkit.trajectory import Ending
+
+Array = NDArray[np.float64]
+Pairs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class AllPairs:
+    """The pairs that may not come closer, and the rows that say so.
+
+    Attributes
+    ----------
+    squared: (n, n) squared distances d_ij of the input
+    kept: (k, 2) pairs whose length the program fixes already
+    n_rods: how many rows, and measurements, the program has before any pair's
+    """
+
+    squared: Array
+    kept: Pairs
+    n_rods: int
+
+    def pairs(self) -> Pairs:
+        """(p, 2) all of them, i < j."""
+        asked = np.ones(self.squared.shape, dtype=bool)
+        asked[self.kept[:, 0], self.kept[:, 1]] = False
+        return np.argwhere(np.triu(asked, k=1))
+
+    def rows_in(self, program: Program) -> Pairs:
+        """(p, 2) the pairs that a program has rows for, in their order."""
+        further = program.blocks[0].incidence[self.n_rods :]
+        return further.indices.reshape(-1, 2).astype(np.int64)
+
+    def add_rows(self, program: Program, pairs: Pairs) -> Program:
+        """The program with rows A(K)_ij ≥ d_ij after its own."""
+        (block,) = program.blocks
+        p = len(pairs)
+        ends = (np.tile([1.0, -1.0], p), pairs.ravel(), np.arange(0, 2 * p + 1, 2))
+        further = sp.csr_array(ends, shape=(p, block.size))
+        safe = program.safe
+        return Program.of(
+            replace(block, incidence=sp.csr_array(sp.vstack([block.incidence, further]))),
+            np.concatenate([program.rhs, self.squared[pairs[:, 0], pairs[:, 1]]]),
+            relations=np.concatenate([program.relations, np.ones(p)]),
+            rows_x=sp.vstack([program.rows_x, sp.csr_array((p, program.n_auxiliary))]),
+            cost_x=program.cost_x,
+            safe=replace(
+                safe, direction=_extended(safe.direction, p), anchor=_extended(safe.anchor, p)
+            ),
+            notes=program.notes,
+            name=program.name,
+        )
+
+    def closeness(self, solution: Solution) -> Array:
+        """(n, n) squared distances of the outputs over those of the inputs; inf for kept pairs."""
+        K = solution.matrix
+        q = np.diag(K)[:, None] + np.diag(K)[None, :] - 2 * K
+        d = self.squared
+        share = np.divide(q, d, out=np.full_like(d, np.inf), where=d > 0)
+        return _without(share, self.kept)
+
+    def too_close(self, solution: Solution, tol: float) -> Pairs:
+        """(p, 2) pairs without a row that came closer by more than a share `tol`: of every point
+        the worst."""
+        share = _without(self.closeness(solution), self.rows_in(solution.program))
+        worst = np.column_stack([np.arange(len(share)), share.argmin(axis=1)])
+        worst = worst[share.min(axis=1) < 1 - tol]
+        return np.unique(np.sort(worst, axis=1), axis=0)
+
+    def next_round(self, solution: Solution, tol: float) -> Program | None:
+        """The solution's program with rows that it violates, or None if it violates none."""
+        pairs = self.too_close(solution, tol)
+        return self.add_rows(solution.program, pairs) if len(pairs) else None
+
+    def judged(self, ending: Ending, answer: Solution) -> Ending:
+        """The ending with an answer that is judged against a row for every pair."""
+        pairs, generated = self.pairs(), self.rows_in(answer.program)
+        n = len(self.squared)
+        rest = pairs[~np.isin(pairs @ [n, 1], generated @ [n, 1])]
+        whole = self.add_rows(answer.program, rest)
+        note = f"{len(pairs)} pairs were checked; {len(generated)} of them needed a row"
+        return replace(
+            ending,
+            answer=answer,
+            program=replace(whole, notes=(*whole.notes, note)),
+            dual=_extended(answer.dual, len(rest)),
+        )
+
+
+def _without(share: Array, pairs: Pairs) -> Array:
+    """A symmetric matrix with inf at these pairs."""
+    i, j = pairs.T
+    share[i, j] = share[j, i] = np.inf
+    return share
+
+
+def _extended(values: Array | None, further: int) -> Array | None:
+    """Multipliers with zeros for further rows."""
+    return None if values is None else np.concatenate([values, np.zeros(further)])

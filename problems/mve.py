@@ -1,0 +1,293 @@
+"""Minimum volume embedding (Shaw and Jebara 2007; Jebara's lecture on nonlinear embedding).
+
+MVU pulls points apart in all directions, and a star becomes a simplex. MVE pulls in the d
+directions that are looked at and squashes the rest. Over the K of MVU's form (equality, inequality
+or slack, with FULL's pairs if asked for) and with eigenvalues λ_1 ≥ λ_2 ≥ …,
+
+    maximise  g(K) = Σ_{i≤d} λ_i − Σ_{i>d} λ_i,      in general  Σ α_i λ_i,  α_1 ≥ α_2 ≥ …
+
+g is convex, so that this is no convex program; it is climbed by programs that are. With v_i the
+eigenvectors of K_t and B = Σ α_i v_i v_iᵀ (= 2V_dV_dᵀ − I),
+
+    step    maximise <B, K>       over the same K;       slack: (1−ω)<B, K> − ω Σ|ξ_e|
+    dual    minimise dᵀw   s.t.  L(w) ⪰ B on 1⊥,         slack: L(w) ⪰ (1−ω)B, |w_e| ≤ ω
+    bound   dᵀw + max(0, −λ_min(L(w) − B))·T,            T ≥ tr K, that of MVU
+
+and  g(K_{t+1}) ≥ <B, K_{t+1}> ≥ <B, K_t> = g(K_t)  once K_t is feasible: the objective never
+falls. Where a solver returns less by its inaccuracy, K_t is kept. The end, where a step gains less
+than `min_gain`, is *stationary*: the step's safe bound less g(K_t) bounds what any feasible K could
+gain on the linearisation. It is no proof of a global maximum; the certified MVU value bounds that
+from above if α_1 ≤ 1.
+
+Fidelity is the share of the trace in the top d eigenvalues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.graphs import SquaredDistances
+from sdpkit.problems.mvu import MVU, Form, Part, one_of
+from sdpkit.program import Cost, Program, SafeBounds
+from sdpkit.solution import Solution, Status
+from sdpkit.spectral import Embedding, gram, outputs
+from sdpkit.trajectory import Ending
+
+Array = NDArray[np.float64]
+Start = Literal["kernel", "mvu", "random"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MVE(MVU):
+    """Minimum volume embedding of points, distances, a kernel or a graph.
+
+    Takes all that `MVU` takes (form "equality", "inequality" or "slack"), and
+
+    Parameters
+    ----------
+    n_components: d, the dimensions to pull in
+    weights: the α instead, falling; the last holds for all further eigenvalues, and
+        `n_components` only says how many coordinates are looked at
+    start: where B comes from at first: the input's "kernel" (the Gram matrix of X, of distances or
+        of shortest paths), "mvu" (the first step is MVU, whose value then is T), or "random"
+        (seeded by `random_state`)
+    min_gain: stop when a step gains no more than this share of the objective (`tol` at least)
+    max_steps: at most so many values of B
+
+    >>> import sdpkit
+    >>> star = sdpkit.datasets.star_graph(8, 3)                   # eight spokes of three points
+    >>> mvu = sdpkit.MVU(graph=star)
+    >>> mvu.recover(sdpkit.solve(mvu), n_components=2)            # 2/7: each its own dimension
+    <Embedding of 25 points in 2 dimensions: fidelity 0.2857, suggested dimension 7>
+    >>> mve = MVE(graph=star)
+    >>> solution = sdpkit.solve(mve)
+    >>> solution.status
+    <Status.STATIONARY: 'stationary'>
+    >>> mve.recover(solution)
+    <Embedding of 25 points in 2 dimensions: fidelity 1.0000, suggested dimension 2>
+    """
+
+    n_components: int = 2
+    weights: Sequence[float] | None = None
+    start: Start = "kernel"
+    min_gain: float = 1e-4
+    max_steps: int = 50
+
+    def __post_init__(self) -> None:
+        one_of("start", self.start, ("kernel", "mvu", "random"))
+        for name in ("n_components", "max_steps"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise InputError(f"{name} is {value!r}; it must be a whole number of at least 1")
+        if not isinstance(self.min_gain, int | float | np.number) or not 0 <= self.min_gain < 1:
+            raise InputError(f"min_gain is {self.min_gain!r}; it must be a share, 0 ≤ min_gain < 1")
+        object.__setattr__(self, "weights", tuple(self._falling_weights().tolist()))
+        super().__post_init__()
+        if self.n_components >= self.neighborhood.n_points:
+            raise InputError(
+                f"n_components is {self.n_components}; {self.neighborhood.n_points} points span "
+                "fewer dimensions than that"
+            )
+
+    def _falling_weights(self) -> Array:
+        if self.weights is None:
+            return np.array([1.0] * int(self.n_components) + [-1.0])
+        try:
+            alpha = np.array(self.weights, dtype=np.float64)
+        except (TypeError, ValueError):
+            alpha = np.empty(0)
+        if alpha.ndim != 1 or not alpha.size or not np.isfinite(alpha).all():
+            raise InputError(f"weights are {self.weights!r}; pass finite numbers α_1 ≥ α_2 ≥ …")
+        if np.any(np.diff(alpha) > 0):
+            raise InputError(
+                f"weights are {alpha.tolist()}; they must not rise, or the objective is not convex "
+                "and the steps do not climb"
+            )
+        if alpha[0] <= 0:
+            raise InputError(f"weights start with {alpha[0]:g}; nothing is pulled unless it is > 0")
+        return alpha
+
+    def _forms(self) -> tuple[Form, ...]:
+        return ("equality", "inequality", "slack")
+
+    def _pull(self) -> float:
+        assert self.weights is not None
+        first = 1.0 if self.start == "mvu" else 0.0  # MVU's own step must be bounded as well
+        return max(float(self.weights[0]), first)
+
+    # -- the steps ---------------------------------------------------------------------------
+
+    def _costs(self) -> list[Cost]:
+        """The first step's."""
+        if self.start == "mvu":
+            return super()._costs()
+        return [self._cost(part, self._first_vectors(part)) for part in self.parts]
+
+    def _first_vectors(self, part: Part) -> Array:
+        """(n, n) orthonormal eigenvectors to start from, the most important first."""
+        if self.start == "random":
+            rng = np.random.default_rng(self.random_state)
+            return np.linalg.qr(_centre(part) @ rng.standard_normal((len(part.nodes),) * 2))[0]
+        return _spectrum(part, gram(self._input_lengths(part)))[1]
+
+    def _input_lengths(self, part: Part) -> Array:
+        """(n, n) squared distances of a part's nodes in the input."""
+        first = np.unique(self.group, return_index=True)[1][part.nodes]
+        return self._input_table[np.ix_(first, first)]
+
+    @cached_property
+    def _input_table(self) -> Array:
+        """(n, n) squared distances of all points in the input; of a graph, along its paths."""
+        if self.X is None and self.distances is None and self.kernel is None:
+            return self.neighborhood.shortest_paths() ** 2
+        lengths = SquaredDistances.of(self.X, distances=self.distances, kernel=self.kernel)
+        return lengths.to_all(np.arange(lengths.n_points))
+
+    def _cost(self, part: Part, vectors: Array) -> Cost:
+        """(1−ω)·Σ α_i v_i v_iᵀ as a_n·C + Σ (α_i − α_n) v_i v_iᵀ, seen from the nodes."""
+        alpha = np.array(self.weights)[: len(part.nodes)]
+        leading = _centre(part).T @ vectors[:, : alpha.size - 1]
+        m = part.multiplicities
+        rest = self._weight * alpha[-1]
+        distinct = bool(np.all(m == 1))
+        return Cost.of(
+            m.size,
+            identity=rest if distinct else 0.0,
+            sparse=None if distinct else sp.diags_array(rest * m),
+            factor=np.column_stack([m, leading]),
+            weights=np.r_[-rest / m.sum(), self._weight * (alpha[:-1] - alpha[-1])],
+        )
+
+    def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
+        """More rows while pairs are too close; else the next B, until the objective stays."""
+        if not solutions:
+            return self._without_pairs(self._costs())
+        last = solutions[-1]
+        further = None if self.all_pairs is None else self.all_pairs.next_round(last, tol)
+        if further is not None:
+            return further
+        iterates = self._iterates(solutions, tol)
+        values = [self.value(s) for s in iterates]
+        ending = None
+        if len(values) > 1:
+            ending = self._at_rest(last, values[-2], values[-1], max(tol, self.min_gain))
+        if ending is None and len(values) < self.max_steps:
+            return self._step_from(last)
+        if ending is None:
+            ending = Ending(f"max_steps = {self.max_steps} reached", Status.ITERATION_LIMIT)
+        kept = last if len(values) == 1 or values[-1] >= values[-2] else iterates[-2]
+        if self.all_pairs is None:
+            return replace(ending, answer=kept)
+        return self.all_pairs.judged(ending, kept)
+
+    def _iterates(self, solutions: tuple[Solution, ...], tol: float) -> list[Solution]:
+        """K_1, K_2, …: without the rounds in which pairs were still too close."""
+        pairs = self.all_pairs
+        if pairs is None:
+            return list(solutions)
+        return [s for s in solutions if not len(pairs.too_close(s, tol))]
+
+    def _at_rest(self, last: Solution, before: float, after: float, least: float) -> Ending | None:
+        """The end, if the last step gained less than a share `least`. It is stationary if the
+        step's bound leaves no K that gains twice that on the linearisation."""
+        scale = max(abs(after), last.program.safe.value_scale)
+        if after - before > least * scale:
+            return None
+        possible = max(0.0, last.certificate.safe_bound - before) / scale
+        status = Status.STATIONARY if possible <= 2 * least else Status.INACCURATE
+        return Ending(f"no K gains more than a share of {possible:.1e} on the last B", status)
+
+    def _step_from(self, solution: Solution) -> Program:
+        """The rows of a solution's program with the cost that its K gives."""
+        program = solution.program
+        pieces = zip(program.blocks, self.parts, solution.matrices, strict=True)
+        blocks = tuple(
+            replace(block, cost=self._cost(part, _spectrum(part, K)[1]))
+            for block, part, K in pieces
+        )
+        return replace(program, blocks=blocks, safe=self._tightened(solution))
+
+    def _tightened(self, solution: Solution) -> SafeBounds:
+        """The program's safe bounds, with T from MVU's own bound if this was MVU's step."""
+        safe, bound = solution.program.safe, solution.certificate.safe_bound
+        plain = all(block.cost.is_identity for block in solution.program.blocks)
+        if safe.trace is None or not plain or not np.isfinite(bound):
+            return safe
+        # Each tr K_k is at most their sum; the bound's own rounding is far below 1e-9.
+        return replace(safe, trace=tuple(min(t, bound * (1 + 1e-9)) for t in safe.trace))
+
+    # -- what is followed --------------------------------------------------------------------
+
+    def value(self, solution: Solution) -> float:
+        """g(K) = Σ α_i λ_i; in the slack form (1−ω)·g(K) − ω Σ|ξ|."""
+        alpha = np.array(self.weights)
+        value = float(solution.program.cost_x @ solution.x)
+        for part, K in zip(self.parts, solution.matrices, strict=True):
+            eigenvalues = _spectrum(part, K)[0]
+            padded = np.pad(alpha, (0, max(0, eigenvalues.size - alpha.size)), mode="edge")
+            value += self._weight * float(padded[: eigenvalues.size] @ eigenvalues)
+        return value
+
+    def fidelity(self, solution: Solution) -> float:
+        """The share of the trace in the top d eigenvalues, of all parts together."""
+        spectra = [
+            _spectrum(part, K)[0] for part, K in zip(self.parts, solution.matrices, strict=True)
+        ]
+        total = sum(float(values.sum()) for values in spectra)
+        top = sum(float(values[: self.n_components].sum()) for values in spectra)
+        return top / total if total > 0 else 1.0
+
+    def progress(self, solution: Solution) -> dict[str, float]:
+        """What to follow from step to step: g(K) and the fidelity."""
+        named = {"objective": self.value(solution), "fidelity": self.fidelity(solution)}
+        return {**named, **super().progress(solution)}
+
+    # -- the other formulation, and the way back ---------------------------------------------
+
+    def _cvxpy_gain(self, K: Any) -> Any:
+        """<B, K> of the first step, over all points."""
+        import cvxpy as cp
+
+        n_nodes = int(self.group.max()) + 1
+        B = np.zeros((n_nodes, n_nodes))
+        for part, cost in zip(self.parts, self._costs(), strict=True):
+            # Spread over the points of a node, the cost of the node is kept.
+            share = cost.dense() / np.outer(part.multiplicities, part.multiplicities)
+            B[np.ix_(part.nodes, part.nodes)] = share / self._weight
+        return cp.trace(B[np.ix_(self.group, self.group)] @ K)
+
+    def kernel_pca(self) -> Embedding:
+        """The embedding to compare with: the input's own Gram matrix, cut off at d dimensions."""
+        if not np.isfinite(self._input_table).all():
+            raise InputError("a disconnected graph has no distances between its components")
+        coordinates, eigenvalues = outputs(gram(self._input_table), self.n_components)
+        labels = self.neighborhood.component_labels
+        return Embedding(coordinates, eigenvalues, self._rods(), None, 0 * labels)
+
+    def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
+        """The embedding of a solution, in `n_components` dimensions or the problem's own."""
+        return super().recover(solution, n_components or self.n_components)
+
+
+def _centre(part: Part) -> Array:
+    """(n, n) S = diag(√m)(I − 1mᵀ/N): SKSᵀ has the spectrum of the centred Gram matrix of all N
+    points, of which m_i coincide in node i."""
+    m = part.multiplicities
+    return np.asarray(np.sqrt(m)[:, None] * (np.eye(m.size) - m[None, :] / m.sum()))
+
+
+def _spectrum(part: Part, K: Array) -> tuple[Array, Array]:
+    """(eigenvalues (n,), eigenvectors (n, n)) of the centred Gram matrix, falling."""
+    s = _centre(part)
+    seen = s @ K @ s.T
+    values, vectors = scipy.linalg.eigh((seen + seen.T) / 2)
+    return values[::-1], vectors[:, ::-1]
