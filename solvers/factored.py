@@ -62,13 +62,15 @@ Factors = list[Array]
 # γ at the start, and the smallest; the prices of moving α away from a.
 _GAMMA, _GAMMA_LAST = 0.25, 0.06
 # Rows within this much of being violated are kept: at the start, and at the end.
-_SLACK, _SLACK_LAST = 0.5, 0.2
+_SLACK, _SLACK_LAST = 0.3, 0.2
 # The inner problem counts as solved at this share of the outer gap.
 _INNER_SHARE = 0.3
 # The relative change of L after which the working set is searched again.
 _DRIFT = 0.02
 # Steps between looks at the duality gap, and between multiplier updates at most.
 _LOOK, _PATIENCE = 10, 150
+# Steps on one working set at most.
+_STEPS = 600
 # δ of the preconditioner relative to ‖LᵀL‖, and the number of steps it remembers.
 _DELTA, _MEMORY = 0.05, 40
 # A stage on a part of the anchors comes first where there are more points than this.
@@ -568,6 +570,7 @@ class _Run:
     lower: float = -np.inf
     rows: Rows | None = None
     alpha: Array | None = None
+    single: bool = True
     iterations: int = 0
     stop: Stop | None = None
     history: list[Mapping[str, float]] = field(default_factory=list)
@@ -643,12 +646,15 @@ def _minimise(problem: _Comparison, run: _Run, stepper: Any, tol: float) -> None
                 working = _WorkingSet.of(problem, found, np.zeros(found.size))
             else:
                 working = working.refreshed(problem, found)
+            rough = len(reached) == 2
             if stepper is _InTheFactor:
                 factors = [_thinned(f, r) for f, r in zip(factors, problem.ranks, strict=True)]
             factors, gamma = _on_working_set(
-                problem, run, stepper, working, factors, gamma, tol, pool
+                problem, run, stepper, working, factors, gamma, tol, pool, rough
             )
             slack = max(_SLACK_LAST, 0.7 * slack)
+            if not run.single:
+                problem = replace(problem, dtype=np.float64)
 
 
 def _on_working_set(
@@ -660,9 +666,12 @@ def _on_working_set(
     gamma: float,
     tol: float,
     pool: Any,
+    rough: bool,
 ) -> tuple[Factors, float]:
-    """Inner problems on one working set, until the bounds meet on it or L has moved away."""
-    first_round = run.iterations == 0
+    """Inner problems on one working set, until the bounds meet on it or L has moved away.
+
+    `rough`: the start is far off, and its working set is not worth more than a few steps.
+    """
     start, since = factors, 0
     method = stepper(factors)
 
@@ -670,7 +679,7 @@ def _on_working_set(
         return _evaluate(problem, working, gamma, trial, pool)
 
     point = evaluate(factors)
-    for count in range(1, 2000):
+    for count in range(1, _STEPS):
         found = method.step(evaluate, point)
         run.iterations += 1
         since += 1
@@ -680,8 +689,7 @@ def _on_working_set(
         point = found or point
         run.check_limits()
         look = stalled or settled or count % _LOOK == 0 or run.stop is not None
-        if first_round and decrease < 0.02:
-            # The start is far off: its working set is not worth more.
+        if rough and decrease < 0.02:
             break
         if not look:
             continue
@@ -697,6 +705,10 @@ def _on_working_set(
             break
         inner_gap = _relative(point.value, inner)
         solved = inner_gap <= _INNER_SHARE * max(outer_gap, tol)
+        if not solved and point.single and (stalled or settled or since >= _PATIENCE):
+            # Single precision does not solve this one: go on in double.
+            run.single = False
+            break
         if solved or stalled or settled or since >= _PATIENCE:
             working.a = point.alpha.copy()
             gamma, since = max(_GAMMA_LAST, 0.5 * gamma), 0
