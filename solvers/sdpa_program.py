@@ -72,7 +72,10 @@ class SdpaProgram:
             write_sdpa(reduced, folder / "program.dat-s")
             setup = time.perf_counter() - started
             if settings.time_limit is not None:
-                left = max(settings.time_limit - setup, 1e-3)
+                left = settings.time_limit - setup
+                if left <= 0:
+                    words = "the time limit was used up before it was called"
+                    return Answer(Stop.TIME_LIMIT, words, setup_time=setup)
                 settings = replace(settings, time_limit=left)
             answer = self._run(folder, reduced, settings)
         solved = time.perf_counter() - started - setup
