@@ -57,6 +57,11 @@ def _first_rows(program: Program, family: RowFamily) -> Rows:
 def _solve_part(
     program: Program, rows: Rows, solver: Solver, settings: Settings, started: float
 ) -> Answer:
+    if not rows.size:
+        # No comparison, no push: the pull alone is least at zero.
+        zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
+        words = "nothing to compare"
+        return Answer(Stop.DONE, words, zeros, np.zeros(0), np.zeros(0), iterations=0, rows=rows)
     part = program.restricted(rows)
     refused = refusal(solver, part)
     if refused is not None:

@@ -778,6 +778,7 @@ FACTORED = Comparisons(
     "factored",
     Capabilities(
         families=True,
+        ranks=True,
         plain=False,
         warm_start=True,
         callback=True,
