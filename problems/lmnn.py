@@ -479,9 +479,16 @@ class LMNN:
             mine = self.block_of[j] == block
             pull += float(np.square(points[i[mine]] - points[j[mine]]).sum())
         every = self._every_triplet()
-        traces = sum(float(np.square(part).sum()) for part in parts) if self.ridge else 0.0
+        traces = sum(self._trace(part) for part in parts) if self.ridge else 0.0
         push = self.mu * every.hinge_sum(outputs)
         return (1 - self.mu) * pull + self.ridge * traces + push
+
+    def _trace(self, part: Array) -> float:
+        """tr LᵀL; with a kernel, of the map of its features that `part` is in terms of points."""
+        if self.kernel is None:
+            return float(np.square(part).sum())
+        centred = part - part.mean(axis=1, keepdims=True)
+        return float(np.vdot(centred @ self.X, centred))
 
     def next_pass(self, solution: Solution) -> LMNN:
         """The problem with the target neighbours of the learned metric: multi-pass LMNN.
@@ -598,12 +605,13 @@ def _factor(matrix: Array, rank: int | None) -> Array:
 
 
 def _finite(values: Any, what: str) -> Array:
-    if np.iscomplexobj(values):
-        raise InputError(f"{what} is complex; pass real numbers")
     try:
-        out = np.array(values, dtype=np.float64)
+        given = np.asarray(values)
+        out = np.array(given.real, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} must be an array of numbers: {error}") from error
+    if given.dtype.kind == "c":
+        raise InputError(f"{what} is complex; pass real numbers")
     if out.ndim != 2 or out.shape[0] < 2 or out.shape[1] < 1:
         raise InputError(f"{what} has shape {out.shape}, expected (n, D) with n ≥ 2")
     if not np.isfinite(out).all():

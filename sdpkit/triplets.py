@@ -42,6 +42,8 @@ _TREE_DIMENSION = 3
 _TREE_POINTS = 20_000
 # Rows on which the scale of a start is tried.
 _SCALE_ROWS = 1_000_000
+# The mean squared distance of outputs from their centre below which no start is made.
+_LEAST_SPREAD = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -502,7 +504,9 @@ def family_from(arrays: Mapping[str, NDArray[Any]]) -> RowFamily:
 def best_scale(family: RowFamily, outputs: Sequence[Array], pull: float) -> float:
     """The t > 0 that minimises  t·pull + weight·Σ[1 + t(q_ij − q_il)]₊,  on a part of the rows.
 
-    `pull` is <C, M> at t = 1. Convex in t; found by bisection of the logarithm.
+    `pull` is <C, M> at t = 1. Convex in t; found by bisection of the logarithm. The best multiple
+    may be 0 where another metric is better than none; but a factor has no gradient at 0, so that
+    t stays where distances are large enough for the margin to be felt.
     """
     share = min(1.0, _SCALE_ROWS / max(1, family.n_rows))
     part = family.part(share)
@@ -517,7 +521,9 @@ def best_scale(family: RowFamily, outputs: Sequence[Array], pull: float) -> floa
     found = scipy.optimize.minimize_scalar(
         value, bounds=(ceiling - 30.0, ceiling), method="bounded", options={"xatol": 0.2}
     )
-    return float(np.exp(found.x))
+    spread = sum(float(np.square(y - y.mean(axis=0)).sum()) for y in outputs) / family.n_points
+    least = _LEAST_SPREAD / spread if spread > 0 else 0.0
+    return max(float(np.exp(found.x)), least)
 
 
 def _spread(count: int, share: float) -> Indices:

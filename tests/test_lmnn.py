@@ -35,7 +35,11 @@ def blobs(seed: int, n: int = 18, d: int = 3, classes: int = 3) -> tuple[Array, 
 
 def optimum(problem: LMNN) -> float:
     """The value of the paper's model."""
-    return float(problem.to_cvxpy().solve(solver="CLARABEL"))
+    model = problem.to_cvxpy()
+    with warnings.catch_warnings():
+        # The free directions of a singular pull have no scale; its words are not ours to judge.
+        warnings.filterwarnings("ignore", "Solution may be inaccurate")
+        return float(model.solve(solver="CLARABEL"))
 
 
 def solved(problem: LMNN, tol: float = 1e-6, **more: Any) -> Solution:
@@ -74,12 +78,13 @@ def literal_objective(problem: LMNN, components: list[Array]) -> float:
 def problems() -> dict[str, Callable[[], LMNN]]:
     X, y = blobs(0)
     rng = np.random.default_rng(5)
-    random = rng.integers(0, 18, (60, 3))
-    triplets = [t for t in random.tolist() if len(set(t)) == 3]
+    drawn = rng.integers(0, 18, (300, 3)).tolist()
+    triplets = [[i, j, o] for i, j, o in drawn if i != j and y[i] == y[j] != y[o]]
+    odd = [t for t in drawn[:60] if len(set(t)) == 3]
     flat = np.c_[X, np.full(18, 7.0)]
-    told = np.c_[X, (y == 1) * 0.3, rng.standard_normal(18)]
+    told = np.c_[X, (y == 1) * 2.0, rng.standard_normal(18)]
     twins = np.vstack([X, X[:5]])
-    wide = rng.standard_normal((12, 30))
+    wide = rng.standard_normal((12, 16))
     targets = np.where(rng.random((18, 2)) < 0.3, -1, _table(target_neighbors(X, y, 2), 18))
     gram = np.exp(-0.2 * np.square(X[:, None] - X).sum(-1))
     return {
@@ -91,7 +96,7 @@ def problems() -> dict[str, Callable[[], LMNN]]:
         "given clusters": lambda: LMNN(X, y, n_neighbors=2, metrics=np.arange(18) % 2),
         "given targets": lambda: LMNN(X, y, targets=targets),
         "triplets": lambda: LMNN(X, triplets=triplets),
-        "triplets, clusters": lambda: LMNN(X, y, triplets=triplets, metrics="per_class"),
+        "triplets, clusters": lambda: LMNN(X, y, triplets=odd, metrics="per_class"),
         "ridge": lambda: LMNN(X, y, n_neighbors=2, ridge=0.7),
         "ridge, wide": lambda: LMNN(wide, y[:12], n_neighbors=2, ridge=0.7),
         "kernel rank": lambda: LMNN(None, y, n_neighbors=2, kernel=gram, rank=4),
@@ -293,13 +298,11 @@ def test_rotation_scale_shift_and_order_do_not_matter(
     solution = solved(other, 1e-5)
     assert solution.objective == pytest.approx(value, rel=2e-5)
     # M takes the inverse unit of the data squared.
-    metric = problem.recover(solved(problem, 1e-5))
     if metrics == "single":
         back = scale**2 * rotation @ other.recover(solution).matrix @ rotation.T
         assert problem.objective(np.linalg.cholesky(back + 1e-15 * np.eye(3)).T) == pytest.approx(
             value, rel=2e-5
         )
-        assert back.shape == metric.matrix.shape
 
 
 @settings(max_examples=8, deadline=None)
@@ -349,7 +352,7 @@ def test_no_engines_point_is_below_anothers_bound(
         warnings.simplefilter("ignore", ConvergenceWarning)
         for solver in ENGINES:
             solution = sdpkit.solve(
-                problem, solver=solver, tol=1e-4, max_iter=None if solver != "subgradient" else 60
+                problem, solver=solver, tol=1e-4, max_iter=60 if solver == "subgradient" else None
             )
             values[solver] = problem.objective(problem.recover(solution))
             bounds[solver] = solution.certificate.safe_bound
@@ -516,9 +519,10 @@ def test_nothing_to_learn_from_triplets() -> None:
 
 
 def test_given_triplets_need_no_second_pass() -> None:
-    problem = LMNN(GOOD_X, triplets=[[0, 3, 1]])
+    problem = problems()["triplets"]()
+    solution = solved(problem, tol=1e-3)
     with pytest.raises(InputError, match="no target neighbours to choose"):
-        problem.next_pass(solved(problem))
+        problem.next_pass(solution)
 
 
 def test_rank_and_free_directions_do_not_go_together() -> None:

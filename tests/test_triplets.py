@@ -472,10 +472,19 @@ def test_program_refuses_a_family_that_does_not_fit() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_best_scale_is_the_best(seed: int) -> None:
     family, y = clouds(seed, 24, 2)
+    # A coordinate that tells the classes apart, so that the best scale is not 0.
+    y = np.c_[y, 3 * family.labels]
     t = best_scale(family, [y], 2.0)
 
     def value(t: float) -> float:
         return 2.0 * t + family.weight * family.hinge_sum([np.sqrt(t) * y])
 
-    grid = [value(s) for s in np.geomspace(1e-4 * t, 1e4 * t, 400)]
-    assert value(t) <= 1.05 * min(grid)
+    assert value(t) <= 1.05 * min(value(s) for s in np.geomspace(1e-4 * t, 1e4 * t, 400))
+
+
+def test_no_start_at_zero() -> None:
+    """Where no multiple of the identity helps, zero is the best scale and a dead end."""
+    family, y = clouds(0, 24, 2)
+    y[family.labels > 0] *= 0.1
+    t = best_scale(family, [y], 1e6)
+    assert t * np.square(y - y.mean(axis=0)).sum(axis=1).mean() == pytest.approx(0.1)
