@@ -676,7 +676,8 @@ def _on_working_set(
         run.iterations += 1
         since += 1
         stalled = found is None
-        settled = found is not None and point.value - found.value < 1e-11 * abs(point.value)
+        # A step may lead up a little before it leads down.
+        settled = found is not None and abs(point.value - found.value) < 1e-11 * abs(point.value)
         decrease = 1.0 if found is None else (point.value - found.value) / abs(point.value)
         point = found or point
         run.check_limits()
