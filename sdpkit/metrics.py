@@ -112,7 +112,8 @@ class Metric:
             return np.asarray(self.classes[_vote(self.labels[neighbours], len(self.classes))])
         if rule != "energy":
             raise InputError(f"rule is {rule!r}; use 'knn' or 'energy'")
-        return self.classes[self._energies(outputs, k, self._blocks(points)).argmin(axis=1)]
+        energies = self._energies(outputs, k, self._blocks(points))
+        return np.asarray(self.classes[energies.argmin(axis=1)])
 
     def energies(self, X: ArrayLike, n_neighbors: int | None = None) -> Array:
         """(b, c) the energy of eq. 2.12 of every new point under every label."""

@@ -245,7 +245,7 @@ def test_learning_helps_where_noise_hides_the_classes() -> None:
 def test_next_pass_takes_the_nearest_under_the_metric(metrics: str) -> None:
     X, y, _, _ = halves()
     first = LMNN(X, y, n_neighbors=2, metrics=metrics)  # type: ignore[arg-type]
-    solution = sdpkit.solve(first)
+    solution = sdpkit.solve(first, tol=1e-2)
     metric = first.recover(solution)
     second = first.next_pass(solution)
     assert np.array_equal(second.X, first.X)
@@ -255,10 +255,10 @@ def test_next_pass_takes_the_nearest_under_the_metric(metrics: str) -> None:
         ranked = sorted(same, key=lambda o: length(metric, int(metric.block_of[o]), X[i], X[o]))
         mine = second.target_pairs[second.target_pairs[:, 0] == i, 1]
         assert set(mine) == set(ranked[:2])
-    again = sdpkit.solve(second, warm_start=solution)
+    again = sdpkit.solve(second, tol=1e-2, warm_start=solution)
     assert again.status is Status.OPTIMAL
     # The old metric with nearer targets is a candidate of the new problem.
-    assert again.objective <= second.objective(metric) * (1 + 1e-9)
+    assert again.objective <= second.objective(metric) * (1 + 1e-4)
     assert second.recover(again).matrices[0].shape == (6, 6)
 
 
