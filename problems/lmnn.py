@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -46,8 +47,8 @@ from sdpkit.triplets import Impostors, ListedTriplets, RowFamily, hinges
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Eigenvalues of P below this share of the largest count as zero: P adds up squares, so this is
-# a relative 1e-6 in lengths.
+# Eigenvalues of P below this share of the largest count as zero, with every feature in units of
+# its own spread: P adds up squares, so this is a relative 1e-6 in lengths.
 _NULL = 1e-12
 # Points whose coordinates along null(P) differ by less than this share of the largest agree.
 _SAME = 1e-9
@@ -62,7 +63,7 @@ class Coordinates:
     Attributes
     ----------
     whitening: (D, d) T with TᵀCT = I on the range of C = (1−μ)P + ridge·I
-    free: (D, q) orthonormal basis of null(C), the directions that push for free
+    free: (D, q) basis of null(C), the directions that push for free
     groups: (n,) points with equal coordinates along `free` share a number
     """
 
@@ -137,14 +138,16 @@ class LMNN:
     # -- the data ----------------------------------------------------------------------------
 
     def _check_numbers(self) -> None:
-        if not 0 < self.mu < 1:
-            raise InputError(f"mu is {self.mu}; the weight of the push term lies between 0 and 1")
-        if int(self.n_neighbors) != self.n_neighbors or self.n_neighbors < 1:
-            raise InputError(f"n_neighbors is {self.n_neighbors}; it must be a positive integer")
-        if not 0 <= self.ridge < np.inf:
-            raise InputError(f"ridge is {self.ridge}; it must be a nonnegative number")
-        if self.n_components is not None and self.n_components < 1:
-            raise InputError(f"n_components is {self.n_components}; it must be at least 1")
+        if not isinstance(self.mu, Real) or not 0 < self.mu < 1:
+            raise InputError(f"mu is {self.mu!r}; the weight of the push term lies between 0 and 1")
+        if not isinstance(self.ridge, Real) or not 0 <= self.ridge < np.inf:
+            raise InputError(f"ridge is {self.ridge!r}; it must be a nonnegative number")
+        for name in ("n_neighbors", "n_components", "rank"):
+            value = getattr(self, name)
+            if name != "n_neighbors" and value is None:
+                continue
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name} is {value!r}; it must be a positive integer")
         if self.search not in ("auto", "blocks", "tree"):
             raise InputError(f"search is {self.search!r}; use 'auto', 'blocks' or 'tree'")
 
@@ -174,11 +177,15 @@ class LMNN:
         y = np.asarray(self.y)
         if y.shape != (n,):
             raise InputError(f"y has shape {y.shape}, expected ({n},): one label per point")
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
+        # What differs from itself is NaN, or a date that is not one.
+        if np.any(y != y) or (y.dtype.kind == "f" and not np.isfinite(y).all()):
             raise InputError("y contains NaN or infinite labels")
-        classes, labels = np.unique(y, return_inverse=True)
+        try:
+            classes, labels = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise InputError(f"the labels y cannot be put in order: {error}") from error
         if classes.size < 2 and self.triplets is None:
-            raise InputError(f"all points have the label {classes[0]!r}: there is nothing to push")
+            raise InputError(f"all points have the label {classes[0]}: there is nothing to push")
         return classes, labels.astype(np.int64)
 
     def _target_pairs(self) -> Indices:
@@ -202,9 +209,11 @@ class LMNN:
                     "clusters, or one cluster number per point"
                 )
             return self.labels if self.metrics == "per_class" else np.zeros(n, dtype=np.int64)
-        if np.ndim(self.metrics) == 0:
-            return self._clusters(int(np.asarray(self.metrics)))
         clusters = np.asarray(self.metrics)
+        if clusters.dtype.kind not in "iu":
+            raise InputError(f"metrics is of type {clusters.dtype.name}, expected whole numbers")
+        if clusters.ndim == 0:
+            return self._clusters(int(clusters))
         if clusters.shape != (n,):
             raise InputError(f"metrics has shape {clusters.shape}, expected ({n},) clusters")
         return np.unique(clusters, return_inverse=True)[1].astype(np.int64)
@@ -225,8 +234,12 @@ class LMNN:
         n = self.X.shape[0]
         centre = np.eye(n) - 1.0 / n
         values, vectors = scipy.linalg.eigh(centre @ self.X @ centre)
-        positive = values > 1e-10 * max(float(values[-1]), 0.0)
-        count = int(positive.sum())
+        if values[0] < -1e-6 * np.abs(values).max():
+            raise InputError(
+                f"the centred kernel has eigenvalues {values[0]:.3g} … {values[-1]:.3g}; a kernel "
+                "is a matrix of inner products, without negative ones"
+            )
+        count = int(np.sum(values > 1e-10 * float(values[-1])))
         rank = count if self.rank is None else int(self.rank)
         if not 1 <= rank <= count:
             raise InputError(f"rank is {rank}; the centred kernel has rank {count}")
@@ -272,19 +285,24 @@ class LMNN:
             some = slice(start, start + (1 << 16))
             difference = self.features[i[some]] - self.features[j[some]]
             pull += difference.T @ difference
-        values, vectors = scipy.linalg.eigh((1 - self.mu) * pull + self.ridge * np.eye(D))
-        spread = float(np.square(self.features).sum()) * (1 - self.mu)
-        kept = values > _NULL * max(float(values[-1]), _NULL * spread)
-        free = vectors[:, ~kept]
+        cost = (1 - self.mu) * pull + self.ridge * np.eye(D)
+        # Features may be given in any units: what is small is judged against their own spread.
+        spread = (1 - self.mu) * np.square(self.features).sum(axis=0)
+        sizes = np.sqrt(np.diag(cost) + spread)
+        units = np.divide(1.0, sizes, out=np.ones(D), where=sizes > 0)
+        values, vectors = scipy.linalg.eigh(units[:, None] * cost * units)
+        kept = values > _NULL * max(float(values[-1]), _NULL)
+        free = units[:, None] * vectors[:, ~kept]
+        groups = self._groups(free, float(np.abs(self.features * units).max()))
         if not kept.any():
             # No pull at all: a block of one direction in which nothing differs.
-            return Coordinates(np.zeros((D, 1)), free, self._groups(free))
-        return Coordinates(vectors[:, kept] / np.sqrt(values[kept]), free, self._groups(free))
+            return Coordinates(np.zeros((D, 1)), free, groups)
+        whitening = units[:, None] * vectors[:, kept] / np.sqrt(values[kept])
+        return Coordinates(whitening, free, groups)
 
-    def _groups(self, free: Array) -> Indices:
+    def _groups(self, free: Array, scale: float) -> Indices:
         """(n,) numbers of the points that agree along the directions `free`; all 0 if all do."""
         keys = np.zeros(self.features.shape[0], dtype=np.int64)
-        scale = float(np.abs(self.features).max())
         for column in (self.features @ free).T:
             order = np.argsort(column, kind="stable")
             jumps = np.diff(column[order]) > _SAME * scale
@@ -323,6 +341,11 @@ class LMNN:
     def program(self) -> Program:
         """The problem in the common form, whitened: every cost is the identity."""
         n = self.X.shape[0]
+        if self.n_components is not None and any(c.groups.any() for c in self.coordinates):
+            raise InputError(
+                "n_components does not go with directions that cost no pull: as many as there are "
+                "separate classes for free; leave these features out, or pass a ridge"
+            )
         blocks = []
         for number, c in enumerate(self.coordinates):
             size = c.whitening.shape[1]
@@ -456,9 +479,16 @@ class LMNN:
             mine = self.block_of[j] == block
             pull += float(np.square(points[i[mine]] - points[j[mine]]).sum())
         every = self._every_triplet()
-        traces = sum(float(np.square(part).sum()) for part in parts) if self.ridge else 0.0
+        traces = sum(self._trace(part) for part in parts) if self.ridge else 0.0
         push = self.mu * every.hinge_sum(outputs)
         return (1 - self.mu) * pull + self.ridge * traces + push
+
+    def _trace(self, part: Array) -> float:
+        """tr LᵀL; with a kernel, of the map of its features that `part` is in terms of points."""
+        if self.kernel is None:
+            return float(np.square(part).sum())
+        centred = part - part.mean(axis=1, keepdims=True)
+        return float(np.vdot(centred @ self.X, centred))
 
     def next_pass(self, solution: Solution) -> LMNN:
         """The problem with the target neighbours of the learned metric: multi-pass LMNN.
@@ -576,9 +606,12 @@ def _factor(matrix: Array, rank: int | None) -> Array:
 
 def _finite(values: Any, what: str) -> Array:
     try:
-        out = np.array(values, dtype=np.float64)
+        given = np.asarray(values)
+        out = np.array(given.real, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} must be an array of numbers: {error}") from error
+    if given.dtype.kind == "c":
+        raise InputError(f"{what} is complex; pass real numbers")
     if out.ndim != 2 or out.shape[0] < 2 or out.shape[1] < 1:
         raise InputError(f"{what} has shape {out.shape}, expected (n, D) with n ≥ 2")
     if not np.isfinite(out).all():

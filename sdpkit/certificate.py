@@ -30,7 +30,7 @@ with 0/0 = 0. `value_scale` is the problem's idea of a value that counts as zero
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -207,7 +207,7 @@ def _certify_family(
     primal = _primal_side(program, blocks, aux)
     dual = _NO_FAMILY_DUAL
     if rows is not None and alpha is not None and np.isfinite(alpha).all():
-        dual = _family_dual(program, rows, alpha)
+        dual = _family_dual(program, rows, alpha) if _are_rows(program, rows) else _NOT_ROWS
     scale = max(block.cost.magnitude() for block in program.blocks)
     safe = dual.bound + program.offset
     difference = primal.objective - dual.value
@@ -226,7 +226,7 @@ def _certify_family(
         relative_gap=_gap(program, primal.objective, safe),
         dimacs=(*errors, difference / size, difference / size),
         program=program,
-        multipliers=None if alpha is None else -dual.share * np.clip(alpha, 0.0, _weight(program)),
+        multipliers=_counted(program, dual, alpha),
         rows=rows,
     )
 
@@ -244,6 +244,23 @@ class _FamilyDual:
 
 
 _NO_FAMILY_DUAL = _FamilyDual(-np.inf, -np.inf, 0.0, np.inf, -np.inf, "no multipliers")
+_NOT_ROWS = replace(_NO_FAMILY_DUAL, source="multipliers of what are not rows of the family")
+
+
+def _are_rows(program: Program, rows: Rows) -> bool:
+    """Whether the multipliers belong to rows of the family, each named once."""
+    family = program.family
+    if family is None or not family.has(rows).all():
+        return False
+    pairs = np.c_[rows.target, rows.impostor]
+    return len(np.unique(pairs, axis=0)) == len(pairs)
+
+
+def _counted(program: Program, dual: _FamilyDual, alpha: Array | None) -> Array | None:
+    """The multipliers that give the bound, in the signs of the maximisation."""
+    if alpha is None or dual.bound == -np.inf:
+        return None
+    return np.asarray(-dual.share * np.clip(alpha, 0.0, _weight(program)))
 
 
 def _family_dual(program: Program, rows: Rows, alpha: Array) -> _FamilyDual:
@@ -305,6 +322,7 @@ def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
         norm = float(np.linalg.norm(s))
         residual = max(residual, _ratio(float(np.linalg.norm(matrix - s)), norm))
         residual = max(residual, _ratio(float(np.linalg.norm(s @ block.null_basis)), norm))
+        residual = max(residual, _beyond_rank(block, s))
     # The block whose negative eigenvalue weighs most against its own largest.
     worst = min(spectra, key=lambda e: float(e[0]) / (float(np.abs(e).max()) or 1.0))
     return _Primal(
@@ -316,6 +334,14 @@ def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
         symmetric,
         x,
     )
+
+
+def _beyond_rank(block: Block, matrix: Array) -> float:
+    """The largest eigenvalue that a limit on the rank has no room for, relative to the largest."""
+    if block.max_rank is None or block.max_rank >= block.size:
+        return 0.0
+    values = np.sort(np.abs(scipy.linalg.eigvalsh(matrix)))[::-1]
+    return _ratio(float(values[block.max_rank]), float(values[0]))
 
 
 def _activity(program: Program, q: Array, x: Array) -> float:

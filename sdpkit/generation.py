@@ -29,11 +29,6 @@ def by_rows(program: Program, solver: Solver, settings: Settings) -> Answer:
         raise InputError("row generation needs a program with a family of comparisons")
     started, rounds = time.perf_counter(), 0
     rows = _first_rows(program, family)
-    if not rows.size:
-        # Every comparison is satisfied for free: nothing keeps M from being zero.
-        zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
-        words = "zero is optimal"
-        return Answer(Stop.DONE, words, zeros, np.zeros(0), np.zeros(0), iterations=0, rows=rows)
     while True:
         answer = _solve_part(program, rows, solver, settings, started)
         rounds += 1
@@ -60,6 +55,11 @@ def _first_rows(program: Program, family: RowFamily) -> Rows:
 def _solve_part(
     program: Program, rows: Rows, solver: Solver, settings: Settings, started: float
 ) -> Answer:
+    if not rows.size:
+        # No comparison, no push: the pull alone is least at zero.
+        zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
+        words = "nothing to compare"
+        return Answer(Stop.DONE, words, zeros, np.zeros(0), np.zeros(0), iterations=0, rows=rows)
     part = program.restricted(rows)
     refused = refusal(solver, part)
     if refused is not None:

@@ -31,8 +31,12 @@ def squared_distances(
     measured in the outputs of its block.
     """
     n = points[0].shape[0]
-    centres = [p.mean(axis=0) for p in points]
     members = [np.flatnonzero(block_of == block) for block in range(len(points))]
+    # Each block is centred on its own points: a far centre would cost digits.
+    centres = [
+        p[mine].mean(axis=0) if mine.size else np.zeros(p.shape[1])
+        for p, mine in zip(points, members, strict=True)
+    ]
     right = [(p - c)[mine] for p, c, mine in zip(points, centres, members, strict=True)]
     norms = [np.einsum("ij,ij->i", p, p) for p in right]
 
@@ -100,7 +104,7 @@ def _candidates(
     """Pairs (row, point) that rounding may put among the k nearest, with exact distances."""
     kth = np.partition(distances, k - 1, axis=1)[:, k - 1]
     finite = np.where(np.isfinite(distances), distances, 0.0)
-    doubt = 1e-13 * max(1.0, points[0].shape[1]) * finite.max(axis=1)
+    doubt = 1e-13 * max(1, *(p.shape[1] for p in points)) * finite.max(axis=1)
     i, j = np.nonzero(distances <= (kth + doubt)[:, None])
     exact = np.empty(i.size)
     for block, (q, p) in enumerate(zip(queries, points, strict=True)):

@@ -55,11 +55,12 @@ class Capabilities:
     """What a solver can take and what it returns.
 
     `plain`: programs of written rows; `families`: programs with a family of comparisons, which
-    other solvers are given in parts.
+    other solvers are given in parts; `ranks`: limits on the rank of a block.
     """
 
     plain: bool = True
     families: bool = False
+    ranks: bool = False
     quadratic: bool = False
     norms: bool = False
     warm_start: bool = False
@@ -192,7 +193,7 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
     can = solver.capabilities
     if program.family is None and not can.plain:
         return "programs with a family of comparisons only"
-    if _has_rank_limit(program) and not can.families:
+    if _has_rank_limit(program) and not can.ranks:
         return "no limit on the rank"
     if program.quadratic_x.any() and not can.quadratic:
         return "no quadratic penalties"

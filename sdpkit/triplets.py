@@ -42,6 +42,8 @@ _TREE_DIMENSION = 3
 _TREE_POINTS = 20_000
 # Rows on which the scale of a start is tried.
 _SCALE_ROWS = 1_000_000
+# The mean squared distance of outputs from their centre below which no start is made.
+_LEAST_SPREAD = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +103,9 @@ class RowFamily(Protocol):
 
     def part(self, share: float) -> RowFamily:
         """About this share of the family: the rows of evenly spread target pairs."""
+
+    def has(self, rows: Rows) -> NDArray[np.bool_]:
+        """(m,) which of some rows, anybody's, are rows of this family."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The family as plain arrays."""
@@ -238,8 +243,9 @@ class Impostors:
         def add(tile: _Tile, products: Array, squares: Array) -> float:
             y, group = self.labels, self._group(tile.block)
             parts = (tile.rows, tile.columns, tile.both)
+            exact = (stacked, columns, self.block_of)
             return _tile_hinges(
-                products, squares, *parts, reach, y, group, self.target_starts, lengths
+                products, squares, *parts, reach, y, group, self.target_starts, lengths, *exact
             )
 
         return float(sum(self._over_tiles(stacked, columns, np.float64, add)))
@@ -256,6 +262,17 @@ class Impostors:
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         target = self.target_starts[i][np.repeat(pairs[:, 0], counts)] + within
         return Rows(target, np.repeat(pairs[:, 1], counts))
+
+    def has(self, rows: Rows) -> NDArray[np.bool_]:
+        """(m,) which of some rows name a target pair and a point of another class."""
+        known = _within(rows, len(self.target_pairs), self.n_points)
+        anchor = self.target_pairs[np.where(known, rows.target, 0), 0]
+        other = np.where(known, rows.impostor, 0)
+        known &= self.labels[anchor] != self.labels[other]
+        if self.groups is not None:
+            block = self.block_of[other]
+            known &= self.groups[block, anchor] == self.groups[block, other]
+        return known
 
     def part(self, share: float) -> Impostors:
         """The rows of about this share of the anchors, evenly spread."""
@@ -314,7 +331,10 @@ class Impostors:
                     return i[:n], other[:n]
                 room = n
 
-        found = list(self._over_tiles(stacked, columns, np.float32, collect))
+        # Squares beyond the range of single precision are left to double precision.
+        spread = np.square(stacked - stacked.mean(axis=0)).sum(axis=1).max(initial=0.0)
+        dtype = np.float32 if spread < 1e36 else np.float64
+        found = list(self._over_tiles(stacked, columns, dtype, collect))
         if not found:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         anchors, impostors = zip(*found, strict=True)
@@ -327,8 +347,10 @@ class Impostors:
         from sklearn.neighbors import BallTree
 
         anchors, impostors = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        # The tree's square roots round: ask for a little more, the caller decides.
-        radius = np.sqrt(np.maximum(reach, 0.0)) * (1 + 1e-12)
+        # The tree rounds, at the scale of its balls: ask for a little more, the caller decides.
+        spread = np.linalg.norm(stacked - stacked.mean(axis=0), axis=1).max(initial=0.0)
+        rounding = 1e-15 * (stacked.shape[1] + 8) * spread
+        radius = np.sqrt(np.maximum(reach, 0.0)) * (1 + 1e-12) + rounding
         for block, label in np.unique(np.c_[self.block_of, self.labels], axis=0):
             members = np.flatnonzero((self.block_of == block) & (self.labels == label))
             asking = np.flatnonzero((self.labels != label) & np.isfinite(reach))
@@ -416,7 +438,7 @@ class ListedTriplets:
         block_of: ArrayLike | None = None,
     ) -> ListedTriplets:
         """Build and validate a family from (m, 3) indices."""
-        t = np.array(triplets, dtype=np.int64)
+        t = _whole(triplets, "triplets")
         if t.ndim != 2 or t.shape[1] != 3 or not t.size:
             raise InputError(f"triplets have shape {t.shape}, expected (m, 3) with m ≥ 1")
         if t.min() < 0 or t.max() >= n_points:
@@ -452,6 +474,12 @@ class ListedTriplets:
         chosen = _spread(self.rows.size, share)
         return replace(self, rows=Rows(self.rows.target[chosen], self.rows.impostor[chosen]))
 
+    def has(self, rows: Rows) -> NDArray[np.bool_]:
+        """(m,) which of some rows are listed."""
+        known = _within(rows, len(self.target_pairs), self.n_points)
+        inside = Rows(np.where(known, rows.target, 0), np.where(known, rows.impostor, 0))
+        return np.asarray(known & np.isin(row_keys(self, inside), row_keys(self, self.rows)))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The family as plain arrays."""
         i, j = self.target_pairs[self.rows.target].T
@@ -476,7 +504,9 @@ def family_from(arrays: Mapping[str, NDArray[Any]]) -> RowFamily:
 def best_scale(family: RowFamily, outputs: Sequence[Array], pull: float) -> float:
     """The t > 0 that minimises  t·pull + weight·Σ[1 + t(q_ij − q_il)]₊,  on a part of the rows.
 
-    `pull` is <C, M> at t = 1. Convex in t; found by bisection of the logarithm.
+    `pull` is <C, M> at t = 1. Convex in t; found by bisection of the logarithm. The best multiple
+    may be 0 where another metric is better than none; but a factor has no gradient at 0, so that
+    t stays where distances are large enough for the margin to be felt.
     """
     share = min(1.0, _SCALE_ROWS / max(1, family.n_rows))
     part = family.part(share)
@@ -491,7 +521,9 @@ def best_scale(family: RowFamily, outputs: Sequence[Array], pull: float) -> floa
     found = scipy.optimize.minimize_scalar(
         value, bounds=(ceiling - 30.0, ceiling), method="bounded", options={"xatol": 0.2}
     )
-    return float(np.exp(found.x))
+    spread = sum(float(np.square(y - y.mean(axis=0)).sum()) for y in outputs) / family.n_points
+    least = _LEAST_SPREAD / spread if spread > 0 else 0.0
+    return max(float(np.exp(found.x)), least)
 
 
 def _spread(count: int, share: float) -> Indices:
@@ -500,8 +532,14 @@ def _spread(count: int, share: float) -> Indices:
     return np.unique(np.linspace(0, count - 1, chosen).astype(np.int64))
 
 
+def _within(rows: Rows, n_targets: int, n_points: int) -> NDArray[np.bool_]:
+    """(m,) which rows name a target pair and a point that there are."""
+    target = (rows.target >= 0) & (rows.target < n_targets)
+    return np.asarray(target & (rows.impostor >= 0) & (rows.impostor < n_points))
+
+
 def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
-    out = np.array(pairs, dtype=np.int64)
+    out = _whole(pairs, "target pairs")
     if out.ndim != 2 or out.shape[1] != 2:
         raise InputError(f"target pairs have shape {out.shape}, expected (p, 2)")
     if out.size and (out.min() < 0 or out.max() >= n_points):
@@ -509,6 +547,13 @@ def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
     if np.any(out[:, 0] == out[:, 1]):
         raise InputError("a point cannot be its own target neighbour")
     return np.unique(out, axis=0)
+
+
+def _whole(values: ArrayLike, what: str) -> Indices:
+    out = np.array(values)
+    if out.size and out.dtype.kind not in "iu":
+        raise InputError(f"{what} must be whole numbers, not {out.dtype.name}")
+    return out.astype(np.int64)
 
 
 def _price(weight: float) -> float:
@@ -625,18 +670,28 @@ def _tile_hinges(
     group: Any,
     starts: Any,
     lengths: Any,
+    stacked: Any,
+    begins: Any,
+    block_of: Any,
 ) -> float:
-    """Σ [1 + q_ij − q_il]₊ over the pairs of a tile and the targets of their anchors."""
+    """Σ [1 + q_ij − q_il]₊ over the pairs of a tile and the targets of their anchors.
+
+    A distance that is small against the lengths it is the difference of is computed anew.
+    """
     height, total = rows.size, 0.0
+    doubt = (stacked.shape[1] + 8) * 2.0**-52
     for a in range(height):
         i = rows[a]
         for b in range(columns.size):
             o = columns[b]
-            far = squares[a] + squares[height + b] - 2 * products[a, b]
-            if far >= reach[i] and not (both and far < reach[o]):
+            size = squares[a] + squares[height + b]
+            far, error = size - 2 * products[a, b], doubt * size
+            if far - error >= reach[i] and not (both and far - error < reach[o]):
                 continue
             if labels[i] == labels[o] or group[i] != group[o]:
                 continue
+            if error > 1e-12 * (1 + far):
+                far = length(stacked, begins, block_of, i, o)
             for t in range(starts[i], starts[i + 1]):
                 total += max(0.0, 1 + lengths[t] - far)
             if both:

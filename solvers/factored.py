@@ -257,7 +257,11 @@ class _WorkingSet:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """The inner problem at some L: value, gradient, maximisers α, and the true hinge objective."""
+    """The inner problem at some L: value, gradient, maximisers α, and the true hinge objective.
+
+    `in_the_cone` computes the gradient in M = LᵀL, which that in L does not tell where L is
+    singular.
+    """
 
     factors: Factors
     value: float
@@ -265,6 +269,7 @@ class _Point:
     objective: float
     alpha: Array
     single: bool
+    in_the_cone: Callable[[], Factors]
 
 
 def _evaluate(
@@ -304,7 +309,12 @@ def _evaluate(
     value = square + weight * sum(part[0] for part in parts)
     objective = square + weight * sum(part[1] for part in parts)
     single = problem.dtype is np.float32
-    return _Point(factors, value, gradient, objective, alpha, single)
+
+    def in_the_cone() -> Factors:
+        images = problem.images(working.rows, alpha)
+        return [np.eye(image.shape[0]) + image for image in images]
+
+    return _Point(factors, value, gradient, objective, alpha, single, in_the_cone)
 
 
 def _shared(pool: Any, work: Callable[[Any], Any], shares: list[Any]) -> list[Any]:
@@ -427,12 +437,14 @@ class _InTheFactor:
         self.recondition(factors)
 
     def recondition(self, factors: Factors) -> None:
-        """Take the preconditioner (LᵀL + δ‖LᵀL‖I)⁻¹ from the present factors."""
+        """Take the preconditioner (LᵀL/‖LᵀL‖ + δI)⁻¹ from the present factors; steps have a scale
+        of their own."""
         self.inverses = []
         for factor in factors:
-            gram = factor.T @ factor
-            shift = _DELTA * max(float(np.linalg.norm(gram, 2)), np.finfo(float).tiny)
-            self.inverses.append(scipy.linalg.inv(gram + shift * np.eye(gram.shape[0])))
+            unit = factor / max(float(np.abs(factor).max()), np.finfo(float).tiny)
+            gram = unit.T @ unit
+            gram /= max(float(np.linalg.norm(gram, 2)), np.finfo(float).tiny)
+            self.inverses.append(scipy.linalg.inv(gram + _DELTA * np.eye(gram.shape[0])))
 
     def step(self, evaluate: Evaluate, at: _Point) -> _Point | None:
         """A point with a smaller value, or None if there is none to be found."""
@@ -503,7 +515,7 @@ class _InTheCone:
 
     def step(self, evaluate: Evaluate, at: _Point) -> _Point | None:
         """A point with a smaller value than the largest of the last ten, or None."""
-        gradients = [_matrix_gradient(f, g) for f, g in zip(at.factors, at.gradient, strict=True)]
+        gradients = at.in_the_cone()
         here = [f.T @ f for f in at.factors]
         flat_x, flat_g = _flat(here), _flat(gradients)
         if self.last is not None:
@@ -512,7 +524,8 @@ class _InTheCone:
             self.length = float(s @ s) / curvature if curvature > 0 else 10 * self.length
         else:
             norm = max(float(np.linalg.norm(flat_g)), np.finfo(float).tiny)
-            self.length = 0.1 * float(np.linalg.norm(flat_x)) / norm
+            # From zero any length may be tried; the search below cuts it down.
+            self.length = (0.1 * float(np.linalg.norm(flat_x)) or 1.0) / norm
         self.last = (flat_x, flat_g)
         self.values = [*self.values[-9:], at.value]
         moved = [_onto_cone(m - self.length * g) for m, g in zip(here, gradients, strict=True)]
@@ -530,22 +543,15 @@ class _InTheCone:
         return None
 
 
-def _matrix_gradient(factor: Array, gradient: Array) -> Array:
-    """The gradient in M at M = LᵀL, given the gradient 2LG in L of a square, regular L."""
-    half = scipy.linalg.solve(factor, gradient / 2)
-    return np.asarray((half + half.T) / 2)
-
-
 def _onto_cone(matrix: Array) -> Array:
     values, vectors = scipy.linalg.eigh(matrix)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _root(matrix: Array) -> Array:
-    """A symmetric root, kept a little off the boundary so that it can be divided by."""
+    """The symmetric root."""
     values, vectors = scipy.linalg.eigh(matrix)
-    floor = 1e-14 * max(float(values[-1]), np.finfo(float).tiny)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, floor))) @ vectors.T)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _flat(parts: list[Array]) -> Array:
@@ -684,7 +690,8 @@ def _on_working_set(
         run.iterations += 1
         since += 1
         stalled = found is None
-        settled = found is not None and point.value - found.value < 1e-11 * abs(point.value)
+        # A step may lead up a little before it leads down.
+        settled = found is not None and abs(point.value - found.value) < 1e-11 * abs(point.value)
         decrease = 1.0 if found is None else (point.value - found.value) / abs(point.value)
         point = found or point
         run.check_limits()
@@ -759,7 +766,9 @@ class Comparisons:
         began = time.perf_counter()
         if settings.options:
             raise SolverError(f"{self.name} takes no options, not {sorted(settings.options)}")
-        problem = _Comparison.of(program, settings.tol)
+        # Single precision is for the quasi-Newton method, which forgives; a projection does not.
+        precision = settings.tol if self.stepper is _InTheFactor else 0.0
+        problem = _Comparison.of(program, precision)
         with one_blas_thread():
             run = _Run(settings, began, problem.start(settings.warm_start))
         setup = time.perf_counter() - began
@@ -795,6 +804,7 @@ FACTORED = Comparisons(
     "factored",
     Capabilities(
         families=True,
+        ranks=True,
         plain=False,
         warm_start=True,
         callback=True,

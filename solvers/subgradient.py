@@ -109,17 +109,18 @@ def _descend(program: Program, family: RowFamily, run: _Run) -> None:
     matrices, gradients = run.matrices, [cost.copy() for cost in costs]
     seen = _Seen(family, np.empty(0, np.int64), np.zeros(0, bool), np.zeros(0))
     step, last, anew = 0.0, np.inf, 2 * _CHECK
-    for t in range(run.settings.max_iter or _MAX_ITER):
+    end = run.settings.max_iter or _MAX_ITER
+    for t in range(end + 1):
         run.iterations = t
         outputs = program.outputs(matrices)
-        check = t % _CHECK == 0
+        check = t % _CHECK == 0 or t == end
         if check:
             seen.add(family.near(outputs, 0.0))
         value, gradients = _update(program, costs, matrices, outputs, seen, gradients)
         step = step or _FIRST_STEP * _norm(matrices) / _norm(gradients)
         step *= _GROW if value <= last else _SHRINK
         last = value
-        if check and _look(program, run, matrices, seen, value, step):
+        if check and (_look(program, run, matrices, seen, value, step) or t == end):
             return
         if t >= anew:
             seen.begin_anew()
