@@ -750,6 +750,7 @@ class Comparisons:
     name: str
     capabilities: Capabilities
     stepper: Callable[[Factors], Any]
+    max_iter: int
 
     def unavailable(self) -> str | None:
         """It always works."""
@@ -768,6 +769,7 @@ class Comparisons:
             raise SolverError(f"{self.name} takes no options, not {sorted(settings.options)}")
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
         precision = settings.tol if self.stepper is _InTheFactor else 0.0
+        settings = replace(settings, max_iter=settings.max_iter or self.max_iter)
         problem = _Comparison.of(program, precision)
         with one_blas_thread():
             run = _Run(settings, began, problem.start(settings.warm_start))
@@ -811,6 +813,7 @@ FACTORED = Comparisons(
         summary="LMNN of any size: augmented Lagrangian in the factor, certified",
     ),
     _InTheFactor,
+    max_iter=20_000,
 )
 PROJECTED = Comparisons(
     "projected",
@@ -822,4 +825,5 @@ PROJECTED = Comparisons(
         summary="LMNN in few dimensions: the same in the matrix, convex throughout",
     ),
     _InTheCone,
+    max_iter=3_000,
 )

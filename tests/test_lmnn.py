@@ -314,7 +314,7 @@ def test_units_of_the_features_do_not_matter(exponents: list[float]) -> None:
     table = _table(problem.target_pairs, len(problem.X))
     other = LMNN(problem.X * units, problem.labels, targets=table)
     solution = solved(other, 1e-5)
-    assert not solution.notes
+    assert not any("for free" in note for note in solution.notes)
     assert solution.objective == pytest.approx(value, rel=2e-5)
     assert other.objective(other.recover(solution)) == pytest.approx(value, rel=2e-5)
 
@@ -351,14 +351,13 @@ def test_no_engines_point_is_below_anothers_bound(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for solver in ENGINES:
-            solution = sdpkit.solve(
-                problem, solver=solver, tol=1e-4, max_iter=60 if solver == "subgradient" else None
-            )
+            steps = {"subgradient": 60, "projected": 300}.get(solver)
+            solution = sdpkit.solve(problem, solver=solver, tol=1e-4, max_iter=steps)
             values[solver] = problem.objective(problem.recover(solution))
             bounds[solver] = solution.certificate.safe_bound
             # Where nothing pulls, the program's metric costs and the recovered one does not.
             assert values[solver] <= solution.objective * (1 + 1e-7) + 1e-7
-            if solver != "subgradient":
+            if solver not in ("subgradient", "projected"):  # first order in M: no rate is promised
                 assert solution.status is Status.OPTIMAL, solver
     for (one, value), (other, bound) in itertools.product(values.items(), bounds.items()):
         assert bound <= value * (1 + 1e-9) + 1e-9, (one, other)
