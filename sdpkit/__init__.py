@@ -53,6 +53,7 @@ _EXPORTS = {
     "write_sdpa": "sdpkit.sdpa",
     "Embedding": "sdpkit.spectral",
     "MVU": "sdpkit.problems.mvu",
+    "OutOfSample": "sdpkit.problems.out_of_sample",
     "SdpkitError": "sdpkit.errors",
     "InputError": "sdpkit.errors",
     "GraphError": "sdpkit.errors",
@@ -61,10 +62,10 @@ _EXPORTS = {
     "SolverUnavailableError": "sdpkit.errors",
     "NotEnoughMemoryError": "sdpkit.errors",
 }
-_ROOMS = ("datasets", "graphs", "quality", "plotting", "problems", "solvers", "errors")
+_ROOMS = ("datasets", "extension", "graphs", "quality", "plotting", "problems", "solvers", "errors")
 
 if TYPE_CHECKING:
-    from sdpkit import datasets, errors, graphs, plotting, quality
+    from sdpkit import datasets, errors, extension, graphs, plotting, quality
     from sdpkit.certificate import Certificate, certify
     from sdpkit.errors import (
         GraphError,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     )
     from sdpkit.graphs import NeighborhoodGraph
     from sdpkit.problems.mvu import MVU
+    from sdpkit.problems.out_of_sample import OutOfSample
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
     from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
     from sdpkit.sdpa import read_sdpa, write_sdpa
@@ -113,6 +115,7 @@ __all__ = [
     "NeighborhoodGraph",
     "NormPenalty",
     "NotEnoughMemoryError",
+    "OutOfSample",
     "Program",
     "SafeBounds",
     "SdpkitError",
@@ -127,6 +130,7 @@ __all__ = [
     "certify",
     "datasets",
     "errors",
+    "extension",
     "graphs",
     "plotting",
     "quality",

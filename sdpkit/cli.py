@@ -41,11 +41,14 @@ def solvers() -> int:
 def bench(table: str, sizes: list[int], peers: bool, data: Path | None) -> int:
     """Print one of the tables of `sdpkit.bench`."""
     from sdpkit import bench as tables
+    from sdpkit import bench_embeddings as embeddings
 
     if table == "interior":
         tables.interior(sizes, peers)
     elif table == "forms":
         tables.forms()
+    elif table == "extension":
+        embeddings.extension(data)
     elif data is None:
         raise InputError("the table 'sdplib' needs --data FOLDER with SDPLIB's .dat-s files")
     else:
@@ -63,10 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unfold.add_argument("--picture", type=Path, default=Path("swiss_roll.png"))
     commands.add_parser("solvers", help="list solvers and their availability")
     figures = commands.add_parser("bench", help="measure the figures that the docs quote")
-    figures.add_argument("table", choices=["interior", "forms", "sdplib"])
+    figures.add_argument("table", choices=["interior", "forms", "sdplib", "extension"])
     figures.add_argument("--sizes", type=int, nargs="+", default=[100, 400, 1000])
     figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
-    figures.add_argument("--data", type=Path, help="folder of instances (table sdplib)")
+    figures.add_argument("--data", type=Path, help="folder of instances or data sets")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.command == "bench":

@@ -58,6 +58,8 @@ PARALLEL_TOLERANCE = 1e-9
 _BLOCK_ENTRIES = 2**21  # 16 MB of doubles: rows of a distance matrix worked on at a time
 _DENSE_SPECTRUM_POINTS = 1500  # above this, λ₂ comes from a sparse factorisation
 _ALL_PATHS_POINTS = 2000  # above this, shortest paths start from a few roots only
+_TREE_POINTS, _TREE_DIMENSIONS = 500, 16  # above and up to these, neighbours come from a k-d tree
+_TIE = 1e-12  # relative difference of squares that two ways of computing them may disagree on
 
 
 # --- lengths ---------------------------------------------------------------------------------
@@ -226,12 +228,97 @@ class SquaredDistances:
                [1, 2]])
         """
         k, n = _neighbor_count(n_neighbors, self.n_points), self.n_points
-        nearest = np.empty((n, k), dtype=np.int64)
-        for part in _blocks(n, n):
-            rows = self.to_all(np.arange(n)[part])
-            rows[np.arange(len(rows)), np.arange(n)[part]] = np.inf
-            nearest[part] = _smallest(rows, k)
+        nearest, doubtful = np.empty((n, k), dtype=np.int64), np.arange(n)
+        if self._tree is not None:
+            nearest, doubtful = _tree_nearest(self._tree, self._source, k, itself=True)
+        for part in _blocks(len(doubtful), n):
+            rows = self.to_all(doubtful[part])
+            rows[np.arange(len(rows)), doubtful[part]] = np.inf
+            nearest[doubtful[part]] = _smallest(rows, k)
         return nearest
+
+    @cached_property
+    def _tree(self) -> Any:
+        """A k-d tree of the points, where one pays."""
+        if self._points is None or len(self._points) <= _TREE_POINTS:
+            return None
+        if self._points.shape[1] > _TREE_DIMENSIONS:
+            return None
+        from scipy.spatial import cKDTree
+
+        return cKDTree(self._points)
+
+    def nearest_to(
+        self,
+        n_neighbors: int,
+        X: Matrix | None = None,
+        *,
+        distances: Matrix | None = None,
+        among: ArrayLike | None = None,
+    ) -> tuple[Ints, Floats]:
+        """The k points nearest to each of t new ones, nearest first: indices and squares, (t, k).
+
+        The new points are rows of X, (t, d), or are given by their distances to all n points,
+        (t, n), where this has no points of its own. `among`, (r,), limits the choice. A row's
+        answer does not depend on the other rows; ties go to the smaller index.
+
+        >>> SquaredDistances.from_points([[0], [2], [5]]).nearest_to(2, [[1], [5]])
+        (array([[0, 1],
+               [2, 1]]), array([[1., 1.],
+               [0., 9.]]))
+        """
+        new = self._new_rows(X, distances)
+        chosen = np.arange(self.n_points) if among is None else _node_set(among, self.n_points)
+        k = _neighbor_count(n_neighbors, len(chosen) + 1)
+        nearest, doubtful = np.empty((len(new), k), dtype=np.int64), np.arange(len(new))
+        if X is not None and among is None and self._tree is not None:
+            nearest, doubtful = _tree_nearest(self._tree, new, k, itself=False)
+        for part in _blocks(len(doubtful), self.n_points):
+            rows = self._squares(new[doubtful[part]], chosen, X is not None)
+            nearest[doubtful[part]] = chosen[_smallest(rows, k)]
+        if X is None:
+            return nearest, np.take_along_axis(new, nearest, axis=1) ** 2
+        # Coordinate by coordinate: the same for one row and for many.
+        squared = np.zeros((len(new), k))
+        for x, points in zip(new.T, self._source.T, strict=True):
+            squared += (x[:, None] - points[nearest]) ** 2
+        return nearest, squared
+
+    def _squares(self, new: Floats, chosen: Ints, are_points: bool) -> Floats:
+        """Squared distances of new rows, points or distances to all, to the chosen points."""
+        if not are_points:
+            return np.asarray(new[:, chosen] ** 2)
+        from scipy.spatial.distance import cdist
+
+        return cdist(new, self._source[chosen], "sqeuclidean")
+
+    def _new_rows(self, X: Matrix | None, distances: Matrix | None) -> Floats:
+        """New points (t, d) or their distances to all points (t, n), checked."""
+        if (X is None) == (distances is None):
+            raise InputError("pass the new points, or distances= from them to all points")
+        name, value = ("X_new", X) if distances is None else ("distances", distances)
+        if X is not None and self._points is None:
+            raise InputError(
+                "the embedding was made from distances or a kernel, so there are no points to "
+                "compare X_new with: pass distances= from the new points to all of its points"
+            )
+        rows = _finite_matrix(value, name)
+        _require_squarable(rows, name)
+        width = self.n_points if X is None else self._source.shape[1]
+        if rows.shape[1] != width:
+            raise InputError(f"{name} has {rows.shape[1]} columns, expected {width}")
+        if distances is not None and (rows < 0).any():
+            raise InputError(f"distances are lengths ≥ 0; the smallest is {rows.min():g}")
+        return rows
+
+    @property
+    def points(self) -> Floats | None:
+        """The points, (n, d), where they are known.
+
+        >>> SquaredDistances.from_distances([[0, 1], [1, 0]]).points is None
+        True
+        """
+        return self._points
 
     def within(self, radius: float) -> Ints:
         """Pairs i < j at a distance (not squared) of at most radius, (p, 2).
@@ -257,6 +344,23 @@ class SquaredDistances:
         """
         edges = np.unique(_ordered_pairs(pairs, self.n_points), axis=0)
         return NeighborhoodGraph(self.n_points, edges, self.between(edges[:, 0], edges[:, 1]))
+
+
+def _tree_nearest(tree: Any, queries: Floats, k: int, itself: bool) -> tuple[Ints, Ints]:
+    """k nearest points of every query by a k-d tree, (t, k), and the queries it is not sure of.
+
+    It has no rule for ties, so where two of the nearest are as good as equally far, or where a
+    query is a point and is not the only one in its place, the caller has to look again.
+    `itself`: the queries are the points, and none is its own neighbour.
+    """
+    wanted = min(k + 1 + itself, tree.n)
+    lengths, nearest = tree.query(queries, k=np.arange(1, wanted + 1))
+    squared = lengths**2
+    close = np.diff(squared, axis=1) <= _TIE * squared[:, 1:]
+    unsure = close[:, : k + itself].any(axis=1)
+    if itself:
+        unsure |= nearest[:, 0] != np.arange(len(queries))
+    return nearest[:, itself : k + itself].astype(np.int64), np.flatnonzero(unsure)
 
 
 def _smallest(rows: Floats, k: int) -> Ints:

@@ -30,9 +30,11 @@ __all__ = [
     "evaluate",
     "fidelity",
     "harmonic_mean",
+    "inconsistency",
     "local_continuity",
     "local_trust",
     "neighborhood_intersection",
+    "relative_inconsistency",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -178,6 +180,52 @@ def fidelity(eigenvalues: ArrayLike, n_components: int) -> float:
     variance = np.sort(np.maximum(spectrum.astype(np.float64), 0.0))[::-1]
     total = float(variance.sum())
     return min(1.0, float(variance[: int(n_components)].sum()) / total) if total > 0 else 1.0
+
+
+def inconsistency(X: ArrayLike, Y: ArrayLike, *, affine: bool = False) -> float:
+    """err(X, Y) = min_Q ‖X − YQ‖_F: what a linear map of Y, (n, r), leaves unexplained of X.
+
+    `affine` allows a translation too, which matters where outputs are not centred.
+
+    >>> Y = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
+    >>> round(inconsistency(3 * Y[:, ::-1], Y), 9)
+    0.0
+    >>> round(inconsistency(Y + 1, Y), 3), round(inconsistency(Y + 1, Y, affine=True), 9)
+    (1.414, 0.0)
+    """
+    first, second = (SquaredDistances.from_points(value, name="outputs").points for value in (X, Y))
+    assert first is not None
+    assert second is not None
+    if len(first) != len(second):
+        raise InputError(
+            f"the outputs have {len(first)} and {len(second)} rows: pass the same points twice"
+        )
+    if affine:
+        second = np.column_stack([second, np.ones(len(second))])
+    best = np.linalg.lstsq(second, first, rcond=None)[0]
+    return float(np.linalg.norm(first - second @ best))
+
+
+def relative_inconsistency(
+    extended: tuple[ArrayLike, ArrayLike],
+    embedded: tuple[ArrayLike, ArrayLike],
+    *,
+    affine: bool = False,
+) -> float:
+    """Eq. (3.34): how much an extension varies with the rest of the data, relative to the
+    embedding itself.
+
+    Of data A ∪ B ∪ C, `extended` holds the outputs of C by extension of the embeddings of A and
+    of B; `embedded` those from embedding A ∪ C and B ∪ C. Below 1, extending is more consistent
+    than embedding anew.
+
+    >>> C = np.array([[0.0], [1.0], [2.0]])
+    >>> relative_inconsistency((C, C + 0.2), (C, C + 0.1), affine=False) > 1
+    True
+    """
+    ours = inconsistency(*extended, affine=affine)
+    theirs = inconsistency(*embedded, affine=affine)
+    return ours / theirs if theirs > 0 else (1.0 if ours == 0 else float("inf"))
 
 
 def _pair(
