@@ -145,12 +145,8 @@ class OutOfSample:
                 zip(np.hstack([self.anchors, -np.ones((k, 1))]), self.squared, strict=True)
             )
         ]
-        block = (
-            [S[:r, :r] == np.eye(r)]
-            if self.variant == "centred"
-            else [cp.diag(S)[:r] == np.ones(r)]
-        )
-        return cp.Problem(cp.Minimize(cp.norm1(xi) + S[r, r]), [*rows, *block])
+        fixed = S[:r, :r] == np.eye(r) if self.variant == "centred" else cp.diag(S)[:r] == 1
+        return cp.Problem(cp.Minimize(cp.norm1(xi) + S[r, r]), [*rows, fixed])
 
     # -- the way back ------------------------------------------------------------------------
 

@@ -110,8 +110,9 @@ def _published_against_centred() -> None:
     rng = np.random.default_rng(1)
     print("\nexact distances, 5 neighbours around (a, 0): error of the new point")
     for far in (0.0, 1.0, 10.0, 100.0):
-        anchors = rng.standard_normal((5, 2)) + [far, 0.0]
-        point = np.array([far, 0.0]) + 0.5 * rng.standard_normal(2)
+        centre = np.array([far, 0.0])
+        anchors = centre + rng.standard_normal((5, 2))
+        point = centre + 0.5 * rng.standard_normal(2)
         lengths = np.linalg.norm(anchors - point, axis=1)
         errors = []
         for variant in ("centred", "published"):
