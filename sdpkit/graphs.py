@@ -57,6 +57,7 @@ PARALLEL_TOLERANCE = 1e-9
 
 _BLOCK_ENTRIES = 2**21  # 16 MB of doubles: rows of a distance matrix worked on at a time
 _DENSE_SPECTRUM_POINTS = 1500  # above this, λ₂ comes from a sparse factorisation
+_SMALL_SPECTRUM_POINTS = 200  # up to this, the whole spectrum is cheaper than a few vectors
 _ALL_PATHS_POINTS = 2000  # above this, shortest paths start from a few roots only
 _TREE_POINTS, _TREE_DIMENSIONS = 500, 16  # above and up to these, neighbours come from a k-d tree
 _TIE = 1e-12  # relative difference of squares that two ways of computing them may disagree on
@@ -580,7 +581,29 @@ class NeighborhoodGraph:
             return 0.0
         if self.n_points <= _DENSE_SPECTRUM_POINTS:
             return float(np.linalg.eigvalsh(self.laplacian().toarray())[1])
-        return _sparse_algebraic_connectivity(self.laplacian())
+        return float(_sparse_smoothest(self.laplacian(), 1)[0][0])
+
+    def smooth_basis(self, n_basis: int) -> Floats:
+        """Q, (n, m): the m bottom eigenvectors of L(1) after the constant, orthonormal (3.24).
+
+        They are the functions on the nodes that vary least along the edges.
+
+        >>> path = NeighborhoodGraph(3, [[0, 1], [1, 2]], [1.0, 1.0])
+        >>> np.abs(path.smooth_basis(1)).ravel().round(6) + 0.0
+        array([0.707107, 0.      , 0.707107])
+        """
+        m = _count(n_basis, "n_basis")
+        if not 1 <= m < self.n_points:
+            raise InputError(
+                f"n_basis={n_basis!r}: {self.n_points} points have between 1 and "
+                f"{self.n_points - 1} basis vectors"
+            )
+        require_connected(self)
+        if self.n_points <= max(_SMALL_SPECTRUM_POINTS, 4 * m):
+            vectors = np.linalg.eigh(self.laplacian().toarray())[1][:, 1 : m + 1]
+        else:
+            vectors = _sparse_smoothest(self.laplacian(), m)[1]
+        return np.asarray(np.linalg.qr(vectors - vectors.mean(axis=0))[0])
 
     def variance_bound(self) -> float:
         """An upper bound on tr K over centred K ⪰ 0 whose edges are at most as long as here.
@@ -617,8 +640,11 @@ class NeighborhoodGraph:
         return np.asarray(dijkstra(self.adjacency(lengths=True), directed=False, indices=root))
 
 
-def _sparse_algebraic_connectivity(laplacian: sparse.csr_array) -> float:
-    """λ₂ as 1/λ_max(L⁺): L⁺ is a grounded solve between two centrings, no shift to choose."""
+def _sparse_smoothest(laplacian: sparse.csr_array, k: int) -> tuple[Floats, Floats]:
+    """The k smallest eigenvalues on 1⊥, rising, with eigenvectors (n, k), of a connected graph.
+
+    As 1/λ_max(L⁺): L⁺ is a grounded solve between two centrings, there is no shift to choose.
+    """
     from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
     n = laplacian.shape[0]
@@ -636,8 +662,8 @@ def _sparse_algebraic_connectivity(laplacian: sparse.csr_array) -> float:
 
     operator_ = LinearOperator((n, n), matvec=pseudo_inverse, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(n)
-    largest = eigsh(operator_, k=1, which="LA", v0=start, return_eigenvectors=False)
-    return float(1.0 / largest[0])
+    values, vectors = eigsh(operator_, k=k, which="LA", v0=start)
+    return 1.0 / values[::-1], vectors[:, ::-1]
 
 
 def _components(n_points: int, edges: Ints) -> Ints:

@@ -198,3 +198,21 @@ def outputs(kernel: Array, n_components: int | None = None) -> tuple[Array, Arra
     top = vectors[:, :d]
     signs = np.sign(top[np.abs(top).argmax(axis=0), np.arange(d)])
     return top * np.where(signs == 0, 1.0, signs) * np.sqrt(values[:d]), values
+
+
+def principal_axes(factor: Array) -> tuple[Array, Array]:
+    """(Y, λ): the rows of a factor, (n, m) with K = factor·factorᵀ, turned into principal axes.
+
+    Y, (n, m), is centred, its columns fall in variance λ (m,) and have the signs of `outputs`;
+    K itself is never formed.
+
+    >>> Y, variances = principal_axes(np.array([[0.0, 2.0], [0.0, -2.0], [1.0, 0.0], [-1.0, 0.0]]))
+    >>> variances.round(9)
+    array([8., 2.])
+    """
+    centred = np.asarray(factor, dtype=np.float64)
+    centred = centred - centred.mean(axis=0)
+    values, axes = np.linalg.eigh(centred.T @ centred)
+    y = centred @ axes[:, ::-1]
+    signs = np.sign(y[np.abs(y).argmax(axis=0), np.arange(y.shape[1])])
+    return y * np.where(signs == 0, 1.0, signs), values[::-1].clip(min=0)
