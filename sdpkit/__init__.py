@@ -54,6 +54,8 @@ _EXPORTS = {
     "Embedding": "sdpkit.spectral",
     "MVU": "sdpkit.problems.mvu",
     "OutOfSample": "sdpkit.problems.out_of_sample",
+    "VariationalMVU": "sdpkit.problems.variational",
+    "Localization": "sdpkit.problems.localization",
     "SdpkitError": "sdpkit.errors",
     "InputError": "sdpkit.errors",
     "GraphError": "sdpkit.errors",
@@ -77,8 +79,10 @@ if TYPE_CHECKING:
         UnboundedProblemError,
     )
     from sdpkit.graphs import NeighborhoodGraph
+    from sdpkit.problems.localization import Localization
     from sdpkit.problems.mvu import MVU
     from sdpkit.problems.out_of_sample import OutOfSample
+    from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
     from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
     from sdpkit.sdpa import read_sdpa, write_sdpa
@@ -112,6 +116,7 @@ __all__ = [
     "Embedding",
     "GraphError",
     "InputError",
+    "Localization",
     "NeighborhoodGraph",
     "NormPenalty",
     "NotEnoughMemoryError",
@@ -126,6 +131,7 @@ __all__ = [
     "Status",
     "Stop",
     "UnboundedProblemError",
+    "VariationalMVU",
     "available_solvers",
     "certify",
     "datasets",

@@ -32,6 +32,7 @@ __all__ = [
     "bad_edges",
     "bridge_components",
     "cliques",
+    "lle_basis",
     "merge_coincident",
     "neighborhood_graph",
     "require_connected",
@@ -640,8 +641,33 @@ class NeighborhoodGraph:
         return np.asarray(dijkstra(self.adjacency(lengths=True), directed=False, indices=root))
 
 
+def lle_basis(X: Matrix, n_basis: int, *, n_neighbors: int = DEFAULT_NEIGHBORS) -> Floats:
+    """Q, (n, m): the m bottom eigenvectors of LLE's (I−W)ᵀ(I−W) after the constant, orthonormal.
+
+    W, scikit-learn's, rebuilds every point from its neighbours with weights that sum to one.
+
+    >>> lle_basis([[0.0], [1.0], [2.0], [3.0]], 1, n_neighbors=2).shape
+    (4, 1)
+    """
+    from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
+
+    points = _finite_matrix(X, "X")
+    n, m = len(points), _count(n_basis, "n_basis")
+    if not 1 <= m < n:
+        raise InputError(f"n_basis={n_basis!r}: {n} points have between 1 and {n - 1} vectors")
+    weights = barycenter_kneighbors_graph(points, _neighbor_count(n_neighbors, n), reg=1e-3)
+    residual = sparse.eye_array(n, format="csr") - sparse.csr_array(weights)
+    matrix = sparse.csr_array(residual.T @ residual)
+    if n <= max(_SMALL_SPECTRUM_POINTS, 4 * m):
+        vectors = np.linalg.eigh(matrix.toarray() + np.ones((n, n)))[1][:, :m]
+    else:
+        vectors = _sparse_smoothest(matrix, m)[1]
+    return np.asarray(np.linalg.qr(vectors - vectors.mean(axis=0))[0])
+
+
 def _sparse_smoothest(laplacian: sparse.csr_array, k: int) -> tuple[Floats, Floats]:
-    """The k smallest eigenvalues on 1⊥, rising, with eigenvectors (n, k), of a connected graph.
+    """The k smallest eigenvalues on 1⊥, rising, with eigenvectors (n, k), of a connected graph
+    (or of any positive semidefinite matrix whose null space is the constant).
 
     As 1/λ_max(L⁺): L⁺ is a grounded solve between two centrings, there is no shift to choose.
     """

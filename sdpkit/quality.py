@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Quality",
+    "aligned",
     "evaluate",
     "fidelity",
     "harmonic_mean",
@@ -34,6 +35,7 @@ __all__ = [
     "local_continuity",
     "local_trust",
     "neighborhood_intersection",
+    "position_errors",
     "relative_inconsistency",
 ]
 
@@ -226,6 +228,43 @@ def relative_inconsistency(
     ours = inconsistency(*extended, affine=affine)
     theirs = inconsistency(*embedded, affine=affine)
     return ours / theirs if theirs > 0 else (1.0 if ours == 0 else float("inf"))
+
+
+def aligned(Y: ArrayLike, X: ArrayLike) -> Floats:
+    """Y, (n, r), moved onto X, (n, r), by the best rotation, reflection and translation.
+
+    Procrustes without scaling: where lengths are known, so is the scale.
+
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> np.allclose(aligned(square[:, ::-1] + 5, square), square)
+    True
+    """
+    from scipy.linalg import orthogonal_procrustes
+
+    y, x = (SquaredDistances.from_points(value, name="positions").points for value in (Y, X))
+    assert y is not None
+    assert x is not None
+    if y.shape != x.shape:
+        raise InputError(f"the positions have shapes {y.shape} and {x.shape}: pass the same points")
+    centre = x.mean(axis=0)
+    y = y - y.mean(axis=0)
+    turn, _ = orthogonal_procrustes(y, x - centre)
+    return np.asarray(y @ turn + centre)
+
+
+def position_errors(inferred: ArrayLike, true: ArrayLike, *, align: bool = True) -> Floats:
+    """Distances between inferred and true positions, (n,), after the best rigid motion.
+
+    With anchors the frame is known: align=False.
+
+    >>> position_errors([[0.0], [2.0]], [[5.0], [4.0]]).round(9)
+    array([0.5, 0.5])
+    """
+    x = np.asarray(true, dtype=np.float64)
+    y = aligned(inferred, x) if align else np.asarray(inferred, dtype=np.float64)
+    if y.shape != x.shape:
+        raise InputError(f"the positions have shapes {y.shape} and {x.shape}: pass the same points")
+    return np.asarray(np.linalg.norm(y - x, axis=1))
 
 
 def _pair(
