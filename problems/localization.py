@@ -40,7 +40,7 @@ from sdpkit.problems.variational import Fixed, Penalty, VariationalMVU, residual
 from sdpkit.program import Cost, Program
 from sdpkit.refinement import refine
 from sdpkit.solution import Solution
-from sdpkit.spectral import principal_axes
+from sdpkit.spectral import principal_axes, visible_axes
 
 Array = NDArray[np.float64]
 
@@ -176,9 +176,10 @@ class Localization:
         omega = float(self.omega or 1.0) if self.penalty == "squared" else 1 / (1 + pull)
         unit = np.sqrt(self.free.unit)
         start = self.free.recover(solution, self.free.n_basis).coordinates / unit
-        wide = refine(start, B, d, omega=omega, max_iter=100, tol=1e-3)
+        p = visible_axes((start**2).sum(axis=0), self.n_components)
+        wide = refine(start[:, :p], B, d, omega=omega, hessian=False, max_iter=100, tol=1e-3)
         flat = principal_axes(wide.coordinates)[0][:, : self.n_components]
-        found = refine(flat, B, d, max_iter=max_iter, tol=1e-4)
+        found = refine(flat, B, d, max_iter=max_iter)
         return np.asarray(unit * principal_axes(found.coordinates)[0])
 
 
@@ -302,9 +303,7 @@ class Anchored:
             [np.zeros((self.network.n_edges, self.positions.shape[1])), -self.centred[anchors]]
         )
         start = (positions - self.origin) / np.sqrt(self.unit)
-        found = refine(
-            start, incidence, self.squared / self.unit, offset=offset, max_iter=max_iter, tol=1e-4
-        )
+        found = refine(start, incidence, self.squared / self.unit, offset=offset, max_iter=max_iter)
         return np.asarray(self.origin + np.sqrt(self.unit) * found.coordinates)
 
 

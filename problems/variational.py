@@ -43,7 +43,7 @@ from sdpkit.graphs import (
 from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
 from sdpkit.refinement import refine
 from sdpkit.solution import Solution
-from sdpkit.spectral import Embedding, principal_axes, suggested_dimension
+from sdpkit.spectral import Embedding, principal_axes, suggested_dimension, visible_axes
 
 Array = NDArray[np.float64]
 Penalty = Literal["squared", "norm"]
@@ -71,8 +71,8 @@ class VariationalMVU:
     >>> X = sdpkit.datasets.swiss_roll(500, noise_dims=0)
     >>> problem = VariationalMVU(X, n_neighbors=6)
     >>> print(problem.program())
-    variational MVU, squared: n = 500, 1776 edges, m = 10
-      maximise    <C, Z> − ½Σhx²,  C = 0.000717... I
+    variational MVU, squared: n = 500, 1793 edges, m = 10
+      maximise    <C, Z> − ½Σhx²,  C = 0.00083... I
       subject to  A_q q + A_x x = b  (56 rows),  q_p = v_pᵀ Z v_p  (55 measurements)
                   Z ∈ S¹⁰, Z ⪰ 0
                   x: 0 nonnegative, 56 free
@@ -245,10 +245,12 @@ class VariationalMVU:
             size = float(np.linalg.norm(self.residuals(solution)))
             omega = omega / (omega + (1 - omega) * 2 * max(size, 1e-6))
         B, d = self.neighborhood.incidence(), self.neighborhood.squared_lengths / self.unit
-        start = self._factor(solution) / np.sqrt(self.unit)
-        wide = refine(start, B, d, omega=omega, max_iter=max_iter)
+        start, variances = principal_axes(self._factor(solution) / np.sqrt(self.unit))
+        least = self._dimension(n_components, variances)
+        p = visible_axes(variances, least)
+        wide = refine(start[:, :p], B, d, omega=omega, hessian=False, max_iter=max_iter)
         y, variances = principal_axes(wide.coordinates)
-        r = self._dimension(n_components, variances)
+        r = least if n_components is not None else suggested_dimension(variances)
         narrow = refine(y[:, :r], B, d, omega=omega, max_iter=max_iter)
         flat, _ = principal_axes(narrow.coordinates)
         return self._embedding(np.sqrt(self.unit) * y, r, np.sqrt(self.unit) * flat)
@@ -305,9 +307,7 @@ class VariationalMVU:
             graph.edges,
             2 * float(self.omega or 0.0) * stretch / self.unit,
             graph.component_labels,
-            SquaredDistances.of(self.X, distances=distances, kernel=self.kernel)
-            if known
-            else None,
+            SquaredDistances.of(self.X, distances=distances, kernel=self.kernel) if known else None,
         )
 
 

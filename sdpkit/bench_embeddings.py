@@ -154,3 +154,80 @@ def _trial(X: Array, seed: int) -> Array:
         for i, affine in enumerate((False, True)):
             out[i, j] = relative_inconsistency(extended, embedded, affine=affine)  # type: ignore[arg-type]
     return out
+
+
+# -- large sets ---------------------------------------------------------------------------------
+
+
+def variational(n: int = 10_000, n_neighbors: int = 6, n_basis: int = 10) -> None:
+    """Variational MVU of a Swiss roll with little noise, as in figure 3.17."""
+    X = sdpkit.datasets.swiss_roll(n, noise_dims=0)
+    X = X + 0.05 * np.random.default_rng(1).standard_normal(X.shape)
+    for basis in ("laplacian", "lle"):
+        started = time.perf_counter()
+        problem = sdpkit.VariationalMVU(X, n_neighbors=n_neighbors, basis=basis, n_basis=n_basis)
+        built = time.perf_counter()
+        solution = sdpkit.solve(problem)
+        embedding = problem.recover(solution, n_components=2)
+        solved = time.perf_counter()
+        refined = problem.refine(solution, n_components=2)
+        ended = time.perf_counter()
+        print(
+            f"{problem!r}\n    basis {basis}: graph and basis {built - started:.2f} s, program "
+            f"{solved - built:.2f} s ({solution.status}, gap "
+            f"{solution.certificate.relative_gap:.1e}), refinement {ended - solved:.2f} s, "
+            f"total {ended - started:.2f} s"
+        )
+        for name, outputs in (("program", embedding), ("refined", refined)):
+            q = sdpkit.quality.evaluate(X, outputs.coordinates)
+            print(
+                f"    {name}: local continuity {q.local_continuity:.4f}, trust "
+                f"{q.local_trust:.4f}, intersection {q.neighborhood_intersection:.4f}",
+                flush=True,
+            )
+
+
+# -- sensor networks ----------------------------------------------------------------------------
+
+
+def localization(data: Path | None, radius: float = 500.0) -> None:
+    """The two networks of figures 3.19 and 3.20: cities (from `data`) and uniform points."""
+    if data is not None:
+        cities = load(data, "uscities")["X"][:1097].astype(np.float64)
+        _network(f"1097 cities, radius {radius:g} km", cities, _within(cities, radius), 0.1, " km")
+    points = np.random.default_rng(0).random((20_000, 2)) - 0.5
+    near = _up_to(points, 20, 0.06)
+    for noise in (0.0, 0.1):
+        _network("20000 points in a unit square, up to 20 within 0.06", points, near, noise, "")
+
+
+def _within(points: Array, radius: float) -> NDArray[np.int64]:
+    return sdpkit.graphs.neighborhood_graph(points, radius=radius).edges
+
+
+def _up_to(points: Array, n_neighbors: int, radius: float) -> NDArray[np.int64]:
+    """The edges of the neighbourhood graph that are no longer than `radius`."""
+    graph = sdpkit.graphs.neighborhood_graph(points, n_neighbors=n_neighbors)
+    return graph.edges[graph.squared_lengths <= radius**2]
+
+
+def _network(name: str, true: Array, edges: NDArray[np.int64], noise: float, unit: str) -> None:
+    lengths = np.linalg.norm(true[edges[:, 0]] - true[edges[:, 1]], axis=1)
+    measured = lengths * (1 + noise * np.random.default_rng(0).uniform(-1, 1, lengths.size))
+    started = time.perf_counter()
+    graph = sdpkit.NeighborhoodGraph(len(true), edges, measured**2)
+    problem = sdpkit.Localization(graph)
+    solution = sdpkit.solve(problem)
+    solved = time.perf_counter()
+    positions = problem.refine(solution)
+    ended = time.perf_counter()
+    coarse = sdpkit.quality.position_errors(problem.recover(solution), true)
+    fine = sdpkit.quality.position_errors(positions, true)
+    print(
+        f"{name}, {len(edges)} lengths, noise {noise:.0%}:\n    program {solved - started:.2f} s "
+        f"({solution.status}, gap {solution.certificate.relative_gap:.1e}), refinement "
+        f"{ended - solved:.2f} s, total {ended - started:.2f} s\n    mean error "
+        f"{coarse.mean():.3g}{unit}, refined {fine.mean():.3g}{unit} (largest {fine.max():.3g}"
+        f"{unit})",
+        flush=True,
+    )

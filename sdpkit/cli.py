@@ -10,6 +10,8 @@ from pathlib import Path
 from sdpkit import __version__
 from sdpkit.errors import InputError, SdpkitError
 
+_TABLES = ("interior", "forms", "sdplib", "extension", "variational", "localization")
+
 
 def demo(n: int, path: Path) -> int:
     """Unfold a Swiss roll: print program, certificate and quality, write a picture."""
@@ -49,6 +51,10 @@ def bench(table: str, sizes: list[int], peers: bool, data: Path | None) -> int:
         tables.forms()
     elif table == "extension":
         embeddings.extension(data)
+    elif table == "variational":
+        embeddings.variational()
+    elif table == "localization":
+        embeddings.localization(data)
     elif data is None:
         raise InputError("the table 'sdplib' needs --data FOLDER with SDPLIB's .dat-s files")
     else:
@@ -66,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unfold.add_argument("--picture", type=Path, default=Path("swiss_roll.png"))
     commands.add_parser("solvers", help="list solvers and their availability")
     figures = commands.add_parser("bench", help="measure the figures that the docs quote")
-    figures.add_argument("table", choices=["interior", "forms", "sdplib", "extension"])
+    figures.add_argument("table", choices=_TABLES)
     figures.add_argument("--sizes", type=int, nargs="+", default=[100, 400, 1000])
     figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
     figures.add_argument("--data", type=Path, help="folder of instances or data sets")

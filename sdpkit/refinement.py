@@ -57,6 +57,7 @@ def refine(
     *,
     omega: float = 1.0,
     offset: ArrayLike | None = None,
+    hessian: bool = True,
     max_iter: int = 200,
     tol: float = 1e-5,
 ) -> Refined:
@@ -67,6 +68,7 @@ def refine(
     start: (n, p) coordinates
     incidence: (m, n) sparse B;  offset: (m, p) D₀, zero if omitted
     squared_lengths: (m,) d;  omega: ω, 1 for lengths alone
+    hessian: end with the Hessian's own factor, in up to three dimensions
     max_iter, tol: iterations, and the relative gain per iteration below which they end
 
     >>> from sdpkit.graphs import neighborhood_graph
@@ -80,14 +82,15 @@ def refine(
         return Refined(y, 0.0, 0)
     energy = _Energy(B, d, omega, fixed, floating=offset is None)
     y, value, used = _descend(energy, y, energy.laplacian(), max_iter, tol)
-    for _ in range(_ROUNDS if y.shape[1] <= _HESSIAN_DIMENSIONS else 0):
+    wanted = hessian and y.shape[1] <= _HESSIAN_DIMENSIONS
+    for _ in range(_ROUNDS if wanted else 0):
         if used >= max_iter or value <= energy.nothing:
             break
         y, lower, more = _descend(energy, y, energy.hessian(y), max_iter - used, tol)
         used, gain, value = used + more, value - lower, lower
         if gain <= tol * abs(value):
             break
-    return Refined(y, energy.value(y, energy.differences(y)), used)
+    return Refined(y, energy.value(y, energy.errors(energy.differences(y))), used)
 
 
 def _descend(
@@ -95,11 +98,13 @@ def _descend(
 ) -> tuple[Array, float, int]:
     """Conjugate gradients, preconditioned by `inverse`, until they gain little: (Y, F, steps)."""
     D = energy.differences(y)
-    value, product = energy.value(y, D), 1.0
+    error = energy.errors(D)
+    value, product = energy.value(y, error), 1.0
     direction, previous = np.zeros_like(y), np.zeros_like(y)
-    idle = iteration = 0
-    for iteration in range(1, max_iter + 1):
-        gradient = energy.gradient(y, D)
+    idle = used = 0
+    while used < max_iter:
+        used += 1
+        gradient = energy.gradient(y, D, error)
         step = inverse(gradient)
         # Polak and Ribière; where it would not descend, start over.
         beta = max(0.0, float(np.vdot(gradient - previous, step)) / product)
@@ -107,16 +112,44 @@ def _descend(
         if np.vdot(direction, gradient) >= 0:
             direction = -step
         previous, product = gradient, float(np.vdot(gradient, step)) or 1.0
-        change = energy.B @ direction
-        alpha, lower = energy.line_minimum(y, direction, D, change, value)
+        line = energy.along(y, direction, D, error)
+        alpha, gain = line.minimum()
         if alpha == 0:
             break
-        y, D = y + alpha * direction, D + alpha * change
-        idle = idle + 1 if value - lower <= tol * abs(value) else 0
-        value = lower
+        y, D = y + alpha * direction, D + alpha * line.change
+        error = error + alpha * (line.slope + alpha * line.bend)
+        idle = idle + 1 if gain <= tol * abs(value) else 0
+        value = energy.value(y, error)  # not value − gain, whose digits would end at the first F
         if idle >= _PATIENCE or value <= energy.nothing:
             break
-    return y, value, iteration
+    return y, value, used
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """F(Y + αP) − F(Y) = c₁α + c₂α² + c₃α³ + c₄α⁴, where D + α·change has the errors
+    error + α·slope + α²·bend."""
+
+    change: Array
+    slope: Array
+    bend: Array
+    c1: float
+    c2: float
+    c3: float
+    c4: float
+
+    def minimum(self) -> tuple[float, float]:
+        """The α > 0 at which F is least, and the gain; (0, 0) if there is none."""
+        c1, c2, c3, c4 = self.c1, self.c2, self.c3, self.c4
+        if not c4 > 0:
+            return 0.0, 0.0
+        roots = np.roots([4 * c4, 3 * c3, 2 * c2, c1])
+        steps = roots.real[(np.abs(roots.imag) <= 1e-9 * np.abs(roots)) & (roots.real > 0)]
+        gains = [float(-(((c4 * a + c3) * a + c2) * a + c1) * a) for a in steps]
+        if not gains or max(gains) <= 0:
+            return 0.0, 0.0
+        best = int(np.argmax(gains))
+        return float(steps[best]), gains[best]
 
 
 class _Energy:
@@ -133,34 +166,31 @@ class _Energy:
     def differences(self, y: Array) -> Array:
         return np.asarray(self.B @ y + self.fixed)
 
-    def value(self, y: Array, D: Array) -> float:
-        error = np.einsum("ep,ep->e", D, D) - self.d
+    def errors(self, D: Array) -> Array:
+        """(m,) ‖D_e‖² − d_e."""
+        return np.asarray(np.einsum("ep,ep->e", D, D) - self.d)
+
+    def value(self, y: Array, error: Array) -> float:
         return float(self.omega * (error @ error) - (1 - self.omega) * _covariance(y, y))
 
-    def gradient(self, y: Array, D: Array) -> Array:
-        error = np.einsum("ep,ep->e", D, D) - self.d
+    def gradient(self, y: Array, D: Array, error: Array) -> Array:
         out = self.Bt @ (4 * self.omega * error[:, None] * D)
         return np.asarray(out - 2 * (1 - self.omega) * (y - y.mean(axis=0)))
 
-    def line_minimum(
-        self, y: Array, p: Array, D: Array, E: Array, value: float
-    ) -> tuple[float, float]:
-        """The α > 0 at which F(Y + αP) is least, and F there; (0, value) if none is lower."""
-        e0 = np.einsum("ep,ep->e", D, D) - self.d
+    def along(self, y: Array, p: Array, D: Array, error: Array) -> _Line:
+        """F along Y + αP."""
+        E = np.asarray(self.B @ p)
         e1, e2 = 2 * np.einsum("ep,ep->e", D, E), np.einsum("ep,ep->e", E, E)
         w = self.omega
-        c1 = w * 2 * (e0 @ e1) - (1 - w) * 2 * _covariance(y, p)
-        c2 = w * (e1 @ e1 + 2 * (e0 @ e2)) - (1 - w) * _covariance(p, p)
-        c3, c4 = w * 2 * (e1 @ e2), w * (e2 @ e2)
-        if not c4 > 0:
-            return 0.0, value
-        roots = np.roots([4 * c4, 3 * c3, 2 * c2, c1])
-        steps = roots.real[(np.abs(roots.imag) <= 1e-9 * np.abs(roots)) & (roots.real > 0)]
-        gains = [float(-(((c4 * a + c3) * a + c2) * a + c1) * a) for a in steps]
-        if not gains or max(gains) <= 0:
-            return 0.0, value
-        best = int(np.argmax(gains))
-        return float(steps[best]), value - gains[best]
+        return _Line(
+            E,
+            e1,
+            e2,
+            float(w * 2 * (error @ e1) - (1 - w) * 2 * _covariance(y, p)),
+            float(w * (e1 @ e1 + 2 * (error @ e2)) - (1 - w) * _covariance(p, p)),
+            float(w * 2 * (e1 @ e2)),
+            float(w * (e2 @ e2)),
+        )
 
     def laplacian(self) -> Callable[[Array], Array]:
         """The inverse of the Laplacian weighted by squared lengths, on every coordinate."""
@@ -171,7 +201,7 @@ class _Energy:
     def hessian(self, y: Array) -> Callable[[Array], Array]:
         """The inverse of 4ω Σ b_e b_eᵀ ⊗ (2 D_e D_eᵀ + max(‖D_e‖² − d_e, 0) I)."""
         D = self.differences(y)
-        stretch = np.maximum(np.einsum("ep,ep->e", D, D) - self.d, 0.0)
+        stretch = np.maximum(self.errors(D), 0.0)
         p = y.shape[1]
         parts = [
             [

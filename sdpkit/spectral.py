@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 # Eigenvalues below this share of the trace are noise; a fall by this factor is steep.
 _NOISE_SHARE = 1e-2
 _STEEP = 4.0
+_INVISIBLE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +199,16 @@ def outputs(kernel: Array, n_components: int | None = None) -> tuple[Array, Arra
     top = vectors[:, :d]
     signs = np.sign(top[np.abs(top).argmax(axis=0), np.arange(d)])
     return top * np.where(signs == 0, 1.0, signs) * np.sqrt(values[:d]), values
+
+
+def visible_axes(variances: Array, n_least: int) -> int:
+    """How many leading axes hold more than a millionth of the variance each, at least `n_least`.
+
+    >>> visible_axes(np.array([5.0, 1.0, 1e-12, 0.0]), 1)
+    2
+    """
+    shown = int(np.sum(variances > _INVISIBLE * float(variances.sum())))
+    return min(max(shown, n_least), variances.size)
 
 
 def principal_axes(factor: Array) -> tuple[Array, Array]:
