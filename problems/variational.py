@@ -398,7 +398,8 @@ def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Ar
     off = a != b
     products = vectors[:, a] * vectors[:, b] * np.where(off, 2.0, 1.0)
     full = np.column_stack([products, squared, np.ones(len(squared))])
-    R = scipy.linalg.qr(full, mode="r", check_finite=False)[0][: a.size + 1]
+    R: Array = np.asarray(scipy.linalg.qr(full, mode="r", check_finite=False)[0], np.float64)
+    R = R[: a.size + 1]
     # M_ab = (|e_a + e_b|² − |e_a|² − |e_b|²)/2
     position = np.arange(a.size)
     diagonal = position[~off]
@@ -413,7 +414,7 @@ def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Ar
         ),
         shape=(a.size, a.size),
     )
-    V = np.zeros((a.size, m))
+    V: Array = np.zeros((a.size, m))
     V[position, a] = V[position, b] = 1.0
     rows = sp.csr_array(R[:, : a.size] @ to_entries)
     return V, rows, R[:, a.size], R[:, a.size + 1]

@@ -116,7 +116,7 @@ def _published_against_centred() -> None:
         lengths = np.linalg.norm(anchors - point, axis=1)
         errors = []
         for variant in ("centred", "published"):
-            problem = sdpkit.OutOfSample(anchors, lengths, variant=variant)  # type: ignore[arg-type]
+            problem = sdpkit.OutOfSample(anchors, lengths, variant=variant)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
                 solution = sdpkit.solve(problem, solver="clarabel", tol=1e-8)

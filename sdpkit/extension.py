@@ -249,7 +249,7 @@ class _Newton:
             - self.dual_residual
             + of_c / point.c * self.n
         )
-        d = _solve(self.factors, rhs)
+        d = _solve(self.factors, list(rhs))
         dg = (_total(self.h * d[:, None]) - offset) / self.spread
         dp = (of_p + point.p * dg) / point.below
         dm = (of_m - point.m * dg) / point.above
@@ -372,7 +372,7 @@ def _refine(start: Array, anchors: Array, squared: Array) -> Array:
         ]
         for i in range(r):
             matrix[i][i] = matrix[i][i] + curvature
-        moved = y - _solve(_factor(matrix), gradient)
+        moved: Array = y - _solve(_factor(matrix), list(gradient))
         trial = _total((_gaps(moved, near) - delta) ** 2)
         better = moving & (trial < stress)
         # Each point stops by its own rule, whatever the others do.

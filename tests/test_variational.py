@@ -87,9 +87,7 @@ def test_a_full_basis_is_the_full_problem() -> None:
     graph, omega = problem.neighborhood, float(problem.omega or 0)
     n, m = graph.n_points, graph.n_edges
     full = Program.of(
-        Block.of(
-            n, graph.incidence(), name="K", cost=Cost.of(n, identity=1 - omega), null=np.ones(n)
-        ),
+        Block.of(n, graph.incidence(), cost=Cost.of(n, identity=1 - omega), null=np.ones(n)),
         graph.squared_lengths / problem.unit,
         rows_x=-np.eye(m),
         free_x=np.ones(m, dtype=bool),
@@ -260,11 +258,10 @@ def test_bad_parameters(more: dict[str, object], words: str) -> None:
 
 
 def test_bad_graphs_and_solutions() -> None:
+    apart = [[0.0], [1.0], [10.0], [11.0]]
     with pytest.raises(GraphError, match="component"):
-        Variational([[0.0], [1.0], [10.0], [11.0]], n_neighbors=1, n_basis=1)
-    bridged = Variational(
-        [[0.0], [1.0], [10.0], [11.0]], n_neighbors=1, n_basis=1, connect="bridge"
-    )
+        Variational(apart, n_neighbors=1, n_basis=1)
+    bridged = Variational(apart, n_neighbors=1, n_basis=1, connect="bridge")
     assert bridged.neighborhood.is_connected
     with pytest.raises(GraphError, match="length zero"):
         Variational(np.zeros((5, 2)), n_neighbors=2, n_basis=1)
