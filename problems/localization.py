@@ -35,7 +35,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError
-from sdpkit.graphs import NeighborhoodGraph, neighborhood_graph
+from sdpkit.graphs import NeighborhoodGraph
 from sdpkit.problems.variational import Fixed, Penalty, VariationalMVU, residual_program
 from sdpkit.program import Cost, Program
 from sdpkit.refinement import refine
@@ -55,7 +55,7 @@ class Localization:
     Parameters
     ----------
     lengths: (n, n) matrix, dense or sparse, of measured lengths (nonzeros; stored entries of a
-        sparse one), or a `NeighborhoodGraph`
+        sparse one), or a `NeighborhoodGraph`. Two measurements of one pair are averaged.
     anchors: (a, r) known positions;  anchor_lengths: (n, a) measured lengths from each sensor to
         each anchor, dense (nonzeros) or sparse
     n_components: r, 2 without anchors
@@ -84,7 +84,7 @@ class Localization:
     frame: Anchored | None = field(init=False)
 
     def __post_init__(self) -> None:
-        network = neighborhood_graph(graph=self.lengths)
+        network = _measured(self.lengths)
         object.__setattr__(self, "network", network)
         object.__setattr__(self, "free", None)
         object.__setattr__(self, "frame", None)
@@ -181,6 +181,26 @@ class Localization:
         flat = principal_axes(wide.coordinates)[0][:, : self.n_components]
         found = refine(flat, B, d, max_iter=max_iter)
         return np.asarray(unit * principal_axes(found.coordinates)[0])
+
+
+def _measured(lengths: Any) -> NeighborhoodGraph:
+    """The network of a matrix of lengths, one edge per pair that was measured at least once."""
+    if isinstance(lengths, NeighborhoodGraph):
+        return lengths
+    try:
+        table = sp.coo_array(lengths, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"lengths is not a matrix of numbers: {error}") from error
+    if table.ndim != 2 or table.shape[0] != table.shape[1]:
+        raise InputError(f"lengths has shape {table.shape}: pass a square matrix")
+    n = int(table.shape[0])
+    apart = table.row != table.col
+    low, high = np.minimum(table.row, table.col)[apart], np.maximum(table.row, table.col)[apart]
+    pair, which = np.unique(low.astype(np.int64) * n + high, return_inverse=True)
+    if (table.data[apart] < 0).any():
+        raise InputError(f"lengths are numbers ≥ 0; the smallest is {table.data[apart].min():g}")
+    mean = np.bincount(which, table.data[apart]) / np.bincount(which)
+    return NeighborhoodGraph(n, np.column_stack([pair // n, pair % n]), mean**2)
 
 
 # -- anchors ------------------------------------------------------------------------------------

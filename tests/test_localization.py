@@ -163,6 +163,14 @@ def test_anchors_join_what_lengths_leave_apart() -> None:
         Localization(graph, anchors=anchors, anchor_lengths=lengths)
 
 
+def test_two_measurements_of_a_pair_are_averaged() -> None:
+    lengths = np.array([[9.0, 1.0, 2.0], [3.0, 0.0, 0.0], [0.0, 2.5, 0.0]])
+    for given_as in (lengths, sp.csr_array(lengths)):
+        network = Localization(given_as, n_basis=None).network
+        assert network.edges.tolist() == [[0, 1], [0, 2], [1, 2]]
+        assert np.allclose(network.squared_lengths, [4.0, 4.0, 6.25])
+
+
 def test_three_dimensions() -> None:
     true = np.random.default_rng(0).random((120, 3))
     problem = Localization(neighborhood_graph(true, radius=0.55), n_components=3, n_basis=12)
@@ -236,6 +244,14 @@ def test_bad_input(more: dict[str, object], words: str) -> None:
 def test_more_refusals() -> None:
     with pytest.raises(InputError, match="at least three"):
         Localization([[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(InputError, match="square"):
+        Localization(np.ones((3, 4)))
+    with pytest.raises(InputError, match="≥ 0"):
+        Localization(-np.ones((3, 3)))
+    with pytest.raises(InputError, match="finite"):
+        Localization(np.full((3, 3), np.nan))
+    with pytest.raises(InputError, match="numbers"):
+        Localization([["a", "b"], ["c", "d"]])
     with pytest.raises(InputError, match="same points"):
         position_errors([[0.0, 1.0]], [[0.0, 1.0], [1.0, 1.0]])
     other = solve(Localization(network()[1], n_basis=3))
