@@ -95,6 +95,22 @@ def test_exact_distances_far_from_the_origin() -> None:
     assert errors["published"] > 1.0
 
 
+def test_dual_is_the_modules() -> None:
+    """|g| ≤ 1, ν ≥ 0, the stated value, and y = Σ g_i y_i / ν, from a solver's multipliers."""
+    anchors, lengths, _ = instance(6)
+    problem = OutOfSample(anchors, lengths)
+    solution = sdpkit.solve(problem, solver="clarabel", tol=1e-8)
+    assert solution.dual is not None
+    g = -solution.dual[-len(lengths) :] / problem.unit**2
+    y = anchors - anchors.mean(axis=0)
+    nu = 1 + g.sum()
+    assert np.abs(g).max() <= 1 + 1e-9
+    assert nu > 1e-3
+    value = g @ ((y**2).sum(axis=1) - lengths**2) - ((g @ y) ** 2).sum() / nu
+    assert value == pytest.approx(solution.objective, rel=1e-6)
+    assert np.allclose(g @ y / nu + anchors.mean(axis=0), problem.recover(solution), atol=1e-4)
+
+
 def test_contradicting_distances_without_slack_are_infeasible() -> None:
     """The infeasible twin: the same rows, no slack to take up what they are off."""
     problem = OutOfSample([[0.0], [3.0], [1.0]], [1.0, 1.0, 5.0])
