@@ -195,6 +195,17 @@ def test_a_points_answer_does_not_depend_on_its_batch(seed: int, shape: tuple[in
         assert np.array_equal(again, moved[part])
 
 
+def test_refinement_stops_each_point_by_its_own_rule() -> None:
+    """In company of hundreds, some of which take far longer."""
+    data = [instance(i, noise=0.5 * (i % 3)) for i in range(400)]
+    anchors, squared = np.array([d[0] for d in data]), np.array([d[1] ** 2 for d in data])
+    start = place(anchors, squared).coordinates
+    together = refine(start, anchors, squared)
+    for i in range(0, 400, 9):
+        part = slice(i, i + 1)
+        assert np.array_equal(refine(start[part], anchors[part], squared[part]), together[part])
+
+
 def test_batches_are_cut_without_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     data = [instance(i) for i in range(50)]
     anchors, squared = np.array([d[0] for d in data]), np.array([d[1] ** 2 for d in data])
@@ -315,7 +326,7 @@ def test_neighbours_come_from_one_component() -> None:
     X = np.array([[0.0], [1.0], [2.0], [2.9], [10.0], [11.0]])
     problem = sdpkit.MVU(X, n_neighbors=1, connect="components")
     embedding = problem.recover(sdpkit.solve(problem), n_components=1)
-    y = embedding.extend([[1.5], [10.5]], n_neighbors=4)
+    y = embedding.extend([[1.5], [10.5]], n_neighbors=6)
     inside = embedding.coordinates
     assert y[0] == pytest.approx((inside[1] + inside[2]) / 2, abs=1e-4)
     assert y[1] == pytest.approx((inside[4] + inside[5]) / 2, abs=1e-4)

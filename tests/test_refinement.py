@@ -108,6 +108,20 @@ def test_fixed_points_hold_the_frame() -> None:
     assert np.allclose(found.coordinates, [[1.0, 1.0]], atol=1e-7)
 
 
+def test_the_hessian_ends_what_the_laplacian_leaves() -> None:
+    """A long strip is stiff along its edges and soft in bending, which a Laplacian does not see."""
+    rng = np.random.default_rng(0)
+    strip = rng.random((150, 2)) * [20.0, 1.0]
+    graph = neighborhood_graph(strip, n_neighbors=6)
+    d = graph.squared_lengths * rng.uniform(0.9, 1.1, graph.n_edges) ** 2
+    bent = np.column_stack([np.cos(strip[:, 0] / 15), np.sin(strip[:, 0] / 15)])
+    start = (15 + strip[:, 1:]) * bent
+    plain = refine(start, graph.incidence(), d, hessian=False)
+    found = refine(start, graph.incidence(), d)
+    best = refine(strip, graph.incidence(), d, tol=1e-12, max_iter=2000)
+    assert found.value - best.value < 0.1 * (plain.value - best.value)
+
+
 def test_no_edges_no_change() -> None:
     found = refine([[1.0, 2.0]], np.zeros((0, 1)), [])
     assert np.array_equal(found.coordinates, [[1.0, 2.0]])

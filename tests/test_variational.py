@@ -189,6 +189,19 @@ def test_default_omega_is_bounded_and_certified(penalty: str) -> None:
     assert solution.certificate.relative_gap < 1e-6
 
 
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("compress", [True, False])
+def test_an_infeasible_dual_is_repaired_into_a_bound(penalty: str, compress: bool) -> None:
+    problem = problem_of(penalty, compress=compress)
+    solution = solve(problem, solver="clarabel", tol=1e-7)
+    assert solution.dual is not None
+    worse = sdpkit.certify(solution.program, solution.matrices, solution.x, 0.99 * solution.dual)
+    assert worse.min_eigenvalue_dual < 0
+    assert np.isfinite(worse.safe_bound)
+    assert worse.safe_bound >= solution.objective - 1e-9 * abs(solution.objective)
+    assert worse.safe_bound <= solution.objective + 0.2 * abs(solution.objective)
+
+
 # -- the way back --------------------------------------------------------------------------------
 
 
