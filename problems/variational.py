@@ -51,6 +51,8 @@ Penalty = Literal["squared", "norm"]
 # (1−ω)/ω as a share of κ: how soft the lengths are. At κ itself the squared form stretches an
 # edge by half of the mean length; much smaller values no longer pull the points apart.
 _SOFTNESS = 0.1
+# Residuals of this share of ‖d‖ are as good as none: the optimum may be zero (exact lengths).
+_NEGLIGIBLE = 1e-2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -375,16 +377,18 @@ def _safe_bounds(
     into its ball, a feasible dual."""
     stiff = vectors.T @ vectors + fixed.vectors.T @ (fixed.weights[:, None] * fixed.vectors)
     kappa = float(np.linalg.eigvalsh(stiff)[0])
+    small = _NEGLIGIBLE * np.sqrt(size)
+    scale = omega * float(small**2 if penalty == "squared" else small)
     if kappa <= 0:
-        return SafeBounds(value_scale=omega * size)
+        return SafeBounds(value_scale=scale)
     push = np.concatenate([ones, fixed.weights])
     if penalty == "squared":
-        return SafeBounds(direction=push / kappa, value_scale=omega * size)
+        return SafeBounds(direction=push / kappa, value_scale=scale)
     root = np.sqrt(len(vectors))
     # A hair inside the ball, which rounding would leave.
     anchor = (1 - 1e-12) * omega / root * push
     bounded = (1 - 1e-9) * omega * kappa / root >= cost.identity
-    return SafeBounds(anchor=anchor if bounded else None, value_scale=omega * np.sqrt(size))
+    return SafeBounds(anchor=anchor if bounded else None, value_scale=scale)
 
 
 def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Array, Array]:
