@@ -25,7 +25,7 @@ entirely; v_e are the vectors above. `refine` ends with a local search on (3.26)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -35,7 +35,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError
-from sdpkit.graphs import NeighborhoodGraph
+from sdpkit.graphs import NeighborhoodGraph, require_connected
 from sdpkit.problems.variational import Fixed, Penalty, VariationalMVU, residual_program
 from sdpkit.program import Cost, Program
 from sdpkit.refinement import refine
@@ -100,16 +100,11 @@ class Localization:
         if n < 3:
             raise InputError(f"{n} sensors have no shape to infer; pass at least three")
         full = self.n_basis is None or self.n_basis >= n - 1
-        basis: Any = scipy.linalg.helmert(n).T if full else "laplacian"
-        options: dict[str, Any] = {
-            "graph": network,
-            "n_basis": self.n_basis,
-            "basis": basis,
-            "penalty": self.penalty,
-        }
-        free = VariationalMVU(**options, omega=self.omega)
+        require_connected(network)
+        basis = scipy.linalg.helmert(n).T if full else network.smooth_basis(int(self.n_basis or 0))
+        free = VariationalMVU(graph=network, basis=basis, penalty=self.penalty, omega=self.omega)
         if self.omega is None and self.penalty == "squared":
-            free = VariationalMVU(**options, omega=1 / (1 + _PULL * free.stiffness))
+            free = replace(free, omega=1 / (1 + _PULL * free.stiffness))
         r = 2 if self.n_components is None else self.n_components
         if isinstance(r, bool) or not isinstance(r, int | np.integer) or not 1 <= r <= free.n_basis:
             raise InputError(

@@ -24,6 +24,7 @@ searches locally: first in ℝᵐ, where there is room to unfold, then in ℝʳ 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +54,7 @@ Penalty = Literal["squared", "norm"]
 _SOFTNESS = 0.1
 # Residuals of this share of ‖d‖ are as good as none: the optimum may be zero (exact lengths).
 _NEGLIGIBLE = 1e-2
+_SLAB = 4096  # rows of a QR factorisation at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,17 +153,17 @@ class VariationalMVU:
 
     # -- the weight of the lengths -------------------------------------------------------------
 
-    @property
+    @cached_property
     def unit(self) -> float:
         """The mean squared length, by which d is divided: Z is in units of it."""
         return float(self.neighborhood.squared_lengths.mean())
 
-    @property
+    @cached_property
     def vectors(self) -> Array:
         """(|E|, m) rows v_e = Q_i − Q_j."""
         return np.asarray(self.neighborhood.incidence() @ self.Q)
 
-    @property
+    @cached_property
     def stiffness(self) -> float:
         """κ, the smallest eigenvalue of Σ v_e v_eᵀ (for the Laplacian's basis, λ₂)."""
         V = self.vectors
@@ -400,9 +402,18 @@ def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Ar
     m = vectors.shape[1]
     a, b = np.triu_indices(m)
     off = a != b
-    products = vectors[:, a] * vectors[:, b] * np.where(off, 2.0, 1.0)
-    full = np.column_stack([products, squared, np.ones(len(squared))])
-    R: Array = np.asarray(scipy.linalg.qr(full, mode="r", check_finite=False)[0], np.float64)
+    twice = np.where(off, 2.0, 1.0)
+    R: Array = np.zeros((0, a.size + 2))
+    for start in range(0, len(vectors), _SLAB):
+        # One slab after the other: the rows of a large graph need never be held at once.
+        part = slice(start, start + _SLAB)
+        columns = vectors[part].T
+        full = np.vstack(
+            [columns[a] * columns[b] * twice[:, None], squared[part], np.ones(columns.shape[1])]
+        )
+        stacked = np.vstack([R, full.T])
+        R = np.asarray(scipy.linalg.qr(stacked, mode="r", check_finite=False)[0], np.float64)
+        R = R[: a.size + 2]
     R = R[: a.size + 1]
     # M_ab = (|e_a + e_b|² − |e_a|² − |e_b|²)/2
     position = np.arange(a.size)
