@@ -424,7 +424,15 @@ class MVU:
             self._rods(),
             None if solution.dual is None else solution.dual[: lengths.size],
             self.neighborhood.component_labels,
+            self._inputs(),
         )
+
+    def _inputs(self) -> SquaredDistances | None:
+        """The inputs by which `Embedding.extend` finds neighbours; a bare graph has none."""
+        distances = None if sp.issparse(self.distances) else self.distances
+        if self.X is None and distances is None and self.kernel is None:
+            return None
+        return SquaredDistances.of(self.X, distances=distances, kernel=self.kernel)
 
     def _full_kernel(self, matrices: tuple[Array, ...]) -> Array:
         """(n, n) Gram matrix over all points, each part centred on its points' mean."""

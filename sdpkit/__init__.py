@@ -58,6 +58,9 @@ _EXPORTS = {
     "Trajectory": "sdpkit.trajectory",
     "LMNN": "sdpkit.problems.lmnn",
     "Metric": "sdpkit.metrics",
+    "OutOfSample": "sdpkit.problems.out_of_sample",
+    "VariationalMVU": "sdpkit.problems.variational",
+    "Localization": "sdpkit.problems.localization",
     "SdpkitError": "sdpkit.errors",
     "InputError": "sdpkit.errors",
     "GraphError": "sdpkit.errors",
@@ -66,10 +69,10 @@ _EXPORTS = {
     "SolverUnavailableError": "sdpkit.errors",
     "NotEnoughMemoryError": "sdpkit.errors",
 }
-_ROOMS = ("datasets", "graphs", "quality", "plotting", "problems", "solvers", "errors")
+_ROOMS = ("datasets", "extension", "graphs", "quality", "plotting", "problems", "solvers", "errors")
 
 if TYPE_CHECKING:
-    from sdpkit import datasets, errors, graphs, plotting, quality
+    from sdpkit import datasets, errors, extension, graphs, plotting, quality
     from sdpkit.certificate import Certificate, certify
     from sdpkit.errors import (
         GraphError,
@@ -83,8 +86,11 @@ if TYPE_CHECKING:
     from sdpkit.graphs import NeighborhoodGraph
     from sdpkit.metrics import Metric
     from sdpkit.problems.lmnn import LMNN
+    from sdpkit.problems.localization import Localization
     from sdpkit.problems.mve import MVE
     from sdpkit.problems.mvu import MVU
+    from sdpkit.problems.out_of_sample import OutOfSample
+    from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
     from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
     from sdpkit.sdpa import read_sdpa, write_sdpa
@@ -122,10 +128,12 @@ __all__ = [
     "Ending",
     "GraphError",
     "InputError",
+    "Localization",
     "Metric",
     "NeighborhoodGraph",
     "NormPenalty",
     "NotEnoughMemoryError",
+    "OutOfSample",
     "Program",
     "SafeBounds",
     "SdpkitError",
@@ -137,10 +145,12 @@ __all__ = [
     "Stop",
     "Trajectory",
     "UnboundedProblemError",
+    "VariationalMVU",
     "available_solvers",
     "certify",
     "datasets",
     "errors",
+    "extension",
     "graphs",
     "plotting",
     "quality",

@@ -32,6 +32,7 @@ __all__ = [
     "bad_edges",
     "bridge_components",
     "cliques",
+    "lle_basis",
     "merge_coincident",
     "neighborhood_graph",
     "require_connected",
@@ -57,7 +58,10 @@ PARALLEL_TOLERANCE = 1e-9
 
 _BLOCK_ENTRIES = 2**21  # 16 MB of doubles: rows of a distance matrix worked on at a time
 _DENSE_SPECTRUM_POINTS = 1500  # above this, λ₂ comes from a sparse factorisation
+_SMALL_SPECTRUM_POINTS = 200  # up to this, the whole spectrum is cheaper than a few vectors
 _ALL_PATHS_POINTS = 2000  # above this, shortest paths start from a few roots only
+_TREE_POINTS, _TREE_DIMENSIONS = 500, 16  # above and up to these, neighbours come from a k-d tree
+_TIE = 1e-12  # relative difference of squares that two ways of computing them may disagree on
 
 
 # --- lengths ---------------------------------------------------------------------------------
@@ -226,12 +230,97 @@ class SquaredDistances:
                [1, 2]])
         """
         k, n = _neighbor_count(n_neighbors, self.n_points), self.n_points
-        nearest = np.empty((n, k), dtype=np.int64)
-        for part in _blocks(n, n):
-            rows = self.to_all(np.arange(n)[part])
-            rows[np.arange(len(rows)), np.arange(n)[part]] = np.inf
-            nearest[part] = _smallest(rows, k)
+        nearest, doubtful = np.empty((n, k), dtype=np.int64), np.arange(n)
+        if self._tree is not None:
+            nearest, doubtful = _tree_nearest(self._tree, self._source, k, itself=True)
+        for part in _blocks(len(doubtful), n):
+            rows = self.to_all(doubtful[part])
+            rows[np.arange(len(rows)), doubtful[part]] = np.inf
+            nearest[doubtful[part]] = _smallest(rows, k)
         return nearest
+
+    @cached_property
+    def _tree(self) -> Any:
+        """A k-d tree of the points, where one pays."""
+        if self._points is None or len(self._points) <= _TREE_POINTS:
+            return None
+        if self._points.shape[1] > _TREE_DIMENSIONS:
+            return None
+        from scipy.spatial import cKDTree
+
+        return cKDTree(self._points)
+
+    def nearest_to(
+        self,
+        n_neighbors: int,
+        X: Matrix | None = None,
+        *,
+        distances: Matrix | None = None,
+        among: ArrayLike | None = None,
+    ) -> tuple[Ints, Floats]:
+        """The k points nearest to each of t new ones, nearest first: indices and squares, (t, k).
+
+        The new points are rows of X, (t, d), or are given by their distances to all n points,
+        (t, n), where this has no points of its own. `among`, (r,), limits the choice. A row's
+        answer does not depend on the other rows; ties go to the smaller index.
+
+        >>> SquaredDistances.from_points([[0], [2], [5]]).nearest_to(2, [[1], [5]])
+        (array([[0, 1],
+               [2, 1]]), array([[1., 1.],
+               [0., 9.]]))
+        """
+        new = self._new_rows(X, distances)
+        chosen = np.arange(self.n_points) if among is None else _node_set(among, self.n_points)
+        k = _neighbor_count(n_neighbors, len(chosen) + 1)
+        nearest, doubtful = np.empty((len(new), k), dtype=np.int64), np.arange(len(new))
+        if X is not None and among is None and self._tree is not None:
+            nearest, doubtful = _tree_nearest(self._tree, new, k, itself=False)
+        for part in _blocks(len(doubtful), self.n_points):
+            rows = self._squares(new[doubtful[part]], chosen, X is not None)
+            nearest[doubtful[part]] = chosen[_smallest(rows, k)]
+        if X is None:
+            return nearest, np.take_along_axis(new, nearest, axis=1) ** 2
+        # Coordinate by coordinate: the same for one row and for many.
+        squared = np.zeros((len(new), k))
+        for x, points in zip(new.T, self._source.T, strict=True):
+            squared += (x[:, None] - points[nearest]) ** 2
+        return nearest, squared
+
+    def _squares(self, new: Floats, chosen: Ints, are_points: bool) -> Floats:
+        """Squared distances of new rows, points or distances to all, to the chosen points."""
+        if not are_points:
+            return np.asarray(new[:, chosen] ** 2)
+        from scipy.spatial.distance import cdist
+
+        return cdist(new, self._source[chosen], "sqeuclidean")
+
+    def _new_rows(self, X: Matrix | None, distances: Matrix | None) -> Floats:
+        """New points (t, d) or their distances to all points (t, n), checked."""
+        if (X is None) == (distances is None):
+            raise InputError("pass the new points, or distances= from them to all points")
+        name, value = ("X_new", X) if distances is None else ("distances", distances)
+        if X is not None and self._points is None:
+            raise InputError(
+                "the embedding was made from distances or a kernel, so there are no points to "
+                "compare X_new with: pass distances= from the new points to all of its points"
+            )
+        rows = _finite_matrix(value, name)
+        _require_squarable(rows, name)
+        width = self.n_points if X is None else self._source.shape[1]
+        if rows.shape[1] != width:
+            raise InputError(f"{name} has {rows.shape[1]} columns, expected {width}")
+        if distances is not None and (rows < 0).any():
+            raise InputError(f"distances are lengths ≥ 0; the smallest is {rows.min():g}")
+        return rows
+
+    @property
+    def points(self) -> Floats | None:
+        """The points, (n, d), where they are known.
+
+        >>> SquaredDistances.from_distances([[0, 1], [1, 0]]).points is None
+        True
+        """
+        return self._points
 
     def within(self, radius: float) -> Ints:
         """Pairs i < j at a distance (not squared) of at most radius, (p, 2).
@@ -257,6 +346,23 @@ class SquaredDistances:
         """
         edges = np.unique(_ordered_pairs(pairs, self.n_points), axis=0)
         return NeighborhoodGraph(self.n_points, edges, self.between(edges[:, 0], edges[:, 1]))
+
+
+def _tree_nearest(tree: Any, queries: Floats, k: int, itself: bool) -> tuple[Ints, Ints]:
+    """k nearest points of every query by a k-d tree, (t, k), and the queries it is not sure of.
+
+    It has no rule for ties, so where two of the nearest are as good as equally far, or where a
+    query is a point and is not the only one in its place, the caller has to look again.
+    `itself`: the queries are the points, and none is its own neighbour.
+    """
+    wanted = min(k + 1 + itself, tree.n)
+    lengths, nearest = tree.query(queries, k=np.arange(1, wanted + 1))
+    squared = lengths**2
+    close = np.diff(squared, axis=1) <= _TIE * squared[:, 1:]
+    unsure = close[:, : k + itself].any(axis=1)
+    if itself:
+        unsure |= nearest[:, 0] != np.arange(len(queries))
+    return nearest[:, itself : k + itself].astype(np.int64), np.flatnonzero(unsure)
 
 
 def _smallest(rows: Floats, k: int) -> Ints:
@@ -476,7 +582,29 @@ class NeighborhoodGraph:
             return 0.0
         if self.n_points <= _DENSE_SPECTRUM_POINTS:
             return float(np.linalg.eigvalsh(self.laplacian().toarray())[1])
-        return _sparse_algebraic_connectivity(self.laplacian())
+        return float(_sparse_smoothest(self.laplacian(), 1)[0][0])
+
+    def smooth_basis(self, n_basis: int) -> Floats:
+        """Q, (n, m): the m bottom eigenvectors of L(1) after the constant, orthonormal (3.24).
+
+        They are the functions on the nodes that vary least along the edges.
+
+        >>> path = NeighborhoodGraph(3, [[0, 1], [1, 2]], [1.0, 1.0])
+        >>> np.abs(path.smooth_basis(1)).ravel().round(6) + 0.0
+        array([0.707107, 0.      , 0.707107])
+        """
+        m = _count(n_basis, "n_basis")
+        if not 1 <= m < self.n_points:
+            raise InputError(
+                f"n_basis={n_basis!r}: {self.n_points} points have between 1 and "
+                f"{self.n_points - 1} basis vectors"
+            )
+        require_connected(self)
+        if self.n_points <= max(_SMALL_SPECTRUM_POINTS, 4 * m):
+            vectors = np.linalg.eigh(self.laplacian().toarray())[1][:, 1 : m + 1]
+        else:
+            vectors = _sparse_smoothest(self.laplacian(), m)[1]
+        return np.asarray(np.linalg.qr(vectors - vectors.mean(axis=0))[0])
 
     def variance_bound(self) -> float:
         """An upper bound on tr K over centred K ⪰ 0 whose edges are at most as long as here.
@@ -518,8 +646,36 @@ class NeighborhoodGraph:
         return np.asarray(dijkstra(self.adjacency(lengths=True), directed=False, indices=root))
 
 
-def _sparse_algebraic_connectivity(laplacian: sparse.csr_array) -> float:
-    """λ₂ as 1/λ_max(L⁺): L⁺ is a grounded solve between two centrings, no shift to choose."""
+def lle_basis(X: Matrix, n_basis: int, *, n_neighbors: int = DEFAULT_NEIGHBORS) -> Floats:
+    """Q, (n, m): the m bottom eigenvectors of LLE's (I−W)ᵀ(I−W) after the constant, orthonormal.
+
+    W, scikit-learn's, rebuilds every point from its neighbours with weights that sum to one.
+
+    >>> lle_basis([[0.0], [1.0], [2.0], [3.0]], 1, n_neighbors=2).shape
+    (4, 1)
+    """
+    from sklearn.manifold._locally_linear import barycenter_kneighbors_graph
+
+    points = _finite_matrix(X, "X")
+    n, m = len(points), _count(n_basis, "n_basis")
+    if not 1 <= m < n:
+        raise InputError(f"n_basis={n_basis!r}: {n} points have between 1 and {n - 1} vectors")
+    weights = barycenter_kneighbors_graph(points, _neighbor_count(n_neighbors, n), reg=1e-3)
+    residual = sparse.eye_array(n, format="csr") - sparse.csr_array(weights)
+    matrix = sparse.csr_array(residual.T @ residual)
+    if n <= max(_SMALL_SPECTRUM_POINTS, 4 * m):
+        vectors = np.linalg.eigh(matrix.toarray() + np.ones((n, n)))[1][:, :m]
+    else:
+        vectors = _sparse_smoothest(matrix, m)[1]
+    return np.asarray(np.linalg.qr(vectors - vectors.mean(axis=0))[0])
+
+
+def _sparse_smoothest(laplacian: sparse.csr_array, k: int) -> tuple[Floats, Floats]:
+    """The k smallest eigenvalues on 1⊥, rising, with eigenvectors (n, k), of a connected graph
+    (or of any positive semidefinite matrix whose null space is the constant).
+
+    As 1/λ_max(L⁺): L⁺ is a grounded solve between two centrings, there is no shift to choose.
+    """
     from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
     n = laplacian.shape[0]
@@ -537,8 +693,8 @@ def _sparse_algebraic_connectivity(laplacian: sparse.csr_array) -> float:
 
     operator_ = LinearOperator((n, n), matvec=pseudo_inverse, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(n)
-    largest = eigsh(operator_, k=1, which="LA", v0=start, return_eigenvectors=False)
-    return float(1.0 / largest[0])
+    values, vectors = eigsh(operator_, k=k, which="LA", v0=start)
+    return 1.0 / values[::-1], vectors[:, ::-1]
 
 
 def _components(n_points: int, edges: Ints) -> Ints:

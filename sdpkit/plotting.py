@@ -187,3 +187,22 @@ def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> 
     for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
         plot_metric(metric, figure.add_subplot(1, len(metrics), k + 1)).set_title(title)
     figure.savefig(path, dpi=110)
+
+
+def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
+    """True positions, (n, 2), and the way from each to where it was inferred; returns the axes."""
+    _require_matplotlib()
+    from matplotlib.collections import LineCollection
+
+    x, y = np.asarray(true, dtype=np.float64), np.asarray(inferred, dtype=np.float64)
+    if x.shape != y.shape or x.ndim != 2 or x.shape[1] != 2:
+        raise SdpkitError(f"positions have shapes {x.shape} and {y.shape}: pass (n, 2) twice")
+    ax = _axes(ax)
+    ways = LineCollection(list(np.stack([x, y], axis=1)), colors="tab:red", linewidths=0.8)
+    ax.add_collection(ways)
+    ax.scatter(*x.T, s=6, color="0.2", label="true", zorder=2)
+    ax.scatter(*y.T, s=6, color="tab:red", label="inferred", zorder=2)
+    ax.set_aspect("equal")
+    ax.set_title(f"mean error {np.linalg.norm(x - y, axis=1).mean():.3g}")
+    ax.legend(loc="best")
+    return ax

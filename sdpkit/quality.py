@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Quality",
+    "aligned",
     "evaluate",
     "fidelity",
     "harmonic_mean",
+    "inconsistency",
     "local_continuity",
     "local_trust",
     "neighborhood_intersection",
+    "position_errors",
+    "relative_inconsistency",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -178,6 +182,89 @@ def fidelity(eigenvalues: ArrayLike, n_components: int) -> float:
     variance = np.sort(np.maximum(spectrum.astype(np.float64), 0.0))[::-1]
     total = float(variance.sum())
     return min(1.0, float(variance[: int(n_components)].sum()) / total) if total > 0 else 1.0
+
+
+def inconsistency(X: ArrayLike, Y: ArrayLike, *, affine: bool = False) -> float:
+    """err(X, Y) = min_Q ‖X − YQ‖_F: what a linear map of Y, (n, r), leaves unexplained of X.
+
+    `affine` allows a translation too, which matters where outputs are not centred.
+
+    >>> Y = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
+    >>> round(inconsistency(3 * Y[:, ::-1], Y), 9)
+    0.0
+    >>> round(inconsistency(Y + 1, Y), 3), round(inconsistency(Y + 1, Y, affine=True), 9)
+    (1.414, 0.0)
+    """
+    first, second = (SquaredDistances.from_points(value, name="outputs").points for value in (X, Y))
+    assert first is not None
+    assert second is not None
+    if len(first) != len(second):
+        raise InputError(
+            f"the outputs have {len(first)} and {len(second)} rows: pass the same points twice"
+        )
+    if affine:
+        second = np.column_stack([second, np.ones(len(second))])
+    best = np.linalg.lstsq(second, first, rcond=None)[0]
+    return float(np.linalg.norm(first - second @ best))
+
+
+def relative_inconsistency(
+    extended: tuple[ArrayLike, ArrayLike],
+    embedded: tuple[ArrayLike, ArrayLike],
+    *,
+    affine: bool = False,
+) -> float:
+    """Eq. (3.34): how much an extension varies with the rest of the data, relative to the
+    embedding itself.
+
+    Of data A ∪ B ∪ C, `extended` holds the outputs of C by extension of the embeddings of A and
+    of B; `embedded` those from embedding A ∪ C and B ∪ C. Below 1, extending is more consistent
+    than embedding anew.
+
+    >>> C = np.array([[0.0], [1.0], [2.0]])
+    >>> relative_inconsistency((C, C + 0.2), (C, C + 0.1), affine=False) > 1
+    True
+    """
+    ours = inconsistency(*extended, affine=affine)
+    theirs = inconsistency(*embedded, affine=affine)
+    return ours / theirs if theirs > 0 else (1.0 if ours == 0 else float("inf"))
+
+
+def aligned(Y: ArrayLike, X: ArrayLike) -> Floats:
+    """Y, (n, r), moved onto X, (n, r), by the best rotation, reflection and translation.
+
+    Procrustes without scaling: where lengths are known, so is the scale.
+
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> np.allclose(aligned(square[:, ::-1] + 5, square), square)
+    True
+    """
+    from scipy.linalg import orthogonal_procrustes
+
+    y, x = (SquaredDistances.from_points(value, name="positions").points for value in (Y, X))
+    assert y is not None
+    assert x is not None
+    if y.shape != x.shape:
+        raise InputError(f"the positions have shapes {y.shape} and {x.shape}: pass the same points")
+    centre = x.mean(axis=0)
+    y = y - y.mean(axis=0)
+    turn, _ = orthogonal_procrustes(y, x - centre)
+    return np.asarray(y @ turn + centre)
+
+
+def position_errors(inferred: ArrayLike, true: ArrayLike, *, align: bool = True) -> Floats:
+    """Distances between inferred and true positions, (n,), after the best rigid motion.
+
+    With anchors the frame is known: align=False.
+
+    >>> position_errors([[0.0], [2.0]], [[5.0], [4.0]]).round(9)
+    array([0.5, 0.5])
+    """
+    x = np.asarray(true, dtype=np.float64)
+    y = aligned(inferred, x) if align else np.asarray(inferred, dtype=np.float64)
+    if y.shape != x.shape:
+        raise InputError(f"the positions have shapes {y.shape} and {x.shape}: pass the same points")
+    return np.asarray(np.linalg.norm(y - x, axis=1))
 
 
 def _pair(

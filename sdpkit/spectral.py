@@ -5,14 +5,16 @@ K = Σ_α λ_α v_α v_αᵀ,      y_i = (√λ_1 v_1i, …, √λ_d v_di)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.graphs import SquaredDistances
 from sdpkit.quality import fidelity
 
 Array = NDArray[np.float64]
@@ -20,6 +22,7 @@ Array = NDArray[np.float64]
 # Eigenvalues below this share of the trace are noise; a fall by this factor is steep.
 _NOISE_SHARE = 1e-2
 _STEEP = 4.0
+_INVISIBLE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,7 @@ class Embedding:
     eigenvalues: (n,) of K, falling, nonnegative
     edges: (m, 2) rods of the neighbourhood graph;  tensions: (m,) their multipliers w
     components: (n,) which connected component a point belongs to; each is centred on its own
+    inputs: distances between the inputs, by which new points find their neighbours (`extend`)
     """
 
     coordinates: Array
@@ -39,6 +43,7 @@ class Embedding:
     edges: NDArray[np.int64] = field(repr=False)
     tensions: Array | None = field(repr=False)
     components: NDArray[np.int64] = field(repr=False)
+    inputs: SquaredDistances | None = field(default=None, repr=False)
 
     @property
     def n_components(self) -> int:
@@ -54,6 +59,82 @@ class Embedding:
     def suggested_dimension(self) -> int:
         """Where the spectrum breaks off (see `suggested_dimension`)."""
         return suggested_dimension(self.eigenvalues)
+
+    def extend(
+        self,
+        X_new: ArrayLike | None = None,
+        *,
+        distances: ArrayLike | None = None,
+        n_neighbors: int | None = None,
+        method: Literal["sdp", "lle"] = "sdp",
+        refine: bool = False,
+    ) -> Array:
+        """Coordinates of new points, (t, d), from their nearest inputs; each on its own.
+
+        Parameters
+        ----------
+        X_new: (t, D) new points; or
+        distances: (t, n) from new points to all inputs, where only distances are known
+        n_neighbors: how many inputs place a new point (default 2d + 1)
+        method: "sdp" (thesis 3.1.10, `sdpkit.extension.place`) or "lle" (Saul and Roweis)
+        refine: move each new point to a local minimum of its squared errors afterwards
+
+        A new point that is an input gets that input's coordinates. If the embedding has several
+        components, all neighbours are taken from that of the nearest.
+
+        >>> import sdpkit
+        >>> line = sdpkit.MVU([[0.0], [1.0], [2.0], [4.0]], n_neighbors=1)
+        >>> embedding = line.recover(sdpkit.solve(line), n_components=1)
+        >>> y = embedding.extend([[3.0], [4.0]])
+        >>> np.abs(y - embedding.coordinates[2:]).round(4).ravel().tolist()
+        [1.0, 0.0]
+        """
+        from sdpkit.extension import place, reconstruct
+        from sdpkit.extension import refine as refined
+
+        if self.inputs is None:
+            raise InputError("this embedding does not know its inputs; make it by `recover`")
+        if method not in ("sdp", "lle"):
+            raise InputError(f"method is {method!r}; use 'sdp' or 'lle'")
+        if method == "lle" and X_new is None:
+            raise InputError("method='lle' rebuilds points from points: pass X_new, or use 'sdp'")
+        k = 2 * self.n_components + 1 if n_neighbors is None else n_neighbors
+        near, squared = self.inputs.nearest_to(
+            min(k, len(self.components)), X_new, distances=distances
+        )
+        home = self.components[near[:, 0]]
+        out = np.empty((len(near), self.n_components))
+        for here, x, nearest, lengths in self._by_component(home, X_new, distances, near, squared):
+            anchors = self.coordinates[nearest]
+            if method == "lle":
+                assert x is not None
+                assert self.inputs.points is not None
+                y = reconstruct(x, self.inputs.points[nearest], anchors)
+            else:
+                y = place(anchors, lengths).coordinates
+            out[here] = refined(y, anchors, lengths) if refine else y
+        known = squared[:, 0] == 0
+        out[known] = self.coordinates[near[known, 0]]
+        return out
+
+    def _by_component(
+        self,
+        home: NDArray[np.int64],
+        X_new: ArrayLike | None,
+        distances: ArrayLike | None,
+        near: NDArray[np.int64],
+        squared: Array,
+    ) -> Iterator[tuple[Any, Array | None, NDArray[np.int64], Array]]:
+        """(which new points, their inputs, neighbours and squared distances) per component."""
+        if not self.components.any():
+            yield slice(None), None if X_new is None else np.asarray(X_new), near, squared
+            return
+        assert self.inputs is not None
+        for component in np.unique(home):
+            here, among = home == component, np.flatnonzero(self.components == component)
+            x, d = (None if new is None else np.asarray(new)[here] for new in (X_new, distances))
+            k = min(near.shape[1], among.size)
+            yield here, x, *self.inputs.nearest_to(k, x, distances=d, among=among)
 
     def plot(self, ax: Any = None, *, color: Any = None, tension: bool = True) -> Any:
         """Draw the first two coordinates, the rods coloured by tension. Needs matplotlib."""
@@ -132,3 +213,31 @@ def outputs(kernel: Array, n_components: int | None = None) -> tuple[Array, Arra
     top = vectors[:, :d]
     signs = np.sign(top[np.abs(top).argmax(axis=0), np.arange(d)])
     return top * np.where(signs == 0, 1.0, signs) * np.sqrt(values[:d]), values
+
+
+def visible_axes(variances: Array, n_least: int) -> int:
+    """How many leading axes hold more than a millionth of the variance each, at least `n_least`.
+
+    >>> visible_axes(np.array([5.0, 1.0, 1e-12, 0.0]), 1)
+    2
+    """
+    shown = int(np.sum(variances > _INVISIBLE * float(variances.sum())))
+    return min(max(shown, n_least), variances.size)
+
+
+def principal_axes(factor: Array) -> tuple[Array, Array]:
+    """(Y, λ): the rows of a factor, (n, m) with K = factor·factorᵀ, turned into principal axes.
+
+    Y, (n, m), is centred, its columns fall in variance λ (m,) and have the signs of `outputs`;
+    K itself is never formed.
+
+    >>> Y, variances = principal_axes(np.array([[0.0, 2.0], [0.0, -2.0], [1.0, 0.0], [-1.0, 0.0]]))
+    >>> variances.round(9)
+    array([8., 2.])
+    """
+    centred = np.asarray(factor, dtype=np.float64)
+    centred = centred - centred.mean(axis=0)
+    values, axes = np.linalg.eigh(centred.T @ centred)
+    y = centred @ axes[:, ::-1]
+    signs = np.sign(y[np.abs(y).argmax(axis=0), np.arange(y.shape[1])])
+    return y * np.where(signs == 0, 1.0, signs), values[::-1].clip(min=0)

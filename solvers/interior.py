@@ -153,10 +153,11 @@ class _Measures:
     primal_residual: float
     dual_residual: float
     mu: float
+    zero: float  # the magnitude below which a value counts as zero
 
     @property
     def gap(self) -> float:
-        return abs(self.dual - self.primal) / max(abs(self.dual), abs(self.primal), 1e-12)
+        return abs(self.dual - self.primal) / max(abs(self.dual), abs(self.primal), self.zero)
 
     @property
     def worst(self) -> float:
@@ -178,6 +179,7 @@ class _Method:
         self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
         self.equations = self._choose_equations()
         self.last_step = 1.0
+        self.zero = 1e-12
         self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
         costs = [float(np.abs(cone.cost).max()) for cone in self.cones]
         self.scale_c = max(1.0, *costs, float(np.abs(self.c).max(initial=0.0)))
@@ -320,6 +322,7 @@ class _Method:
             float(np.abs(self.primal_gap).max(initial=0.0)) / self.scale_b,
             off / self.scale_c,
             mu / self.order,
+            self.zero,
         )
 
     def _dual_gaps(self, p: _Point) -> list[Array | None]:
@@ -589,6 +592,9 @@ class Interior:
         started = time.perf_counter()
         reduction = reduce(program)
         method = _Method(reduction.program)
+        # As the certificate: an optimum of zero is never met to a relative gap of its own.
+        unit = reduction.rhs_scale * reduction.cost_scale
+        method.zero = max(method.zero, program.safe.value_scale / unit)
         setup = time.perf_counter() - started
         deadline = None if settings.time_limit is None else started + settings.time_limit
         units = _Units(reduction)

@@ -29,3 +29,36 @@ def test_errors_are_sentences_not_tracebacks(tmp_path, capsys):
 def test_unknown_command_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["unfold"])
+
+
+def test_tables_of_embeddings_are_printed(capsys):
+    """The commands' own functions on instances that take a second."""
+    from sdpkit import bench_embeddings
+
+    rows = bench_embeddings._trial(bench_embeddings.sdpkit.datasets.swiss_roll(90), 0)
+    assert rows.shape == (2, 3)
+    assert (rows > 0).all()
+    assert (rows < 20).all()
+    bench_embeddings._extension_speed(t=100)
+    bench_embeddings._published_against_centred()
+    bench_embeddings.variational(n=400)
+    printed = capsys.readouterr().out
+    assert "the same to the last bit: True" in printed
+    assert "a = 100" in printed
+    assert printed.count("local continuity") == 4
+
+
+def test_networks_are_printed(capsys):
+    import numpy as np
+
+    from sdpkit import bench_embeddings
+
+    points = np.random.default_rng(0).random((150, 2))
+    edges = bench_embeddings._up_to(points, 12, 0.4)
+    bench_embeddings._network("a small one", points, edges, 0.0, " m")
+    assert "refined" in capsys.readouterr().out
+
+
+def test_a_table_says_which_file_it_misses(tmp_path, capsys):
+    assert main(["bench", "localization", "--data", str(tmp_path)]) == 2
+    assert "uscities.npz is missing" in capsys.readouterr().err

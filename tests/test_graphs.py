@@ -753,3 +753,34 @@ def test_cliques_of_a_complete_graph() -> None:
     graph = neighborhood_graph(graph=np.ones((100, 100)))  # 4950 edges
     assert [clique.tolist() for clique in cliques(graph)] == [list(range(100))]
     assert cliques(neighborhood_graph(graph=cycle_graph(6))) == []
+
+
+# -- k-d tree ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["random", "grid", "duplicates", "far"])
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_tree_and_table_agree_on_neighbours(
+    kind: str, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ties and duplicates included: the tree is a shortcut, never another answer."""
+    rng = np.random.default_rng(0)
+    points = {
+        "random": rng.standard_normal((600, 3)),
+        "grid": np.stack(np.meshgrid(np.arange(25.0), np.arange(25.0)), axis=-1).reshape(-1, 2),
+        "duplicates": rng.integers(0, 8, (600, 3)).astype(float),
+        "far": 1e6 + rng.standard_normal((600, 2)),
+    }[kind]
+    new = np.vstack([points[:40], rng.standard_normal((40, points.shape[1])), points[5:9] + 0.5])
+    by_tree = SquaredDistances.from_points(points)
+    assert by_tree._tree is not None
+    monkeypatch.setattr("sdpkit.graphs._TREE_POINTS", 10**9)
+    by_table = SquaredDistances.from_points(points)
+    assert by_table._tree is None
+    assert np.array_equal(by_tree.neighbors(k), by_table.neighbors(k))
+    nearest, squared = by_tree.nearest_to(k, new)
+    others, lengths = by_table.nearest_to(k, new)
+    assert np.array_equal(nearest, others)
+    assert np.array_equal(squared, lengths)
+    alone = [by_tree.nearest_to(k, row[None])[1][0] for row in new[35:45]]
+    assert np.array_equal(alone, squared[35:45])

@@ -1,0 +1,173 @@
+"""A new point for an existing embedding (Weinberger 2007, section 3.1.10), by any solver.
+
+The new input x_t has k neighbours x_i, embedded at y_i ∈ ℝʳ. With ŷ_i = (y_i; −1) and
+
+    S = [ I   y ]      minimise    s + Σ|ξ_i|
+        [ yᵀ  s ]      subject to  ŷ_iᵀ S ŷ_i = ‖x_i − x_t‖² + ξ_i,   S ⪰ 0
+
+where S ⪰ 0 says s ≥ ‖y‖². Dual, with multipliers −g_i of the neighbours' rows:
+
+    maximise  Σ g_i(‖y_i‖² − δ_i) − ‖Σ g_i y_i‖²/ν    subject to  |g_i| ≤ 1,  ν = 1 + Σ g_i ≥ 0
+
+and y = Σ g_i y_i/ν at the optimum where ν > 0. Two things differ from the published program:
+
+* the thesis fixes only the diagonal of the identity block, e_iᵀSe_i = 1. Here the rows
+  (e_i + e_j)ᵀS(e_i + e_j) = 2 fix the rest;
+* s is minimised as well, which pulls y to the origin: a point far out is misplaced even by exact
+  distances. Here the neighbours' centroid is subtracted first and added back. Then g_i = −1/k is
+  dual feasible and proves that exact distances give the exact point, which is unique where the
+  neighbours span ℝʳ.
+
+`variant="published"` is the thesis's program, for comparison. Thousands of points at once are
+placed by `sdpkit.extension.place` and `Embedding.extend`, which solve the same program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.program import Block, Cost, Program, SafeBounds
+from sdpkit.solution import Solution
+
+Array = NDArray[np.float64]
+Variant = Literal["centred", "published"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OutOfSample:
+    """One new point, placed by its distances to embedded neighbours.
+
+    Parameters
+    ----------
+    neighbors: (k, r) coordinates y_i of its neighbours in the embedding
+    distances: (k,) lengths ‖x_i − x_t‖ (not squared) to them in the input
+    variant: "centred" (the module's program) or "published" (the thesis's)
+
+    >>> import sdpkit
+    >>> corners = np.array([[10.0, 0.0], [11.0, 0.0], [10.0, 1.0]])
+    >>> lengths = np.linalg.norm(corners - [13.0, 2.0], axis=1)
+    >>> problem = OutOfSample(corners, lengths)
+    >>> problem.recover(sdpkit.solve(problem, tol=1e-8)).round(4)
+    array([13.,  2.])
+    >>> published = OutOfSample(corners, lengths, variant="published")
+    >>> published.recover(sdpkit.solve(published)).round(1)   # far off
+    array([ 6.4, -3.5])
+    """
+
+    neighbors: ArrayLike
+    distances: ArrayLike
+    variant: Variant = "centred"
+    anchors: Array = field(init=False)
+    squared: Array = field(init=False)
+    origin: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.variant not in ("centred", "published"):
+            raise InputError(f"variant is {self.variant!r}; use 'centred' or 'published'")
+        y = _finite(self.neighbors, "neighbors")
+        if y.ndim != 2 or not y.size:
+            raise InputError(f"neighbors has shape {y.shape}: pass coordinates, (k, r)")
+        lengths = _finite(self.distances, "distances")
+        if lengths.shape != (len(y),):
+            raise InputError(
+                f"distances has shape {lengths.shape}: pass one per neighbour, ({len(y)},)"
+            )
+        if (lengths < 0).any():
+            raise InputError(f"distances are lengths ≥ 0; the smallest is {lengths.min():g}")
+        centred = self.variant == "centred"
+        origin = y.mean(axis=0) if centred else np.zeros(y.shape[1])
+        for name, value in (("anchors", y - origin), ("squared", lengths**2), ("origin", origin)):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @property
+    def unit(self) -> float:
+        """The length in which the program is written: S is (y/unit, s/unit²)."""
+        largest = max(float((self.anchors**2).sum(axis=1).max()), float(self.squared.max()))
+        return float(np.sqrt(largest)) or 1.0
+
+    def __repr__(self) -> str:
+        k, r = self.anchors.shape
+        return f"<OutOfSample, {self.variant}: {k} neighbours in {r} dimensions>"
+
+    # -- the two formulations ----------------------------------------------------------------
+
+    def program(self) -> Program:
+        """The problem in squared lengths, one block S of size r + 1."""
+        k, r = self.anchors.shape
+        identity, ones = self._identity_rows()
+        m = len(ones)
+        hats = np.hstack([self.anchors / self.unit, -np.ones((k, 1))])
+        worth = self.unit**2  # lengths are in units, the objective is not
+        corner = sp.csr_array(([worth], ([r], [r])), shape=(r + 1, r + 1))
+        eye = sp.eye_array(k, format="csr")
+        slack = sp.vstack([sp.csr_array((m, 2 * k)), sp.hstack([-eye, eye])])
+        # Multipliers −1 of the diagonal and 0 of all other rows leave the dual slack worth·I.
+        anchor = np.concatenate([np.full(r, -worth), np.zeros(m - r + k)])
+        return Program.of(
+            Block.of(
+                r + 1, np.vstack([identity, hats]), name="S", cost=Cost.of(r + 1, sparse=corner)
+            ),
+            np.concatenate([ones, self.squared / worth]),
+            sense="min",
+            rows_x=slack,
+            cost_x=np.full(2 * k, worth),
+            safe=SafeBounds(anchor=anchor, value_scale=worth),
+            name=f"out-of-sample, {self.variant}: {k} neighbours, r = {r}",
+        )
+
+    def _identity_rows(self) -> tuple[Array, Array]:
+        """Measurements that fix the identity block, and their values."""
+        r = self.anchors.shape[1]
+        unit = np.eye(r, r + 1)
+        if self.variant == "published":
+            return unit, np.ones(r)
+        sums = [unit[a] + unit[b] for a, b in combinations(range(r), 2)]
+        return np.vstack([unit, *sums]), np.concatenate([np.ones(r), np.full(len(sums), 2.0)])
+
+    def to_cvxpy(self) -> Any:
+        """The thesis's model as a `cvxpy.Problem`, for teaching and cross-checks."""
+        import cvxpy as cp
+
+        k, r = self.anchors.shape
+        S = cp.Variable((r + 1, r + 1), PSD=True, name="S")
+        xi = cp.Variable(k, name="xi")
+        rows = [
+            cp.quad_form(hat, S) == delta + xi[i]
+            for i, (hat, delta) in enumerate(
+                zip(np.hstack([self.anchors, -np.ones((k, 1))]), self.squared, strict=True)
+            )
+        ]
+        fixed = S[:r, :r] == np.eye(r) if self.variant == "centred" else cp.diag(S)[:r] == 1
+        return cp.Problem(cp.Minimize(cp.norm1(xi) + S[r, r]), [*rows, fixed])
+
+    # -- the way back ------------------------------------------------------------------------
+
+    def recover(self, solution: Solution) -> Array:
+        """The new point's coordinates, (r,)."""
+        r = self.anchors.shape[1]
+        if [m.shape for m in solution.matrices] != [(r + 1, r + 1)]:
+            shapes = [m.shape for m in solution.matrices]
+            raise InputError(f"the solution has matrices {shapes}; this problem has size {r + 1}")
+        if not np.isfinite(solution.matrix).all():
+            raise InputError(
+                f"the solution holds no matrix (status {solution.status}): {solution.message}"
+            )
+        return np.asarray(self.origin + self.unit * solution.matrix[:r, r])
+
+
+def _finite(value: ArrayLike, name: str) -> Array:
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is not an array of numbers: {error}") from error
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} contains NaN or infinite entries")
+    return array

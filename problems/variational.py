@@ -1,0 +1,435 @@
+"""Variational MVU: large sets by a small program (Weinberger 2007, section 3.1.8).
+
+The outputs are expanded in m smooth functions on the graph, the columns of Q (n × m, orthonormal,
+orthogonal to the constant), so that K = Q Z Qᵀ with Z of size m only. With v_e = Q_i − Q_j,
+A(Z)_e = v_eᵀ Z v_e and squared lengths d_e divided by their mean:
+
+    squared   maximise (1−ω) tr Z − ω ‖A(Z) − d‖²    s.t.  Z ⪰ 0
+              dual: minimise dᵀw + ‖w‖²/(4ω)   s.t.  Σ w_e v_e v_eᵀ ⪰ (1−ω) I
+    norm      maximise (1−ω) tr Z − ω ‖A(Z) − d‖     s.t.  Z ⪰ 0
+              dual: minimise dᵀw   s.t.  Σ w_e v_e v_eᵀ ⪰ (1−ω) I,  ‖w‖ ≤ ω
+
+(the thesis writes its penalty once as ξ² and once as ξ). The first is always bounded. The second
+is bounded iff ω λ_min(Σ u_e v_e v_eᵀ) ≥ 1 − ω for some ‖u‖ = 1; with κ the smallest eigenvalue of
+Σ v_e v_eᵀ, ω κ/√|E| ≥ 1 − ω suffices.
+
+Whatever |E| is, residuals are linear in the m(m+1)/2 entries of Z: one QR factorisation of
+[rows, d] leaves m(m+1)/2 + 1 of them, with the same norm for every Z.
+
+Q is the bottom of the spectrum of the graph Laplacian, which needs distances only, or of LLE's
+matrix (I−W)ᵀ(I−W), which needs points and serves long, thin manifolds better. Afterwards `refine`
+searches locally: first in ℝᵐ, where there is room to unfold, then in ℝʳ (`sdpkit.refinement`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import GraphError, InputError, UnboundedProblemError
+from sdpkit.graphs import (
+    DEFAULT_NEIGHBORS,
+    NeighborhoodGraph,
+    SquaredDistances,
+    lle_basis,
+    neighborhood_graph,
+    require_connected,
+)
+from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
+from sdpkit.refinement import refine
+from sdpkit.solution import Solution
+from sdpkit.spectral import Embedding, principal_axes, suggested_dimension, visible_axes
+
+Array = NDArray[np.float64]
+Penalty = Literal["squared", "norm"]
+
+# (1−ω)/ω as a share of κ: how soft the lengths are. At κ itself the squared form stretches an
+# edge by half of the mean length; much smaller values no longer pull the points apart.
+_SOFTNESS = 0.1
+# Residuals of this share of ‖d‖ are as good as none: the optimum may be zero (exact lengths).
+_NEGLIGIBLE = 1e-2
+_SLAB = 4096  # rows of a QR factorisation at a time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VariationalMVU:
+    """Maximum variance unfolding in a basis of m smooth functions.
+
+    Parameters
+    ----------
+    X, distances, kernel, graph, n_neighbors, radius, edges: as for `MVU`
+    n_basis: m
+    basis: "laplacian", "lle" (needs X), or Q itself, (n, m); it is centred and orthonormalised
+    penalty: "squared" or "norm"; the module states both
+    omega: ω; by default (1−ω)/ω = κ/10 (squared) or κ/(4√|E|) (norm)
+    compress: replace |E| residuals by m(m+1)/2 + 1 with the same norm
+    connect: "error" or "bridge" for a disconnected graph, seeded by `random_state`
+
+    >>> import sdpkit
+    >>> X = sdpkit.datasets.swiss_roll(500, noise_dims=0)
+    >>> problem = VariationalMVU(X, n_neighbors=6)
+    >>> print(problem.program())
+    variational MVU, squared: n = 500, 1793 edges, m = 10
+      maximise    <C, Z> − ½Σhx²,  C = 0.00083... I
+      subject to  A_q q + A_x x = b  (56 rows),  q_p = v_pᵀ Z v_p  (55 measurements)
+                  Z ∈ S¹⁰, Z ⪰ 0
+                  x: 0 nonnegative, 56 free
+    >>> solution = sdpkit.solve(problem)
+    >>> embedding = problem.refine(solution, n_components=2)
+    >>> sdpkit.quality.local_continuity(X, embedding.coordinates) > 0.95
+    True
+    """
+
+    X: Any = None
+    n_neighbors: int | None = None
+    n_basis: int = 10
+    basis: Any = "laplacian"
+    penalty: Penalty = "squared"
+    omega: float | None = None
+    distances: Any = None
+    kernel: Any = None
+    graph: Any = None
+    edges: ArrayLike | None = None
+    radius: float | None = None
+    compress: bool = True
+    connect: Literal["error", "bridge"] = "error"
+    random_state: int = 0
+    neighborhood: NeighborhoodGraph = field(init=False)
+    Q: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.penalty not in ("squared", "norm"):
+            raise InputError(f"penalty is {self.penalty!r}; use 'squared' or 'norm'")
+        if self.connect not in ("error", "bridge"):
+            raise InputError(f"connect is {self.connect!r}; use 'error' or 'bridge'")
+        graph = neighborhood_graph(
+            self.X,
+            distances=self.distances,
+            kernel=self.kernel,
+            graph=self.graph,
+            edges=self.edges,
+            n_neighbors=self.n_neighbors,
+            radius=self.radius,
+            connect="bridge" if self.connect == "bridge" else None,
+            random_state=self.random_state,
+        )
+        require_connected(graph)
+        if not graph.squared_lengths.any():
+            raise GraphError("all edges have length zero, so there is nothing to unfold")
+        object.__setattr__(self, "neighborhood", graph)
+        Q = self._basis(graph)
+        Q.setflags(write=False)
+        object.__setattr__(self, "Q", Q)
+        object.__setattr__(self, "n_basis", Q.shape[1])
+        object.__setattr__(self, "omega", self._omega())
+
+    def _basis(self, graph: NeighborhoodGraph) -> Array:
+        if isinstance(self.basis, str):
+            if self.basis == "laplacian":
+                return graph.smooth_basis(self.n_basis)
+            if self.basis == "lle":
+                if self.X is None:
+                    raise InputError(
+                        "basis='lle' rebuilds points from their neighbours: pass X, "
+                        "or use basis='laplacian', which needs distances only"
+                    )
+                k = DEFAULT_NEIGHBORS if self.n_neighbors is None else self.n_neighbors
+                return lle_basis(self.X, self.n_basis, n_neighbors=k)
+            raise InputError(f"basis is {self.basis!r}; use 'laplacian', 'lle' or an (n, m) array")
+        Q = np.array(self.basis, dtype=np.float64)
+        if Q.ndim != 2 or len(Q) != graph.n_points or not np.isfinite(Q).all():
+            raise InputError(
+                f"basis has shape {Q.shape}: pass finite numbers, ({graph.n_points}, m)"
+            )
+        if np.linalg.matrix_rank(Q - Q.mean(axis=0)) < Q.shape[1]:
+            raise InputError("the columns of basis depend on each other or on the constant")
+        return np.asarray(np.linalg.qr(Q - Q.mean(axis=0))[0])
+
+    # -- the weight of the lengths -------------------------------------------------------------
+
+    @cached_property
+    def unit(self) -> float:
+        """The mean squared length, by which d is divided: Z is in units of it."""
+        return float(self.neighborhood.squared_lengths.mean())
+
+    @cached_property
+    def vectors(self) -> Array:
+        """(|E|, m) rows v_e = Q_i − Q_j."""
+        return np.asarray(self.neighborhood.incidence() @ self.Q)
+
+    @cached_property
+    def stiffness(self) -> float:
+        """κ, the smallest eigenvalue of Σ v_e v_eᵀ (for the Laplacian's basis, λ₂)."""
+        V = self.vectors
+        return float(np.linalg.eigvalsh(V.T @ V)[0])
+
+    def _omega(self) -> float:
+        kappa, roots = self.stiffness, np.sqrt(self.neighborhood.n_edges)
+        softness = _SOFTNESS * kappa if self.penalty == "squared" else 0.25 * kappa / roots
+        if self.omega is None:
+            return 1 / (1 + softness)
+        number = isinstance(self.omega, int | float | np.number) and not isinstance(
+            self.omega, bool
+        )
+        if not number or not 0 < self.omega <= 1:
+            raise InputError(f"omega is {self.omega!r}; it must lie in (0, 1]")
+        if self.penalty == "norm":
+            self._require_bounded(float(self.omega), 1 / (1 + softness))
+        return float(self.omega)
+
+    def _require_bounded(self, omega: float, default: float) -> None:
+        """Refuse ω for which zzᵀ, z the softest direction, is a ray."""
+        V = self.vectors
+        softest = np.linalg.eigh(V.T @ V)[1][:, 0]
+        resistance = float(np.linalg.norm((V @ softest) ** 2))
+        if omega * resistance < 1 - omega:
+            raise UnboundedProblemError(
+                f"omega is {omega:g}, and the norm form is unbounded below "
+                f"{1 / (1 + resistance):.6g}: raise omega, or omit it for {default:.6g}"
+            )
+
+    def __repr__(self) -> str:
+        graph = self.neighborhood
+        return (
+            f"<VariationalMVU, {self.penalty}, omega {self.omega:.6g}: {graph.n_points} points, "
+            f"{graph.n_edges} edges, {self.n_basis} basis vectors>"
+        )
+
+    # -- the two formulations ----------------------------------------------------------------
+
+    def program(self) -> Program:
+        """The problem in squared lengths, one block Z of size m."""
+        graph, m, omega = self.neighborhood, self.n_basis, float(self.omega or 0.0)
+        return residual_program(
+            self.vectors,
+            graph.squared_lengths / self.unit,
+            omega,
+            self.penalty,
+            name=f"variational MVU, {self.penalty}: n = {graph.n_points}, "
+            f"{graph.n_edges} edges, m = {m}",
+            block="Z",
+            cost=Cost.of(m, identity=1 - omega),
+            compress=self.compress,
+        )
+
+    def to_cvxpy(self) -> Any:
+        """The thesis's model as a `cvxpy.Problem`, in units of the mean squared length."""
+        import cvxpy as cp
+
+        m, omega, V = self.n_basis, float(self.omega or 0.0), self.vectors
+        Z = cp.Variable((m, m), PSD=True, name="Z")
+        residual = cp.sum(cp.multiply(V @ Z, V), axis=1) - (
+            self.neighborhood.squared_lengths / self.unit
+        )
+        xi = cp.sum_squares(residual) if self.penalty == "squared" else cp.norm(residual, 2)
+        return cp.Problem(cp.Maximize((1 - omega) * cp.trace(Z) - omega * xi))
+
+    # -- the way back ------------------------------------------------------------------------
+
+    def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
+        """The embedding of a solution, y_i = Z^½ Q_i in principal axes."""
+        return self._embedding(self._factor(solution), n_components)
+
+    def refine(
+        self, solution: Solution, n_components: int | None = None, *, max_iter: int = 300
+    ) -> Embedding:
+        """The embedding after a local search in ℝᵐ and then in ℝʳ, r = n_components.
+
+        Both maximise (1−ω) Σ‖y_i‖² − ω Σ(‖y_i − y_j‖² − d_e)²; the end is stationary at best.
+        """
+        omega = float(self.omega or 0.0)
+        if self.penalty == "norm":
+            # The squared penalty that pulls as hard at the solution: ω‖ξ‖ has slope ω/‖ξ‖·ξ.
+            size = float(np.linalg.norm(self.residuals(solution)))
+            omega = omega / (omega + (1 - omega) * 2 * max(size, 1e-6))
+        B, d = self.neighborhood.incidence(), self.neighborhood.squared_lengths / self.unit
+        start, variances = principal_axes(self._factor(solution) / np.sqrt(self.unit))
+        least = self._dimension(n_components, variances)
+        p = visible_axes(variances, least)
+        wide = refine(start[:, :p], B, d, omega=omega, hessian=False, max_iter=max_iter)
+        y, variances = principal_axes(wide.coordinates)
+        r = least if n_components is not None else suggested_dimension(variances)
+        narrow = refine(y[:, :r], B, d, omega=omega, max_iter=max_iter)
+        flat, _ = principal_axes(narrow.coordinates)
+        return self._embedding(np.sqrt(self.unit) * y, r, np.sqrt(self.unit) * flat)
+
+    def residuals(self, solution: Solution) -> Array:
+        """(|E|,) A(Z) − d in units of the mean squared length."""
+        V = self.vectors
+        lengths = np.einsum("ea,ab,eb->e", V, self._matrix(solution), V, optimize=True)
+        return np.asarray(lengths - self.neighborhood.squared_lengths / self.unit)
+
+    def _matrix(self, solution: Solution) -> Array:
+        m = self.n_basis
+        shapes = [matrix.shape for matrix in solution.matrices]
+        if shapes != [(m, m)]:
+            raise InputError(f"the solution has matrices {shapes}; this problem has size {m}")
+        if not np.isfinite(solution.matrix).all():
+            raise InputError(
+                f"the solution holds no matrix (status {solution.status}): {solution.message}"
+            )
+        return solution.matrix
+
+    def _factor(self, solution: Solution) -> Array:
+        """(n, m) outputs Q Z^½ in ℝᵐ, in input units."""
+        values, vectors = np.linalg.eigh(self._matrix(solution))
+        return np.asarray(self.Q @ (vectors * np.sqrt(self.unit * values.clip(min=0))))
+
+    def _dimension(self, n_components: int | None, variances: Array) -> int:
+        if n_components is None:
+            return min(suggested_dimension(variances), self.n_basis)
+        r = n_components
+        if isinstance(r, bool) or not isinstance(r, int | np.integer) or not 1 <= r <= self.n_basis:
+            raise InputError(
+                f"n_components is {r!r}; it must be an integer between 1 and n_basis = "
+                f"{self.n_basis}"
+            )
+        return int(r)
+
+    def _embedding(
+        self, factor: Array, n_components: int | None, shown: Array | None = None
+    ) -> Embedding:
+        """An embedding with the spectrum of `factor`, (n, m), that shows `shown`, (n, r)."""
+        y, variances = principal_axes(factor)
+        graph = self.neighborhood
+        eigenvalues = np.zeros(graph.n_points)
+        eigenvalues[: variances.size] = variances
+        coordinates = y[:, : self._dimension(n_components, variances)] if shown is None else shown
+        difference = graph.incidence() @ coordinates
+        stretch = np.einsum("ep,ep->e", difference, difference) - graph.squared_lengths
+        distances = None if sp.issparse(self.distances) else self.distances
+        known = [value for value in (self.X, distances, self.kernel) if value is not None]
+        return Embedding(
+            coordinates,
+            eigenvalues,
+            graph.edges,
+            2 * float(self.omega or 0.0) * stretch / self.unit,
+            graph.component_labels,
+            SquaredDistances.of(self.X, distances=distances, kernel=self.kernel) if known else None,
+        )
+
+
+# -- residuals in a small matrix ----------------------------------------------------------------
+
+
+def residual_program(
+    vectors: Array,
+    squared: Array,
+    omega: float,
+    penalty: Penalty,
+    *,
+    name: str,
+    block: str,
+    cost: Cost,
+    compress: bool = True,
+    fixed: Fixed | None = None,
+) -> Program:
+    """maximise <C, M> − ω·penalty(v_eᵀMv_e − d_e), M ⪰ 0, as a program.
+
+    Parameters
+    ----------
+    vectors: (|E|, m) rows v_e;  squared: (|E|,) d
+    fixed: lengths that are fixed, if any
+    """
+    n_edges, m = vectors.shape
+    fixed = fixed or Fixed(np.zeros((0, m)), np.zeros(0), np.zeros(0))
+    V, rows, d, ones = vectors, sp.eye_array(n_edges, format="csr"), squared, np.ones(n_edges)
+    if compress and n_edges > m * (m + 1) // 2 + 1:
+        V, rows, d, ones = _compressed(vectors, squared)
+    n, k = len(d), len(fixed.values)
+    return Program.of(
+        Block.of(m, np.vstack([V, fixed.vectors]), name=block, cost=cost),
+        np.concatenate([d, fixed.values]),
+        rows_q=sp.block_diag([rows, sp.eye_array(k)], format="csr") if k else rows,
+        rows_x=sp.vstack([-sp.eye_array(n), sp.csr_array((k, n))], format="csr"),
+        free_x=np.ones(n, dtype=bool),
+        quadratic_x=np.full(n, 2 * omega) if penalty == "squared" else None,
+        norms=[NormPenalty(omega, tuple(range(n)))] if penalty == "norm" else [],
+        safe=_safe_bounds(vectors, fixed, ones, omega, penalty, cost, float(d @ d)),
+        name=name,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """Lengths f_aᵀ M f_a = values_a, and nonnegative `weights` that add to Σ v_e v_eᵀ what it
+    lacks to be positive definite."""
+
+    vectors: Array
+    values: Array
+    weights: Array
+
+
+def _safe_bounds(
+    vectors: Array,
+    fixed: Fixed,
+    ones: Array,
+    omega: float,
+    penalty: Penalty,
+    cost: Cost,
+    size: float,
+) -> SafeBounds:
+    """Multipliers one on all edges push Z back: the repair direction, and for the norm, scaled
+    into its ball, a feasible dual."""
+    stiff = vectors.T @ vectors + fixed.vectors.T @ (fixed.weights[:, None] * fixed.vectors)
+    kappa = float(np.linalg.eigvalsh(stiff)[0])
+    small = _NEGLIGIBLE * np.sqrt(size)
+    scale = omega * float(small**2 if penalty == "squared" else small)
+    if kappa <= 0:
+        return SafeBounds(value_scale=scale)
+    push = np.concatenate([ones, fixed.weights])
+    if penalty == "squared":
+        return SafeBounds(direction=push / kappa, value_scale=scale)
+    root = np.sqrt(len(vectors))
+    # A hair inside the ball, which rounding would leave.
+    anchor = (1 - 1e-12) * omega / root * push
+    bounded = (1 - 1e-9) * omega * kappa / root >= cost.identity
+    return SafeBounds(anchor=anchor if bounded else None, value_scale=scale)
+
+
+def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Array, Array]:
+    """(V, rows, d, w): residuals rows·q − d, m(m+1)/2 + 1 of them, of the same norm for every M.
+
+    q holds the lengths of e_a and e_a + e_b, which say all entries of M. w are multipliers of
+    the new residuals that act on M as ones on the edges do.
+    """
+    m = vectors.shape[1]
+    a, b = np.triu_indices(m)
+    off = a != b
+    twice = np.where(off, 2.0, 1.0)
+    R: Array = np.zeros((0, a.size + 2))
+    for start in range(0, len(vectors), _SLAB):
+        # One slab after the other: the rows of a large graph need never be held at once.
+        part = slice(start, start + _SLAB)
+        columns = vectors[part].T
+        full = np.vstack(
+            [columns[a] * columns[b] * twice[:, None], squared[part], np.ones(columns.shape[1])]
+        )
+        stacked = np.vstack([R, full.T])
+        R = np.asarray(scipy.linalg.qr(stacked, mode="r", check_finite=False)[0], np.float64)
+        R = R[: a.size + 2]
+    R = R[: a.size + 1]
+    # M_ab = (|e_a + e_b|² − |e_a|² − |e_b|²)/2
+    position = np.arange(a.size)
+    diagonal = position[~off]
+    weights = np.where(off, 0.5, 1.0)
+    to_entries = sp.csr_array(
+        (
+            np.concatenate([weights, np.full(2 * off.sum(), -0.5)]),
+            (
+                np.concatenate([position, position[off], position[off]]),
+                np.concatenate([position, diagonal[a[off]], diagonal[b[off]]]),
+            ),
+        ),
+        shape=(a.size, a.size),
+    )
+    V: Array = np.zeros((a.size, m))
+    V[position, a] = V[position, b] = 1.0
+    rows = sp.csr_array(R[:, : a.size] @ to_entries)
+    return V, rows, R[:, a.size], R[:, a.size + 1]
