@@ -280,11 +280,7 @@ class StackedGram(Gram):
 
     def scaled(self, factor: float) -> StackedGram:
         """factor · K."""
-        parts = [
-            (factor * m if isinstance(m, np.ndarray) else m.scaled(factor), nodes)
-            for m, nodes in self.parts
-        ]
-        return StackedGram(self.size, parts)
+        return StackedGram(self.size, [(scaled(m, factor), nodes) for m, nodes in self.parts])
 
     def trace(self) -> float:
         """tr K."""
@@ -293,7 +289,9 @@ class StackedGram(Gram):
     def smallest_eigenvalue(self) -> float:
         """The smallest of the parts'."""
         return min(
-            float(np.linalg.eigvalsh(m)[0]) if isinstance(m, np.ndarray) else m.smallest_eigenvalue()
+            float(np.linalg.eigvalsh(m)[0])
+            if isinstance(m, np.ndarray)
+            else m.smallest_eigenvalue()
             for m, _ in self.parts
         )
 
@@ -301,6 +299,11 @@ class StackedGram(Gram):
 def trace(matrix: Matrix) -> float:
     """tr M of an array or an operator."""
     return float(np.trace(matrix)) if isinstance(matrix, np.ndarray) else matrix.trace()
+
+
+def scaled(matrix: Matrix, factor: float) -> Matrix:
+    """factor · M."""
+    return factor * matrix if isinstance(matrix, np.ndarray) else matrix.scaled(factor)
 
 
 def is_finite(matrix: Matrix) -> bool:

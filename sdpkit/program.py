@@ -384,6 +384,18 @@ class Block:
             return -np.inf  # finite entries may still overflow in their norm
         return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
 
+    def smallest_of_slack(self, u: Array, factor: float) -> float:
+        """The smallest eigenvalue of Vᵀdiag(u)V − factor·C on the face.
+
+        For a large graph it is a proven lower bound from sparse factors.
+        """
+        if self.is_large_graph:
+            from sdpkit.sparse_factor import smallest_on_centred
+
+            return smallest_on_centred(self.pattern, u, factor * self.cost.identity)
+        image = dense(self.adjoint(u))
+        return self.smallest_on_face(image - factor * self.cost.dense() if factor else image)
+
 
 @dataclass(frozen=True, eq=False)
 class SafeBounds:

@@ -30,6 +30,7 @@ GROUP = "sdpkit.solvers"
 # One line per solver.
 _OURS = {
     "interior": "sdpkit.solvers.interior:INTERIOR",
+    "barrier": "sdpkit.solvers.barrier:BARRIER",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -46,8 +47,12 @@ _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a solver can take and what it returns."""
+    """What a solver can take and what it returns.
 
+    `graphs_only`: rows are single edges of graphs, costs multiples of I, auxiliary variables slack
+    """
+
+    graphs_only: bool = False
     quadratic: bool = False
     norms: bool = False
     warm_start: bool = False
@@ -148,7 +153,7 @@ def refusal(solver: Solver, program: Program) -> SolverError | None:
         return SolverUnavailableError(f"solver {solver.name!r} is not available: {missing}")
     lacking = _cannot_express(solver, program)
     if lacking is not None:
-        return SolverError(f"{solver.name} takes no {lacking} penalties; use clarabel or scs")
+        return SolverError(f"{solver.name} takes no {lacking}; use {_general(program)}")
     needed, free = solver.memory(program), free_memory()
     if needed <= free:
         return None
@@ -169,16 +174,38 @@ def _obstacle(solver: Solver, program: Program) -> str | None:
         return missing
     lacking = _cannot_express(solver, program)
     if lacking is not None:
-        return f"no {lacking} penalties"
+        return f"no {lacking}"
     too_large = solver.memory(program) > free_memory()
     return "too little memory" if too_large else None
 
 
 def _cannot_express(solver: Solver, program: Program) -> str | None:
-    """The kind of penalty in `program` that `solver` does not take, or None."""
+    """What there is in `program` that `solver` does not take, or None."""
     if program.quadratic_x.any() and not solver.capabilities.quadratic:
-        return "quadratic"
-    return "norm" if program.norms and not solver.capabilities.norms else None
+        return "quadratic penalties"
+    if program.norms and not solver.capabilities.norms:
+        return "norm penalties"
+    return _beyond_graphs(program) if solver.capabilities.graphs_only else None
+
+
+def _general(program: Program) -> str:
+    """The solvers to name where a special one refuses."""
+    return "clarabel or scs" if not program.is_linear else "interior"
+
+
+def _beyond_graphs(program: Program) -> str | None:
+    """What keeps a program from being one of graphs with boxes for multipliers, or None."""
+    if any(block.edges is None for block in program.blocks):
+        return "blocks but those of graphs (centred, rows e_i − e_j, cost a multiple of I)"
+    q, x = program.rows_q, program.rows_x.tocsc()
+    p = q.shape[1]
+    if q.shape != (p, p) or q.nnz != p or (q.data != 1).any() or (q.indices != range(p)).any():
+        return "rows but single measurements"
+    if program.cost_q.any():
+        return "costs of measurements"
+    if program.free_x.any() or (x.indptr[1:] - x.indptr[:-1] != 1).any():
+        return "auxiliary variables but the slacks of single rows"
+    return None
 
 
 def free_memory() -> float:

@@ -130,6 +130,8 @@ def _slacks_hold(program: Program, w: Array, with_cost: bool) -> bool:
 
 
 def _slacks_are_definite(program: Program, w: Array, with_cost: bool) -> bool:
+    if all(block.is_large_graph for block in program.blocks):
+        return _large_slacks_are_definite(program, w, with_cost)
     slacks = program.dual_slacks(w) if with_cost else program.adjoints(w)
     magnitude = np.asarray(abs(program.rows_q).T @ np.abs(w))
     terms = _most_in_column(program.rows_q)
@@ -140,6 +142,17 @@ def _slacks_are_definite(program: Program, w: Array, with_cost: bool) -> bool:
         _definite_on_face(block, slack, _rounding(block, m, terms, with_cost))
         for block, slack, m in pieces
     )
+
+
+def _large_slacks_are_definite(program: Program, w: Array, with_cost: bool) -> bool:
+    """The same for graphs whose rows are single edges: their sparse factors prove it."""
+    plain = np.all(np.diff(program.rows_q.indptr) == 1) and np.all(np.abs(program.rows_q.data) == 1)
+    if not plain or program.cost_q.any():
+        return False  # the weights of the edges would be rounded already
+    weights = program.split(np.asarray(program.rows_q.T @ w))
+    factor = program.sign if with_cost else 0.0
+    pairs = zip(program.blocks, weights, strict=True)
+    return all(block.smallest_of_slack(u, factor) >= 0 for block, u in pairs)
 
 
 def _rounding(block: Block, magnitude: Array, terms: int, with_cost: bool) -> float:

@@ -339,9 +339,7 @@ class SparseFactor:
         p = self.pattern
         tangent = p.laplacian(weights)
         _factor_tangent(p.indptr, p.starts, p.places, self.values, tangent)
-        change = _inverse_tangent(
-            p.indptr, p.starts, p.places, self.values, self.inverse, tangent
-        )
+        change = _inverse_tangent(p.indptr, p.starts, p.places, self.values, self.inverse, tangent)
         return -p.lengths(change)
 
     def inverse_among(self, nodes: Ints) -> Array:

@@ -19,8 +19,9 @@ and products with the Hessian
 from its derivative along a direction; H itself, m × m and dense, is never formed.
 
 Newton's equations are solved by conjugate gradients, preconditioned by H among the edges of
-clusters plus a low rank: with P = Σ v_i v_iᵀ/λ_i,  H = Σ_ij p_ij p_ijᵀ/(λ_i λ_j) over the products
-p_ij(e) = (b_e·v_i)(b_e·v_j), and what is long-ranged in H are the products of the lowest modes.
+overlapping clusters (additive Schwarz) plus a low rank: with P = Σ v_i v_iᵀ/λ_i, H is the sum of
+p_ij p_ijᵀ/(λ_i λ_j) over the products p_ij(e) = (b_e·v_i)(b_e·v_j), and what is long-ranged in it
+are the products of the lowest modes.
 
 Centres are smooth in μ and nearly linear, since an active eigenvalue of T falls in proportion to
 μ: from one centre to the next they are extrapolated in μ, not in log μ, by the cubic through two
@@ -58,15 +59,18 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MAX_ITER = 400
-_CLUSTER = 500  # edges per block of the preconditioner
+_CLUSTER = 300  # edges per cluster of the preconditioner, before they overlap
 _ONE_CLUSTER = 900  # up to here the preconditioner is H itself
-_MODES = 12  # lowest modes of T whose products it adds
-_PRODUCTS = 60  # how many of the products
+_MODES = 20  # lowest modes of T whose products it adds
+_PRODUCTS = 100  # how many of the products
 _STALE = 0.6  # μ may fall by this much before the preconditioner is made anew
-_NEAR = 0.25  # a Newton decrement below which a point counts as centred
-_REACH = 1.5  # Newton decrement allowed to an extrapolated point
-_MARGIN = 1.1  # it must stay feasible when it goes this much further
-_STEADY = 0.1  # what conjugate gradients may leave of a decrement
+_NEAR = 0.2  # a Newton decrement below which a point counts as centred after its step
+_REACH = 5.0  # Newton decrement allowed to an extrapolated point
+_MARGIN = 1.05  # it must stay feasible when it goes this much further
+_STEADY = 0.03  # what conjugate gradients may leave of a decrement
+_GOAL = 0.8  # share of the tolerance at which the path ends
+_PATIENCE = 25  # Newton steps towards one centre
+_FLOOR = 1e-13  # a relative gap below which rounding rules
 
 
 # -- the dual program -----------------------------------------------------------------------
@@ -76,12 +80,11 @@ _STEADY = 0.1  # what conjugate gradients may leave of a decrement
 class _Dual:
     """min dᵀw, L(w) ⪰ cC on 1⊥ of every block, lo < w < hi, for the maximisation.
 
-    Nodes of several blocks are numbered one after the other; edges lie cluster by cluster.
+    Nodes of several blocks are numbered one after the other.
 
     Attributes
     ----------
-    pattern: the graph;  clusters: (k + 1,) where each cluster's edges begin
-    edges: (m,) the program's row of each edge
+    pattern: the graph;  clusters: overlapping sets of neighbouring edges
     d, lo, hi: (m,);  shift: (n,) the diagonal added to L(w)
     negative: how many negative eigenvalues a feasible T has
     degree: n − 1 per block, and 1 per finite limit: the gap at a centre is μ·degree
@@ -89,8 +92,7 @@ class _Dual:
 
     program: Program
     pattern: Pattern
-    clusters: Ints
-    edges: Ints
+    clusters: list[Ints]
     d: Array
     lo: Array
     hi: Array
@@ -100,19 +102,12 @@ class _Dual:
 
     @classmethod
     def of(cls, program: Program) -> _Dual:
-        """Stack the blocks, cluster the edges, analyse the factors."""
+        """Stack the blocks, analyse the factors, cluster the edges."""
         from sdpkit.sparse_factor import Pattern
 
         offsets = np.cumsum([0, *(block.size for block in program.blocks)])
-        pairs = [
-            edges + offset
-            for edges, offset in zip((b.edges for b in program.blocks), offsets, strict=False)
-            if edges is not None
-        ]
-        n, edges = int(offsets[-1]), np.concatenate(pairs)
-        rows = program.rows_q.tocsc().indices.astype(np.int64)  # the row of each measurement
-        order, clusters = _clustered(n, edges)
-        rows = rows[order]
+        edges = [b.pattern.edges + k for b, k in zip(program.blocks, offsets[:-1], strict=True)]
+        pattern = Pattern.of(int(offsets[-1]), np.concatenate(edges))
         costs = np.array([program.sign * block.cost.identity for block in program.blocks])
         lo, hi = program.multiplier_box
         shift = np.repeat(-costs, np.diff(offsets))
@@ -120,15 +115,14 @@ class _Dual:
         limits = np.isfinite(lo).sum() + np.isfinite(hi).sum()
         return cls(
             program,
-            Pattern.of(n, edges[order]),
-            clusters,
-            rows,
-            program.rhs[rows],
-            lo[rows],
-            hi[rows],
+            pattern,
+            _clusters(pattern),
+            program.rhs,
+            lo,
+            hi,
             shift,
             int(np.sum(costs > 0)),
-            int(n - len(costs) + limits),
+            int(pattern.n - len(costs) + limits),
         )
 
     def at(self, w: Array) -> _Point | None:
@@ -146,12 +140,6 @@ class _Dual:
     def value(self, w: Array) -> float:
         """dᵀw."""
         return float(self.d @ w)
-
-    def to_rows(self, w: Array) -> Array:
-        """Multipliers in the order of the program's rows."""
-        out = np.empty(w.size)
-        out[self.edges] = w
-        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,24 +179,28 @@ class _Point:
         return value + float(np.log(below[below > 0]).sum() + np.log(above[above > 0]).sum())
 
 
-def _clustered(n: int, edges: Ints) -> tuple[Ints, Ints]:
-    """(order, starts): edges in an order in which clusters of neighbours are contiguous.
+def _clusters(pattern: Pattern) -> list[Ints]:
+    """Sets of neighbouring edges that overlap by the edges at their nodes.
 
     The midpoints of the edges in the commute-time embedding of the graph are halved along their
     longest extent until they are few enough.
     """
-    from sdpkit.sparse_factor import Pattern, SparseFactor, leading_eigenpairs
+    from sdpkit.sparse_factor import SparseFactor, leading_eigenpairs
 
-    m = len(edges)
+    n, edges, m = pattern.n, pattern.edges, len(pattern.edges)
     if m <= _ONE_CLUSTER:
-        return np.arange(m), np.array([0, m])
-    pattern = Pattern.of(n, edges)
+        return [np.arange(m)]
     factor = SparseFactor.of(pattern, pattern.laplacian(np.ones(m), 1e-2))
     values, vectors = leading_eigenpairs(lambda x: factor.solve(x.ravel()), n, 9)
     embedding = vectors[:, 1:] * np.sqrt(values[1:])
     midpoints = embedding[edges[:, 0]] + embedding[edges[:, 1]]
-    parts = list(_halved(midpoints, np.arange(m)))
-    return np.concatenate(parts), np.cumsum([0, *(part.size for part in parts)])
+    touched = np.zeros(n, dtype=bool)
+    out = []
+    for part in _halved(midpoints, np.arange(m)):
+        touched[:] = False
+        touched[edges[part]] = True
+        out.append(np.flatnonzero(touched[edges].any(axis=1)))
+    return out
 
 
 def _halved(points: Array, chosen: Ints) -> Iterator[Ints]:
@@ -228,16 +220,14 @@ def _halved(points: Array, chosen: Ints) -> Iterator[Ints]:
 
 
 class _Preconditioner:
-    """(D + UUᵀ)⁻¹: D is what UUᵀ leaves of H among the edges of each cluster."""
+    """(D + UUᵀ)⁻¹, D⁻¹ the sum over clusters of the inverse of what UUᵀ leaves of H there."""
 
     def __init__(self, point: _Point, mu: float) -> None:
-        self.mu = mu
-        self.point = point
-        self.starts = point.dual.clusters
-        self.low_rank = self._products() if len(self.starts) > 2 else None
-        self.inverses = [self._inverse(k) for k in range(len(self.starts) - 1)]
+        self.mu, self.point, self.clusters = mu, point, point.dual.clusters
+        self.low_rank = self._products() if len(self.clusters) > 1 else None
+        self.inverses = [self._inverse(edges) for edges in self.clusters]
         if self.low_rank is not None:
-            self.image = self._blocks(self.low_rank)
+            self.image = self._local(self.low_rank)
             small = blas.dgemm(1.0, self.low_rank, self.image, trans_a=1)
             small[np.diag_indices(len(small))] += 1.0
             self.small = lapack.dpotrf(small, lower=1)[0]
@@ -258,9 +248,9 @@ class _Preconditioner:
         i, j = i[heavy], j[heavy]
         return np.asfortranarray(differences[:, i] * differences[:, j] * np.sqrt(weights[heavy]))
 
-    def _inverse(self, k: int) -> Array:
-        """The inverse of cluster k's block, in LAPACK's lower triangle."""
-        point, edges = self.point, slice(self.starts[k], self.starts[k + 1])
+    def _inverse(self, edges: Ints) -> Array:
+        """The inverse of a cluster's part of H − UUᵀ, in LAPACK's lower triangle."""
+        point = self.point
         nodes, ends = np.unique(point.dual.pattern.edges[edges], return_inverse=True)
         ends = ends.reshape(-1, 2)
         block = _gathered(point.factor.inverse_among(nodes), ends)
@@ -278,20 +268,17 @@ class _Preconditioner:
                 return np.asarray(lapack.dpotri(factor, lower=1, overwrite_c=1)[0])
         return np.diag(1.0 / diagonal)
 
-    def _blocks(self, r: Array) -> Array:
+    def _local(self, r: Array) -> Array:
         """D⁻¹ times a vector or the columns of a matrix."""
-        out = np.empty(r.shape, order="F")
-        for k, inverse in enumerate(self.inverses):
-            part = slice(self.starts[k], self.starts[k + 1])
-            if r.ndim == 1:
-                out[part] = blas.dsymv(1.0, inverse, r[part], lower=1)
-            else:
-                out[part] = blas.dsymm(1.0, inverse, r[part], lower=1)
+        out = np.zeros(r.shape, order="F")
+        for edges, inverse in zip(self.clusters, self.inverses, strict=True):
+            times = blas.dsymv if r.ndim == 1 else blas.dsymm
+            out[edges] += times(1.0, inverse, r[edges], lower=1)
         return out
 
     def __call__(self, r: Array) -> Array:
         """The preconditioner times r."""
-        out = self._blocks(r)
+        out = self._local(r)
         if self.low_rank is not None:
             inner = lapack.dpotrs(self.small, blas.dgemv(1.0, self.image, r, trans=1), lower=1)[0]
             out -= blas.dgemv(1.0, self.image, inner)
@@ -320,16 +307,16 @@ def _conjugate_gradients(
     rhs: Array,
     tol: float,
     start: Array | None = None,
-    largest: float = np.inf,
-    limit: int = 1000,
+    allowed: float | Array = np.inf,
+    limit: int = 3000,
 ) -> _Solved:
-    """Solve Hx = rhs until √(rᵀM⁻¹r) ≤ tol and max |r| ≤ largest."""
+    """Solve Hx = rhs until √(rᵀM⁻¹r) ≤ tol and |r| ≤ allowed, entry by entry."""
     x = np.zeros(rhs.size) if start is None else start.copy()
     r = rhs.copy() if start is None else rhs - point.hessian(x)
     z = precondition(r)
     rz, direction, k = float(r @ z), z, 0
     for k in range(limit):  # noqa: B007
-        if rz <= tol**2 and np.abs(r).max() <= largest:
+        if rz <= tol**2 and np.all(np.abs(r) <= allowed):
             break
         image = point.hessian(direction)
         curvature = float(direction @ image)
@@ -352,7 +339,7 @@ def _conjugate_gradients(
 
 @dataclass(frozen=True, eq=False)
 class _Primal:
-    """K = μ P T(w − Δ) P at a point w with the Newton step Δ."""
+    """K = μ P T(w − Δ) P at a point w with the Newton step Δ, and its largest row residual."""
 
     point: _Point
     step: Array
@@ -363,6 +350,11 @@ class _Primal:
     def gap(self) -> float:
         """dᵀw less the primal value, up to the residual."""
         return self.mu * (self.point.dual.degree - float(self.point.pull @ self.step))
+
+    @property
+    def value(self) -> float:
+        """The primal value, up to the residual."""
+        return self.point.dual.value(self.point.w) - self.gap
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,90 +369,95 @@ class _Centre:
 class _Path:
     """Predictor–corrector along μ."""
 
-    def __init__(self, dual: _Dual, point: _Point, tol: float) -> None:
-        self.dual, self.tol = dual, tol
-        self.point, self.mu = point, np.inf
+    def __init__(self, dual: _Dual, start: _Point) -> None:
+        self.dual, self.point = dual, start
         self.primal: _Primal | None = None
         self.before: _Centre | None = None
-        self.products = 0
-        self.ratio = 0.6
-        self.decrement = np.inf
-        self.preconditioner = _Preconditioner(point, np.inf)
+        self.products, self.ratio, self.decrement = 0, 0.6, np.inf
+        self.preconditioner = _Preconditioner(start, np.inf)
+        self.mu = self._nearest_mu()
+
+    def _nearest_mu(self) -> float:
+        """The μ whose centre is nearest: d/μ = pull in the metric of the Hessian."""
+        d, pull = self.dual.d, self.point.pull
+        toward = self._solve(d, 1e-2 * self._size(d)).x
+        along = float(toward @ pull)
+        if along > 0:
+            return float(toward @ d) / along
+        return float(np.linalg.norm(d) / np.linalg.norm(pull))
+
+    @property
+    def value(self) -> float:
+        """The dual value of the point."""
+        return self.dual.value(self.point.w)
+
+    @property
+    def gap(self) -> float:
+        """The relative gap of the centre of μ."""
+        return self.mu * self.dual.degree / max(abs(self.value), np.finfo(float).tiny)
 
     def _solve(self, rhs: Array, tol: float, **more: Any) -> _Solved:
         solved = _conjugate_gradients(self.point, self.preconditioner, rhs, tol, **more)
         self.products += solved.products
         return solved
 
-    def begin(self) -> None:
-        """The μ whose centre is nearest: d/μ = pull in the metric of the Hessian."""
-        toward = self._solve(self.dual.d, 1e-2 * self._size(self.dual.d)).x
-        along = float(toward @ self.point.pull)
-        self.mu = float(toward @ self.dual.d) / along if along > 0 else np.inf
-        if not 0 < self.mu < np.inf:
-            self.mu = float(np.linalg.norm(self.dual.d) / np.linalg.norm(self.point.pull))
-
     def _size(self, rhs: Array) -> float:
         return float(np.sqrt(max(rhs @ self.preconditioner(rhs), 0.0)))
 
-    def refresh(self) -> None:
-        """A new preconditioner where the old one is of another μ or point."""
+    def correct(self, allowed: float | Array = np.inf) -> None:
+        """One Newton step towards the centre of μ; the primal that comes with it is kept.
+
+        `allowed` is what its rows may be off.
+        """
         if self.mu <= _STALE * self.preconditioner.mu or self.decrement > _REACH:
             self.preconditioner = _Preconditioner(self.point, self.mu)
-
-    def correct(self, largest: float = np.inf) -> None:
-        """One Newton step towards the centre of μ; remembers the primal that comes with it."""
         gradient = self.dual.d / self.mu - self.point.pull
-        solved = self._solve(-gradient, _STEADY * _NEAR, largest=largest / self.mu)
+        solved = self._solve(-gradient, _STEADY, allowed=allowed / self.mu)
         step = solved.x
         self.decrement = float(np.sqrt(max(-(gradient @ step), 0.0)))
-        reflected = self.dual.at(self.point.w - step)
-        if reflected is not None:
+        if self.dual.at(self.point.w - step) is not None:
             residual = self.mu * float(np.abs(solved.residual).max())
             self.primal = _Primal(self.point, step, self.mu, residual)
         self.point = self._searched(step, -float(gradient @ step))
 
-    def _searched(self, step: Array, slope: float) -> _Point:
+    def _searched(self, step: Array, descent: float) -> _Point:
         """The point after a step that is shortened until it is feasible and descends."""
         now = self.point.potential(self.mu)
         length = 1.0
         for _ in range(60):
             moved = self.dual.at(self.point.w + length * step)
             if moved is not None:
-                slack = 1e-12 * abs(now)
-                if moved.potential(self.mu) <= now - 1e-2 * length * slope + slack:
+                least = 1e-2 * length * descent - 1e-12 * abs(now)
+                if moved.potential(self.mu) <= now - least:
                     return moved
             length *= 0.7
         return self.point
 
     def advance(self, lowest: float) -> None:
         """Extrapolate the centres to a smaller μ, not below `lowest`."""
-        guess = None if self.before is None else self.mu * self._slope_at(self.mu)
+        guess = None if self.before is None else self.mu * self.before.slope
         tangent = self._solve(self.point.pull, _STEADY, start=guess).x / self.mu
         centre = _Centre(self.mu, self.point.w, tangent)
         ratio = max(self.ratio**1.5, lowest / self.mu)
         for _ in range(60):
-            mu = ratio * self.mu
-            w = _extrapolated(centre, self.before, mu)
-            if self.dual.at(centre.w + _MARGIN * (w - centre.w)) is not None:
-                point = self.dual.at(w)
-                if point is not None and self._off(point, mu) <= _REACH:
-                    break
+            point = self._ahead(centre, ratio * self.mu)
+            if point is not None:
+                break
             ratio **= 0.8
         else:
-            point, mu, ratio = self.point, 0.99 * self.mu, 0.99
+            point, ratio = self.point, 0.99
         self.before, self.ratio = centre, ratio
-        self._newest = centre
-        self.point, self.mu = point, mu
+        self.point, self.mu = point, ratio * self.mu
 
-    def _off(self, point: _Point, mu: float) -> float:
-        """About the Newton decrement of a point."""
-        return self._size(self.dual.d / mu - point.pull)
-
-    def _slope_at(self, mu: float) -> Array:
-        """The last centre's tangent serves as a guess of the next."""
-        assert self.before is not None
-        return self.before.slope
+    def _ahead(self, centre: _Centre, mu: float) -> _Point | None:
+        """The extrapolated point, if it is feasible with a margin and near its centre."""
+        w = _extrapolated(centre, self.before, mu)
+        if self.dual.at(centre.w + _MARGIN * (w - centre.w)) is None:
+            return None
+        point = self.dual.at(w)
+        if point is None or self._size(self.dual.d / mu - point.pull) > _REACH:
+            return None
+        return point
 
 
 def _extrapolated(now: _Centre, before: _Centre | None, mu: float) -> Array:
@@ -473,3 +470,358 @@ def _extrapolated(now: _Centre, before: _Centre | None, mu: float) -> Array:
     bend = (before.w - now.w - span * now.slope) / span**2
     turn = (before.slope - now.slope) / span
     return np.asarray(line + h**2 * (3 * bend - turn) + h**3 * (turn - 2 * bend) / span)
+
+
+# -- where to start -------------------------------------------------------------------------
+
+
+def _starts(dual: _Dual, connectivity: float) -> Iterator[Array]:
+    """Weights that may be strictly feasible: equal ones, or a share of the upper limits."""
+    cost = float((-dual.shift).max())
+    ones = np.ones(dual.d.size)
+    if cost <= 0:
+        middle = np.where(np.isfinite(dual.lo) & np.isfinite(dual.hi), (dual.lo + dual.hi) / 2, 0.0)
+        yield middle
+        yield np.clip(ones, dual.lo + 0.25, np.where(np.isfinite(dual.hi), 0.5 * dual.hi, np.inf))
+        return
+    if np.isinf(dual.hi).all():
+        for factor in (2.0, 8.0, 100.0):
+            yield factor * cost / connectivity * ones
+    else:
+        least = cost / connectivity
+        for share in (0.5, 0.75, 0.9, 0.99, 0.999):
+            yield (least + share * (1 - least)) * np.where(np.isfinite(dual.hi), dual.hi, ones)
+
+
+def _connectivity(dual: _Dual) -> float:
+    """The smallest eigenvalue of L(1), or of L(hi) where limits are finite, on 1⊥ of any block."""
+    from sdpkit.sparse_factor import smallest_on_centred
+
+    program, values = dual.program, []
+    _, hi = program.multiplier_box
+    weights = np.where(np.isfinite(hi), hi, 1.0)
+    for block, u in zip(program.blocks, program.split(weights), strict=True):
+        values.append(smallest_on_centred(block.pattern, u, 0.0))
+    return min(values)
+
+
+# -- programs without an optimum --------------------------------------------------------------
+
+
+def _drifting_apart(program: Program) -> Answer | None:
+    """A ray of unboundedness that shows before any iteration: components that nothing ties
+    together, or ties that give way at less than the pull (slack below its threshold)."""
+    _, hi = program.multiplier_box
+    parts = zip(program.blocks, program.split(hi), strict=True)
+    for k, (block, limits) in enumerate(parts):
+        cost = program.sign * block.cost.identity
+        direction = _loosest(block.size, block.pattern, limits) if cost > 0 else None
+        if direction is None:
+            continue
+        i, j = block.pattern.edges.T
+        stretch = (direction[i] - direction[j]) ** 2
+        tied = stretch > 0
+        if cost * float(direction @ direction) > float(limits[tied] @ stretch[tied]):
+            return _ray(program, k, direction)
+    return None
+
+
+def _loosest(n: int, pattern: Pattern, limits: Array) -> Array | None:
+    """(n,) a unit vector of 1⊥: constant on components, or the slowest mode of L(limits)."""
+    from sdpkit.sparse_factor import SparseFactor, leading_eigenpairs
+
+    graph = sp.csr_array((np.ones(len(pattern.edges)), tuple(pattern.edges.T)), shape=(n, n))
+    count, labels = connected_components(graph, directed=False)
+    if count > 1:
+        apart = (labels == 0) - np.mean(labels == 0)
+        return np.asarray(apart / np.linalg.norm(apart))
+    if not np.isfinite(limits).all():
+        return None
+    shift = np.zeros(n)
+    shift[0] = float(limits.max())  # one node is pinned
+    factor = SparseFactor.of(pattern, pattern.laplacian(limits, shift))
+
+    def inverse(x: Array) -> Array:
+        y = factor.solve(x.ravel() - x.mean())
+        return np.asarray(y - y.mean())
+
+    return np.asarray(leading_eigenpairs(inverse, n, 1)[1][:, 0])
+
+
+def _ray(program: Program, k: int, direction: Array) -> Answer:
+    """K = uuᵀ in block k, the slack variables taking up what the edges stretch."""
+    grams: list[Matrix] = []
+    for block in program.blocks:
+        column = np.zeros((block.size, 1))
+        if block is program.blocks[k]:
+            column[:, 0] = direction - direction.mean()
+        gram = FactoredGram(column)
+        grams.append(gram if block.is_large_graph else gram.toarray())
+    values = program.rows_q @ program.measure(grams)
+    columns = program.rows_x.tocsc()
+    rows, entries = columns.indices, columns.data
+    x = np.where(entries < 0, -values[rows] / entries, 0.0)
+    words = "a direction of the primal is free"
+    return Answer(Stop.CLAIMS_UNBOUNDED, words, matrix_ray=(tuple(grams), x), iterations=0)
+
+
+def _shortcut(dual: _Dual) -> Array | None:
+    """A ray of infeasibility: an edge that is longer than a path between its ends.
+
+    With lengths ℓ_k along the path, ℓ their sum and the edge longer than ℓ: w = ℓ/ℓ_k on the path
+    and −1 on the edge have L(w) ⪰ 0 (conductances in series) and dᵀw = ℓ² − d < 0.
+    """
+    rigid = np.isinf(dual.lo) & np.isinf(dual.hi)
+    if not rigid.all() or np.any(dual.d <= 0):
+        return None
+    n, (i, j), lengths = dual.pattern.n, dual.pattern.edges.T, np.sqrt(dual.d)
+    graph = sp.csr_array((lengths, (i, j)), shape=(n, n))
+    rows = max(1, 4_000_000 // n)
+    for start in range(0, n, rows):
+        roots = np.arange(start, min(start + rows, n))
+        mine = np.flatnonzero((i >= start) & (i < start + rows))
+        found = dijkstra(graph, directed=False, indices=roots, limit=float(lengths.max()))
+        short = found[i[mine] - start, j[mine]]
+        worst = int(np.argmin(short / lengths[mine])) if mine.size else 0
+        if mine.size and short[worst] < (1 - 1e-9) * lengths[mine[worst]]:
+            return _along_path(dual, graph, int(mine[worst]), float(short[worst]))
+    return None
+
+
+def _along_path(dual: _Dual, graph: sp.csr_array, edge: int, length: float) -> Array:
+    i, j = (int(end) for end in dual.pattern.edges[edge])
+    before = dijkstra(graph, directed=False, indices=i, return_predecessors=True)[1]
+    number = {frozenset(pair): e for e, pair in enumerate(dual.pattern.edges.tolist())}
+    ray = np.zeros(dual.d.size)
+    while j != i:
+        step = number[frozenset((int(before[j]), j))]
+        ray[step] = length / np.sqrt(dual.d[step])
+        j = int(before[j])
+    ray[edge] = -1.0
+    return ray
+
+
+# -- the solver -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """The engine behind `solver="barrier"`."""
+
+    name: str = "barrier"
+    capabilities: Capabilities = field(
+        default_factory=lambda: Capabilities(
+            graphs_only=True,
+            warm_start=True,
+            callback=True,
+            summary="dual barrier on sparse factors; graph programs, up to tens of thousands",
+        )
+    )
+
+    def unavailable(self) -> str | None:
+        """Always available."""
+        return None
+
+    def memory(self, program: Program) -> float:
+        """Bytes: the preconditioner's blocks, the pairs of the factor, and K where it is formed."""
+        m = float(program.n_rows)
+        blocks = m * min(m, _CLUSTER if m > _ONE_CLUSTER else m) + 2.0 * _PRODUCTS * m
+        formed = sum(3.0 * b.size**2 for b in program.blocks if not b.is_large_graph)
+        pairs = 4.0 * sum(b.size * np.sqrt(b.size) for b in program.blocks)
+        return 8.0 * (2.0 * blocks + formed + pairs + 60.0 * m)
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        """Recognise what has no optimum, else follow the path of centres."""
+        if settings.options:
+            option = next(iter(settings.options))
+            raise InputError(f"barrier has no option {option!r}; there are tol and max_iter")
+        started = time.perf_counter()
+        apart = _drifting_apart(program)
+        if apart is not None:
+            return replace(apart, solve_time=time.perf_counter() - started)
+        dual = _Dual.of(program)
+        shortcut = _shortcut(dual)
+        if shortcut is not None:
+            ray = program.sign * shortcut
+            words = "an edge is longer than a path between its ends"
+            answer = Answer(Stop.CLAIMS_INFEASIBLE, words, multiplier_ray=ray, iterations=0)
+            return replace(answer, solve_time=time.perf_counter() - started)
+        start = _start(dual, settings.warm_start)
+        setup = time.perf_counter() - started
+        deadline = None if settings.time_limit is None else started + settings.time_limit
+        answer = _follow(dual, start, settings, deadline)
+        return replace(answer, setup_time=setup, solve_time=time.perf_counter() - started - setup)
+
+
+def _start(dual: _Dual, given: Solution | None) -> _Point | None:
+    """A strictly feasible point: a given solution's, moved inwards if need be, or a plain one."""
+    cold = next(
+        (p for p in map(dual.at, _starts(dual, _connectivity(dual))) if p is not None), None
+    )
+    usable = given is not None and given.dual is not None and given.dual.size == dual.d.size
+    if cold is None or given is None or given.dual is None or not usable:
+        return cold
+    w = dual.program.sign * given.dual
+    if not np.isfinite(w).all():
+        return cold
+    for share in (0.0, 1e-3, 1e-2, 0.1):
+        point = dual.at((1 - share) * w + share * cold.w)
+        if point is not None:
+            return point
+    return cold
+
+
+def _follow(
+    dual: _Dual, start: _Point | None, settings: Settings, deadline: float | None
+) -> Answer:
+    """Centre, report, extrapolate, until the gap is what was asked for."""
+    if start is None:
+        return Answer(Stop.FAILED, "no strictly feasible multipliers were found", iterations=0)
+    run = _Run(dual, settings, deadline)
+    path: _Path | None = None
+    try:
+        path = _Path(dual, start)
+        stop, words = run.through(path)
+    except KeyboardInterrupt:
+        stop, words = Stop.INTERRUPTED, "interrupted"
+    return run.answer(path, stop, words)
+
+
+class _Run:
+    """The loop over centres, its history and its end."""
+
+    def __init__(self, dual: _Dual, settings: Settings, deadline: float | None) -> None:
+        self.dual, self.settings, self.deadline = dual, settings, deadline
+        self.history: list[Mapping[str, float]] = []
+
+    def through(self, path: _Path) -> tuple[Stop, str]:
+        """Follow the path to its end; why it ended."""
+        goal, limit = _GOAL * self.settings.tol, self.settings.max_iter or _MAX_ITER
+        steps = 0
+        while True:
+            last = path.gap <= goal
+            allowed = self._allowed(path) if last else np.inf
+            for _ in range(_PATIENCE):
+                verdict = self._verdict(path, steps, limit)
+                if verdict is not None:
+                    return verdict
+                path.correct(allowed)
+                steps += 1
+                if path.decrement <= _NEAR and (not last or self._is_current(path)):
+                    break
+            self._record(path, steps)
+            if path.gap <= goal and last:
+                return Stop.DONE, f"converged: relative gap {path.gap:.1e}"
+            if path.gap < _FLOOR or not np.isfinite(path.gap):
+                return Stop.FAILED, "rounding is in the way of smaller gaps"
+            path.advance(0.95 * goal * path.mu / path.gap)
+
+    def _allowed(self, path: _Path) -> Array:
+        """(m,) what the rows of the final primal may be off.
+
+        Equality rows are judged against the longest; where K is shrunk into its limits each row
+        counts by itself; where slack takes up the rest, it has a price.
+        """
+        dual, tol = self.dual, self.settings.tol
+        out = np.full(dual.d.size, 0.2 * tol * float(np.abs(dual.d).max()))
+        limited = np.isfinite(dual.lo) | np.isfinite(dual.hi)
+        out[limited] = np.minimum(out, 0.1 * tol * np.abs(dual.d))[limited]
+        price = np.where(np.isfinite(dual.hi), np.abs(dual.hi), 0.0)
+        worth = 0.1 * tol * abs(path.value) / dual.d.size
+        return np.asarray(np.minimum(out, worth / np.maximum(price, np.finfo(float).tiny)))
+
+    @staticmethod
+    def _is_current(path: _Path) -> bool:
+        return path.primal is not None and path.primal.mu == path.mu
+
+    def _verdict(self, path: _Path, steps: int, limit: int) -> tuple[Stop, str] | None:
+        if self._proves_infeasible(path.point.w):
+            return Stop.CLAIMS_INFEASIBLE, "the multipliers are a ray"
+        if steps >= limit:
+            return Stop.ITERATION_LIMIT, f"{limit} Newton steps"
+        if self.deadline is not None and time.perf_counter() > self.deadline:
+            return Stop.TIME_LIMIT, "time limit"
+        return None
+
+    def _proves_infeasible(self, w: Array) -> bool:
+        return self.dual.value(self._as_ray(w)) < 0 and not np.isfinite(self.dual.hi).any()
+
+    def _as_ray(self, w: Array) -> Array:
+        """Multipliers with L(w) ⪰ 0: w itself if c ≥ 0, else moved by −c/λ₂(L(1))."""
+        lack = max(0.0, float(self.dual.shift.max()))
+        if not lack or (np.any(self.dual.shift == 1.0) and self.dual.negative):
+            return w
+        return np.asarray(w + 1.01 * lack / self.connectivity)
+
+    @cached_property
+    def connectivity(self) -> float:
+        """λ₂(L(1)), tiny where the graph falls apart."""
+        return max(_connectivity(self.dual), np.finfo(float).tiny)
+
+    def _record(self, path: _Path, steps: int) -> None:
+        sign, offset = self.dual.program.sign, self.dual.program.offset
+        primal = path.primal
+        row = {
+            "iteration": float(steps),
+            "objective": np.nan if primal is None else sign * primal.value + offset,
+            "dual_objective": sign * path.value + offset,
+            "gap": path.gap,
+            "mu": path.mu,
+            "decrement": path.decrement,
+            "ratio": path.ratio,
+            "products": float(path.products),
+        }
+        self.history.append(row)
+        if self.settings.verbose > 1:
+            print(
+                "{iteration:4.0f}  objective {objective:+.9e}  dual {dual_objective:+.9e}  "
+                "gap {gap:.1e}  mu {mu:.2e}  ratio {ratio:.2f}  products {products:.0f}".format(
+                    **row
+                )
+            )
+        if self.settings.callback is not None:
+            self.settings.callback(row)
+
+    def answer(self, path: _Path | None, stop: Stop, words: str) -> Answer:
+        """What the path has reached, in the program's rows and signs."""
+        iterations = int(self.history[-1]["iteration"]) if self.history else 0
+        common = Answer(stop, words, iterations=iterations, history=tuple(self.history))
+        if path is None:
+            return common
+        sign, program = self.dual.program.sign, self.dual.program
+        w = sign * path.point.w
+        if stop is Stop.CLAIMS_INFEASIBLE:
+            ray = sign * self._as_ray(path.point.w)
+            return replace(common, multiplier_ray=ray)
+        if path.primal is None:
+            return replace(common, dual=w)
+        matrices = tuple(_formed(program, k, path.primal) for k in range(len(program.blocks)))
+        return replace(common, matrices=matrices, x=_auxiliary(program, path.primal), dual=w)
+
+
+def _formed(program: Program, k: int, primal: _Primal) -> Matrix:
+    """K of block k: an operator for large graphs, an array for small ones."""
+    block, rows = program.blocks[k], program.spans[k]
+    cost = program.sign * block.cost.identity
+    w, step = primal.point.w[rows], primal.step[rows]
+    gram: Gram = ResolventGram(block.pattern, cost, w, step, primal.mu)
+    return gram if block.is_large_graph else gram.toarray()
+
+
+def _auxiliary(program: Program, primal: _Primal) -> Array:
+    """x_j = μ/r_j − μ Δr_j/r_j² where the variable's limit on w is the one in force, else 0."""
+    r, change = program.reduced_costs(primal.point.w), np.asarray(program.rows_x.T @ primal.step)
+    columns = program.rows_x.tocsc()
+    rows, entries = columns.indices, columns.data
+    lo, hi = program.multiplier_box
+    limits = program.sign * program.cost_x / entries
+    signs = program.sign_box
+    in_force = np.where(
+        entries > 0,
+        (limits == lo[rows]) & (limits > signs[0][rows]),
+        (limits == hi[rows]) & (limits < signs[1][rows]),
+    )
+    return np.where(in_force, primal.mu / r * (1 - change / r), 0.0)
+
+
+BARRIER = Barrier()
