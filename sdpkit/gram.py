@@ -163,6 +163,9 @@ class FactoredGram(Gram):
 class ResolventGram(Gram):
     """K = μ P T(w − Δ) P with T(w) = L(w) − cC and P its inverse on 1⊥.
 
+    T(w) is nearly singular where K is large, so that the rounding of its factors shows in K: what
+    is meant by P is the inverse of the factors, and by T(w) their product.
+
     Attributes
     ----------
     pattern: the graph and the analysis of its factors;  cost: c
@@ -188,23 +191,23 @@ class ResolventGram(Gram):
         return SparseFactor.of(self.pattern, centred_matrix(self.pattern, self.weights, self.cost))
 
     def __matmul__(self, vectors: Array) -> Array:
+        # PT(w − Δ)P as P − PL(Δ)P: with P as its factors have it, to the last digit, T(w) cancels.
         inner = self._inverse(vectors)
-        between = self._between(inner)
-        return self.mu * self._inverse(between)
+        return self.mu * (inner - self._inverse(self._change(inner)))
 
     def _inverse(self, vectors: Array) -> Array:
         """P times vectors."""
         solved = self.factor.solve(_centred(vectors))
         return _centred(solved)
 
-    def _between(self, vectors: Array) -> Array:
-        """T(w − Δ) times vectors of 1⊥."""
+    def _change(self, vectors: Array) -> Array:
+        """L(Δ) times vectors."""
         i, j = self.pattern.edges.T
-        flow = ((self.weights - self.step) * (vectors[i] - vectors[j]).T).T
-        out = -self.cost * vectors
+        flow = (self.step * (vectors[i] - vectors[j]).T).T
+        out = np.zeros_like(vectors)
         np.add.at(out, i, flow)
         np.subtract.at(out, j, flow)
-        return np.asarray(out)
+        return out
 
     @cached_property
     def edge_lengths(self) -> Array:
@@ -242,6 +245,8 @@ class ResolventGram(Gram):
         from sdpkit.sparse_factor import smallest_on_centred
 
         least = smallest_on_centred(self.pattern, self.weights - self.step, self.cost)
+        matrix = centred_matrix(self.pattern, self.weights, self.cost)
+        least -= self.factor.backward_error(matrix)
         if least >= 0 and self.mu >= 0:
             return 0.0
         strength = smallest_on_centred(self.pattern, self.weights, self.cost)

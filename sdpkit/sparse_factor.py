@@ -350,12 +350,8 @@ class SparseFactor:
     def backward_error(self, matrix: Array) -> float:
         """A bound on ‖T − L D Lᵀ‖₂ for the T with these flat values, rounding included."""
         p = self.pattern
-        residual, magnitude = _residual(p.indptr, p.starts, p.places, self.values, matrix)
-        # Entry (i, j) is a sum of at most `terms` products of three factors.
-        terms = int(np.bincount(p.rows, minlength=p.n).max(initial=0)) + 4
-        rounding = 1.01 * terms * _UNIT / (1 - terms * _UNIT)
-        entries = np.abs(residual) + rounding * magnitude
-        return 1.01 * float(_row_sums(p.indptr, p.rows, entries).max())
+        residual, rounding = _residual(p.indptr, p.starts, p.places, self.values, matrix)
+        return 1.01 * float(_row_sums(p.indptr, p.rows, np.abs(residual) + rounding).max())
 
 
 @compiled
@@ -511,9 +507,11 @@ def _inverse_among(indptr: Ints, rows: Ints, x: Array, nodes: Ints) -> Array:
 def _residual(
     indptr: Ints, starts: Ints, places: NDArray[np.int32], x: Array, matrix: Array
 ) -> tuple[Array, Array]:
-    """(T − LDLᵀ, |T| + |L||D||Lᵀ|) entry by entry."""
+    """T − LDLᵀ entry by entry, and bounds on its rounding: each entry is a sum of k products of
+    three factors, off by at most (k + 3) units of rounding of the sum of their magnitudes."""
     n = indptr.size - 1
     residual, magnitude = matrix.copy(), np.abs(matrix)
+    terms = np.full(matrix.size, 4.0)
     for k in range(n):
         d = x[k]
         residual[k] -= d
@@ -527,8 +525,9 @@ def _residual(
             for b in range(a, stop):
                 residual[places[t]] -= product * x[b]
                 magnitude[places[t]] += abs(product * x[b])
+                terms[places[t]] += 1.0
                 t += 1
-    return residual, magnitude
+    return residual, 1.01 * _UNIT * terms * magnitude
 
 
 @compiled

@@ -85,7 +85,7 @@ class _Dual:
     Attributes
     ----------
     pattern: the graph;  clusters: overlapping sets of neighbouring edges
-    d, lo, hi: (m,);  shift: (n,) the diagonal added to L(w)
+    d, lo, hi: (m,);  costs: c of each block;  shift: (n,) the diagonal added to L(w)
     negative: how many negative eigenvalues a feasible T has
     degree: n − 1 per block, and 1 per finite limit: the gap at a centre is μ·degree
     """
@@ -96,6 +96,7 @@ class _Dual:
     d: Array
     lo: Array
     hi: Array
+    costs: Array
     shift: Array
     negative: int
     degree: int
@@ -120,6 +121,7 @@ class _Dual:
             program.rhs,
             lo,
             hi,
+            costs,
             shift,
             int(np.sum(costs > 0)),
             int(pattern.n - len(costs) + limits),
@@ -393,8 +395,10 @@ class _Path:
 
     @property
     def gap(self) -> float:
-        """The relative gap of the centre of μ."""
-        return self.mu * self.dual.degree / max(abs(self.value), np.finfo(float).tiny)
+        """The relative gap of the centre of μ, as the certificate will see it."""
+        apart = self.mu * self.dual.degree
+        scale = max(abs(self.value), abs(self.value - apart), self.dual.program.safe.value_scale)
+        return apart / scale
 
     def _solve(self, rhs: Array, tol: float, **more: Any) -> _Solved:
         solved = _conjugate_gradients(self.point, self.preconditioner, rhs, tol, **more)
@@ -475,22 +479,26 @@ def _extrapolated(now: _Centre, before: _Centre | None, mu: float) -> Array:
 # -- where to start -------------------------------------------------------------------------
 
 
-def _starts(dual: _Dual, connectivity: float) -> Iterator[Array]:
+def _starts(dual: _Dual) -> Iterator[Array]:
     """Weights that may be strictly feasible: equal ones, or a share of the upper limits."""
-    cost = float((-dual.shift).max())
-    ones = np.ones(dual.d.size)
-    if cost <= 0:
-        middle = np.where(np.isfinite(dual.lo) & np.isfinite(dual.hi), (dual.lo + dual.hi) / 2, 0.0)
-        yield middle
-        yield np.clip(ones, dual.lo + 0.25, np.where(np.isfinite(dual.hi), 0.5 * dual.hi, np.inf))
-        return
-    if np.isinf(dual.hi).all():
+    cost, ones = float(dual.costs.max()), np.ones(dual.d.size)
+    limited = np.isfinite(dual.hi)
+    width = dual.hi - np.maximum(dual.lo, 0.0)
+    if cost < 0:
+        # L(w) ⪰ cC holds near zero; degrees bound how near.
+        near = -0.1 * cost / np.bincount(dual.pattern.edges.ravel()).max()
+        inside = np.minimum(near, 0.5 * (dual.hi - dual.lo))
+        yield np.clip(0.0, dual.lo + inside, dual.hi - inside)
+    elif cost == 0:
+        yield np.maximum(dual.lo, 0.0) + np.where(limited, 0.5 * width, 1.0)
+    elif not limited.any():
+        least = cost / _connectivity(dual)
         for factor in (2.0, 8.0, 100.0):
-            yield factor * cost / connectivity * ones
+            yield factor * least * ones
     else:
-        least = cost / connectivity
+        least = cost / _connectivity(dual)
         for share in (0.5, 0.75, 0.9, 0.99, 0.999):
-            yield (least + share * (1 - least)) * np.where(np.isfinite(dual.hi), dual.hi, ones)
+            yield (least + share * (1 - least)) * np.where(limited, dual.hi, ones)
 
 
 def _connectivity(dual: _Dual) -> float:
@@ -655,9 +663,8 @@ class Barrier:
 
 def _start(dual: _Dual, given: Solution | None) -> _Point | None:
     """A strictly feasible point: a given solution's, moved inwards if need be, or a plain one."""
-    cold = next(
-        (p for p in map(dual.at, _starts(dual, _connectivity(dual))) if p is not None), None
-    )
+    feasible = (dual.at(w) for w in _starts(dual))
+    cold = next((point for point in feasible if point is not None), None)
     usable = given is not None and given.dual is not None and given.dual.size == dual.d.size
     if cold is None or given is None or given.dual is None or not usable:
         return cold
@@ -726,9 +733,10 @@ class _Run:
         out = np.full(dual.d.size, 0.2 * tol * float(np.abs(dual.d).max()))
         limited = np.isfinite(dual.lo) | np.isfinite(dual.hi)
         out[limited] = np.minimum(out, 0.1 * tol * np.abs(dual.d))[limited]
-        price = np.where(np.isfinite(dual.hi), np.abs(dual.hi), 0.0)
+        priced = np.isfinite(dual.hi) & (dual.hi > 0)
         worth = 0.1 * tol * abs(path.value) / dual.d.size
-        return np.asarray(np.minimum(out, worth / np.maximum(price, np.finfo(float).tiny)))
+        out[priced] = np.minimum(out[priced], worth / dual.hi[priced])
+        return out
 
     @staticmethod
     def _is_current(path: _Path) -> bool:
@@ -744,14 +752,16 @@ class _Run:
         return None
 
     def _proves_infeasible(self, w: Array) -> bool:
-        return self.dual.value(self._as_ray(w)) < 0 and not np.isfinite(self.dual.hi).any()
+        """Whether dᵀw < 0 for a w with L(w) ⪰ 0; finite upper limits are slack, which helps."""
+        ray = self._as_ray(w)
+        return ray is not None and self.dual.value(ray) < 0
 
-    def _as_ray(self, w: Array) -> Array:
+    def _as_ray(self, w: Array) -> Array | None:
         """Multipliers with L(w) ⪰ 0: w itself if c ≥ 0, else moved by −c/λ₂(L(1))."""
-        lack = max(0.0, float(self.dual.shift.max()))
-        if not lack or (np.any(self.dual.shift == 1.0) and self.dual.negative):
-            return w
-        return np.asarray(w + 1.01 * lack / self.connectivity)
+        if np.isfinite(self.dual.hi).any():
+            return None
+        lack = max(0.0, -float(self.dual.costs.min()))
+        return np.asarray(w + 1.01 * lack / self.connectivity) if lack else w
 
     @cached_property
     def connectivity(self) -> float:
@@ -791,8 +801,8 @@ class _Run:
         sign, program = self.dual.program.sign, self.dual.program
         w = sign * path.point.w
         if stop is Stop.CLAIMS_INFEASIBLE:
-            ray = sign * self._as_ray(path.point.w)
-            return replace(common, multiplier_ray=ray)
+            ray = self._as_ray(path.point.w)
+            return replace(common, multiplier_ray=None if ray is None else sign * ray)
         if path.primal is None:
             return replace(common, dual=w)
         matrices = tuple(_formed(program, k, path.primal) for k in range(len(program.blocks)))
