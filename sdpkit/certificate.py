@@ -13,7 +13,7 @@ first, let S(w) be the dual slack and λ its smallest eigenvalue on the face. Th
 each bound the optimum from above, and the smallest is taken. A minimisation is the negated
 maximisation. Eigenvalues are floating point here; `Certificate.verify` makes them rigorous.
 
-Graphs of more than 3000 nodes have no n × n matrices here. The smallest eigenvalue of their dual
+Graphs of more than 1500 nodes have no n × n matrices here. The smallest eigenvalue of their dual
 slack is a proven lower bound from sparse factors (`sdpkit.sparse_factor`), and their primal may be
 a `Gram`, data from which lengths, trace and positive semidefiniteness are computed here.
 

@@ -49,7 +49,7 @@ Array = NDArray[np.float64]
 Sense = Literal["max", "min"]
 
 # Above this size the matrices of a graph's block stay sparse, and its unknown an operator.
-LARGE = 3000
+LARGE = 1500
 
 # Largest number of doubles held by one slab when measurements are evaluated.
 _SLAB = 1 << 22
@@ -332,7 +332,7 @@ class Block:
 
     @cached_property
     def is_large_graph(self) -> bool:
-        """True where n × n matrices are avoided: a graph of more than 3000 nodes."""
+        """True where n × n matrices are avoided: a graph of more than 1500 nodes."""
         return self.size > LARGE and self.edges is not None
 
     @cached_property

@@ -77,9 +77,8 @@ class Pattern:
         rank = np.empty(n, dtype=np.int64)
         rank[order] = np.arange(n)
         below = np.sort(rank[edges], axis=1)
-        graph = sp.csr_array(
-            (np.ones(len(edges)), (below[:, 0], below[:, 1])), shape=(n, n), dtype=np.float64
-        )
+        entries = (np.ones(len(edges)), (below[:, 0], below[:, 1]))
+        graph = sp.csr_array(sp.coo_array(entries, shape=(n, n)))
         graph.sum_duplicates()
         indptr, rows = _columns(n, graph.indptr.astype(np.int64), graph.indices.astype(np.int64))
         starts, places = _pair_places(n, indptr, rows)
@@ -345,7 +344,7 @@ class SparseFactor:
     def inverse_among(self, nodes: Ints) -> Array:
         """(k, k) T⁻¹ among the given nodes, from the columns of L between them and the root."""
         p = self.pattern
-        return cast(Array, _inverse_among(p.indptr, p.rows, self.values, p.rank[nodes]))
+        return _inverse_among(p.indptr, p.rows, self.values, p.rank[nodes])
 
     def backward_error(self, matrix: Array) -> float:
         """A bound on ‖T − L D Lᵀ‖₂ for the T with these flat values, rounding included."""

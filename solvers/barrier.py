@@ -25,7 +25,8 @@ are the products of the lowest modes.
 
 Centres are smooth in μ and nearly linear, since an active eigenvalue of T falls in proportion to
 μ: from one centre to the next they are extrapolated in μ, not in log μ, by the cubic through two
-centres and their tangents  μ H dw/dμ = pull. One Newton step brings the extrapolated point back.
+centres and their tangents  μ H dw/dμ = pull (or a parabola, or a line, whichever goes furthest).
+A Newton step or two bring the extrapolated point back.
 
 The primal comes with the step Δ of the last Newton equation: K = μ P T(w − Δ) P meets the rows
 to the residual of that equation and is positive semidefinite iff w − Δ is feasible
@@ -65,9 +66,10 @@ _MODES = 20  # lowest modes of T whose products it adds
 _PRODUCTS = 100  # how many of the products
 _STALE = 0.6  # μ may fall by this much before the preconditioner is made anew
 _NEAR = 0.2  # a Newton decrement below which a point counts as centred after its step
-_REACH = 5.0  # Newton decrement allowed to an extrapolated point
+_REACH = 10.0  # Newton decrement allowed to an extrapolated point
 _MARGIN = 1.05  # it must stay feasible when it goes this much further
 _STEADY = 0.03  # what conjugate gradients may leave of a decrement
+_SPAN = 1.3  # centres that are extrapolated from are at least this ratio of μ apart
 _GOAL = 0.8  # share of the tolerance at which the path ends
 _PATIENCE = 25  # Newton steps towards one centre
 _FLOOR = 1e-13  # a relative gap below which rounding rules
@@ -374,7 +376,7 @@ class _Path:
     def __init__(self, dual: _Dual, start: _Point) -> None:
         self.dual, self.point = dual, start
         self.primal: _Primal | None = None
-        self.before: _Centre | None = None
+        self.centres: list[_Centre] = []
         self.products, self.ratio, self.decrement = 0, 0.6, np.inf
         self.preconditioner = _Preconditioner(start, np.inf)
         self.mu = self._nearest_mu()
@@ -406,7 +408,7 @@ class _Path:
         return solved
 
     def _size(self, rhs: Array) -> float:
-        return float(np.sqrt(max(rhs @ self.preconditioner(rhs), 0.0)))
+        return float(np.sqrt(max(float(rhs @ self.preconditioner(rhs)), 0.0)))
 
     def correct(self, allowed: float | Array = np.inf) -> None:
         """One Newton step towards the centre of μ; the primal that comes with it is kept.
@@ -418,7 +420,7 @@ class _Path:
         gradient = self.dual.d / self.mu - self.point.pull
         solved = self._solve(-gradient, _STEADY, allowed=allowed / self.mu)
         step = solved.x
-        self.decrement = float(np.sqrt(max(-(gradient @ step), 0.0)))
+        self.decrement = float(np.sqrt(max(-float(gradient @ step), 0.0)))
         if self.dual.at(self.point.w - step) is not None:
             residual = self.mu * float(np.abs(solved.residual).max())
             self.primal = _Primal(self.point, step, self.mu, residual)
@@ -439,41 +441,42 @@ class _Path:
 
     def advance(self, lowest: float) -> None:
         """Extrapolate the centres to a smaller μ, not below `lowest`."""
-        guess = None if self.before is None else self.mu * self.before.slope
+        guess = self.mu * self.centres[-1].slope if self.centres else None
         tangent = self._solve(self.point.pull, _STEADY, start=guess).x / self.mu
         centre = _Centre(self.mu, self.point.w, tangent)
         ratio = max(self.ratio**1.5, lowest / self.mu)
-        for _ in range(60):
-            point = self._ahead(centre, ratio * self.mu)
-            if point is not None:
-                break
+        point = self._ahead(centre, ratio * self.mu)
+        while point is None and ratio < 0.999:
             ratio **= 0.8
-        else:
-            point, ratio = self.point, 0.99
-        self.before, self.ratio = centre, ratio
-        self.point, self.mu = point, ratio * self.mu
+            point = self._ahead(centre, ratio * self.mu)
+        # The last centre a good way back, and those after it.
+        apart = [k for k, c in enumerate(self.centres) if c.mu >= _SPAN * ratio * self.mu]
+        self.centres = [*self.centres[max(apart, default=0) :], centre]
+        self.ratio, self.mu = ratio, ratio * self.mu
+        self.point = self.point if point is None else point
 
     def _ahead(self, centre: _Centre, mu: float) -> _Point | None:
         """The extrapolated point, if it is feasible with a margin and near its centre."""
-        w = _extrapolated(centre, self.before, mu)
-        if self.dual.at(centre.w + _MARGIN * (w - centre.w)) is None:
-            return None
-        point = self.dual.at(w)
-        if point is None or self._size(self.dual.d / mu - point.pull) > _REACH:
-            return None
-        return point
+        for w in _extrapolated(centre, self.centres[0] if self.centres else None, mu):
+            if self.dual.at(centre.w + _MARGIN * (w - centre.w)) is not None:
+                point = self.dual.at(w)
+                if point is not None and self._size(self.dual.d / mu - point.pull) <= _REACH:
+                    return point
+        return None
 
 
-def _extrapolated(now: _Centre, before: _Centre | None, mu: float) -> Array:
-    """The cubic in μ through two centres with their tangents (a line through one), at `mu`."""
+def _extrapolated(now: _Centre, before: _Centre | None, mu: float) -> Iterator[Array]:
+    """The cubic in μ through two centres with their tangents, the parabola through one of them
+    and both tangents, and the line, at `mu`: each less accurate and less sensitive to errors."""
     h = mu - now.mu
     line = now.w + h * now.slope
-    if before is None:
-        return line
-    span = before.mu - now.mu
-    bend = (before.w - now.w - span * now.slope) / span**2
-    turn = (before.slope - now.slope) / span
-    return np.asarray(line + h**2 * (3 * bend - turn) + h**3 * (turn - 2 * bend) / span)
+    if before is not None:
+        span = before.mu - now.mu
+        bend = (before.w - now.w - span * now.slope) / span**2
+        turn = (before.slope - now.slope) / span
+        yield line + h**2 * (3 * bend - turn) + h**3 * (turn - 2 * bend) / span
+        yield line + h**2 * turn / 2
+    yield line
 
 
 # -- where to start -------------------------------------------------------------------------
@@ -598,7 +601,7 @@ def _shortcut(dual: _Dual) -> Array | None:
 
 def _along_path(dual: _Dual, graph: sp.csr_array, edge: int, length: float) -> Array:
     i, j = (int(end) for end in dual.pattern.edges[edge])
-    before = dijkstra(graph, directed=False, indices=i, return_predecessors=True)[1]
+    before = dijkstra(graph, directed=False, indices=[i], return_predecessors=True)[1][0]
     number = {frozenset(pair): e for e, pair in enumerate(dual.pattern.edges.tolist())}
     ray = np.zeros(dual.d.size)
     while j != i:
@@ -635,8 +638,8 @@ class Barrier:
         m = float(program.n_rows)
         blocks = m * min(m, _CLUSTER if m > _ONE_CLUSTER else m) + 2.0 * _PRODUCTS * m
         formed = sum(3.0 * b.size**2 for b in program.blocks if not b.is_large_graph)
-        pairs = 4.0 * sum(b.size * np.sqrt(b.size) for b in program.blocks)
-        return 8.0 * (2.0 * blocks + formed + pairs + 60.0 * m)
+        pairs = 4.0 * sum(float(b.size) ** 1.5 for b in program.blocks)
+        return float(8.0 * (2.0 * blocks + formed + pairs + 60.0 * m))
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else follow the path of centres."""
