@@ -244,9 +244,10 @@ class ResolventGram(Gram):
         """0 if T(w − Δ) is proven to be positive semidefinite on 1⊥, else what it may lack."""
         from sdpkit.sparse_factor import smallest_on_centred
 
-        least = smallest_on_centred(self.pattern, self.weights - self.step, self.cost)
-        matrix = centred_matrix(self.pattern, self.weights, self.cost)
-        least -= self.factor.backward_error(matrix)
+        if self.cost == 0:
+            return -np.inf  # the factor is that of another matrix
+        least = smallest_on_centred(self.pattern, self.weights, self.cost, self.step)
+        least -= self.factor.backward_error((self.weights,), (-self.cost,))
         if least >= 0 and self.mu >= 0:
             return 0.0
         strength = smallest_on_centred(self.pattern, self.weights, self.cost)

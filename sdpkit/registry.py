@@ -6,10 +6,11 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 
 The rule of `solver="auto"`, in this order:
 
-1. interior, if it can express the program and fits in memory;
-2. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
-3. else csdp, where it is installed;
-4. else scs, else clarabel at any size that fits.
+1. barrier, for a graph of more than 1500 nodes whose rows are its edges;
+2. else interior, if it can express the program and fits in memory;
+3. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
+4. else csdp, where it is installed;
+5. else scs, else clarabel at any size that fits.
 """
 
 from __future__ import annotations
@@ -223,7 +224,9 @@ def free_memory() -> float:
 def choose(program: Program) -> tuple[Solver, str]:
     """The solver for `program` by the rule above, and the reason in words."""
     small = sum(block.size**2 for block in program.blocks) <= _CLARABEL_LIMIT
-    order = ["interior", *["clarabel"] * small, "csdp", "scs", *["clarabel"] * (not small)]
+    large = any(block.is_large_graph for block in program.blocks)
+    order = [*["barrier"] * large, "interior", *["clarabel"] * small, "csdp", "scs"]
+    order += ["clarabel"] * (not small)
     passed: list[str] = []
     for name in order:
         solver = get_solver(name)

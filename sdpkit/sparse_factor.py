@@ -208,46 +208,33 @@ def _laplacian(size: int, ends: Ints, edge_places: Ints, weights: Array) -> Arra
 # -- eigenvalues ----------------------------------------------------------------------------
 
 
-def smallest_on_centred(pattern: Pattern, weights: Array, cost: float) -> float:
-    """A proven lower bound, sharp to a few digits, on zᵀ(L(w) − cI)z over unit z ⊥ 1.
+def smallest_on_centred(
+    pattern: Pattern, weights: Array, cost: float, step: Array | None = None
+) -> float:
+    """A proven lower bound, sharp to a few digits, on zᵀ(L(w − Δ) − cI)z over unit z ⊥ 1.
 
-    The constant vector is an eigenvector of S = L(w) − cI, with eigenvalue −c. If S − σI has no
-    negative eigenvalue but that one, then every other eigenvalue is at least σ. How many there
+    The constant vector is an eigenvector of S = L(w − Δ) − cI, with eigenvalue −c. If S − σI has
+    no negative eigenvalue but that one, then every other eigenvalue is at least σ. How many there
     are is read off a factorisation, whose backward error is subtracted.
     """
-    if not np.isfinite(weights).all():
+    terms = (weights,) if step is None else (weights, -step)
+    total = weights if step is None else weights - step
+    if not np.isfinite(total).all():
         return -np.inf
-    size = max(float(np.abs(weights).max(initial=0.0)), abs(cost), np.finfo(float).tiny)
-    guess = _smallest_estimate(pattern, weights, cost)
-    for slip in (1e-6, 1e-3, 0.1):
-        # Room is left for the rounding of S itself: a few digits of its largest entries.
-        found = _proven(pattern, weights, cost, guess - slip * abs(guess) - 1e-15 * size)
-        if found is not None:
-            return found
-    for power in range(-14, 3):
-        found = _proven(pattern, weights, cost, min(guess, 0.0) - 10.0**power * size)
-        if found is not None:
-            return found
+    size = max(float(np.abs(total).max(initial=0.0)), abs(cost), np.finfo(float).tiny)
+    guess = _smallest_estimate(pattern, total, cost, size)
+    downwards = [1e-6 * abs(guess), 1e-3 * abs(guess), 0.1 * abs(guess)]
+    for below in [*downwards, *(10.0**power * size for power in range(-15, 3))]:
+        sigma = guess - below
+        factor = SparseFactor.of(pattern, pattern.laplacian(total, -cost - sigma))
+        if factor.negative == (1 if cost + sigma > 0 else 0):
+            return sigma - factor.backward_error(terms, (-cost, -sigma))
     return -np.inf
 
 
-def _proven(pattern: Pattern, weights: Array, cost: float, sigma: float) -> float | None:
-    """σ less all rounding if S has no eigenvalue below it on 1⊥; None if that is not shown."""
-    shifted = pattern.laplacian(weights, -cost - sigma)
-    factor = SparseFactor.of(pattern, shifted)
-    if factor.negative != (1 if cost + sigma > 0 else 0):
-        return None
-    # What was factored differs from S − σI by the rounding of sums of |w| along rows.
-    absolute = pattern.laplacian(np.abs(weights), abs(cost) + abs(sigma))[: pattern.n]
-    degree = int(np.bincount(pattern.edges.ravel(), minlength=pattern.n).max(initial=0))
-    rounding = 1.01 * (degree + 3) * _UNIT * float(absolute.max())
-    return sigma - factor.backward_error(shifted) - rounding
-
-
-def _smallest_estimate(pattern: Pattern, weights: Array, cost: float) -> float:
+def _smallest_estimate(pattern: Pattern, weights: Array, cost: float, size: float) -> float:
     """The smallest eigenvalue of L(w) − cI on 1⊥, by the Lanczos method on the inverse of
     S − σI for a σ below it: its largest eigenvalue there is 1/(λ − σ)."""
-    size = max(float(np.abs(weights).max(initial=0.0)), abs(cost), np.finfo(float).tiny)
     n = pattern.n
     if n == 1:
         return np.inf
@@ -346,11 +333,23 @@ class SparseFactor:
         p = self.pattern
         return _inverse_among(p.indptr, p.rows, self.values, p.rank[nodes])
 
-    def backward_error(self, matrix: Array) -> float:
-        """A bound on ‖T − L D Lᵀ‖₂ for the T with these flat values, rounding included."""
+    def backward_error(self, weights: tuple[Array, ...], shifts: tuple[float, ...]) -> float:
+        """A bound on ‖T − L D Lᵀ‖₂ for the exact T = L(Σ weights) + Σ shifts · I.
+
+        The difference is summed in twice the working precision, so that what counts is the error
+        that was made and not the one that might have been.
+        """
         p = self.pattern
-        residual, rounding = _residual(p.indptr, p.starts, p.places, self.values, matrix)
-        return 1.01 * float(_row_sums(p.indptr, p.rows, np.abs(residual) + rounding).max())
+        high, low, size = (np.zeros(p.size) for _ in range(3))
+        for part in weights:
+            _add_laplacian(p.ends, p.edge_places, part, high, low, size)
+        for shift in shifts:
+            _add_diagonal(p.n, shift, high, low, size)
+        _subtract_product(p.indptr, p.starts, p.places, self.values, high, low, size)
+        # At most n + m terms, each with a few errors of second order.
+        second_order = 16 * (p.n + len(p.edges)) * _UNIT**2 * size
+        entries = np.abs(high) + np.abs(low) + second_order
+        return 1.01 * float(_row_sums(p.indptr, p.rows, entries).max())
 
 
 @compiled
@@ -503,30 +502,75 @@ def _inverse_among(indptr: Ints, rows: Ints, x: Array, nodes: Ints) -> Array:
 
 
 @compiled
-def _residual(
-    indptr: Ints, starts: Ints, places: NDArray[np.int32], x: Array, matrix: Array
-) -> tuple[Array, Array]:
-    """T − LDLᵀ entry by entry, and bounds on its rounding: each entry is a sum of k products of
-    three factors, off by at most (k + 3) units of rounding of the sum of their magnitudes."""
+def _add(high: Array, low: Array, size: Array, k: int, value: float) -> None:
+    """Add to an entry in twice the precision (Knuth's two-sum)."""
+    total = high[k] + value
+    shadow = total - high[k]
+    low[k] += (high[k] - (total - shadow)) + (value - shadow)
+    high[k] = total
+    size[k] += abs(value)
+
+
+@compiled
+def _split(a: float) -> tuple[float, float]:
+    """a as a sum of two numbers of half the digits (Veltkamp)."""
+    c = 134217729.0 * a
+    high = c - (c - a)
+    return high, a - high
+
+
+@compiled
+def _product_error(a: float, b: float, product: float) -> float:
+    """a·b − product, exactly (Dekker)."""
+    ah, al = _split(a)
+    bh, bl = _split(b)
+    return ((ah * bh - product) + ah * bl + al * bh) + al * bl
+
+
+@compiled
+def _add_laplacian(
+    ends: Ints, edge_places: Ints, weights: Array, high: Array, low: Array, size: Array
+) -> None:
+    for e in range(weights.size):
+        _add(high, low, size, ends[e, 0], weights[e])
+        _add(high, low, size, ends[e, 1], weights[e])
+        _add(high, low, size, edge_places[e], -weights[e])
+
+
+@compiled
+def _add_diagonal(n: int, shift: float, high: Array, low: Array, size: Array) -> None:
+    for k in range(n):
+        _add(high, low, size, k, shift)
+
+
+@compiled
+def _subtract_product(
+    indptr: Ints,
+    starts: Ints,
+    places: NDArray[np.int32],
+    x: Array,
+    high: Array,
+    low: Array,
+    size: Array,
+) -> None:
+    """Subtract LDLᵀ, every product with its error."""
     n = indptr.size - 1
-    residual, magnitude = matrix.copy(), np.abs(matrix)
-    terms = np.full(matrix.size, 4.0)
     for k in range(n):
         d = x[k]
-        residual[k] -= d
-        magnitude[k] += abs(d)
+        _add(high, low, size, k, -d)
         stop = n + indptr[k + 1]
         t = starts[k]
         for a in range(n + indptr[k], stop):
-            product = x[a] * d
-            residual[a] -= product
-            magnitude[a] += abs(product)
+            left = x[a] * d
+            left_error = _product_error(x[a], d, left)
+            _add(high, low, size, a, -left)
+            low[a] -= left_error
             for b in range(a, stop):
-                residual[places[t]] -= product * x[b]
-                magnitude[places[t]] += abs(product * x[b])
-                terms[places[t]] += 1.0
+                product = left * x[b]
+                place = places[t]
+                _add(high, low, size, place, -product)
+                low[place] -= _product_error(left, x[b], product) + left_error * x[b]
                 t += 1
-    return residual, 1.01 * _UNIT * terms * magnitude
 
 
 @compiled
