@@ -38,12 +38,15 @@ def solvers() -> int:
     return 0
 
 
-def bench(table: str, sizes: list[int], peers: bool, data: Path | None) -> int:
+def bench(chosen: argparse.Namespace) -> int:
     """Print one of the tables of `sdpkit.bench`."""
     from sdpkit import bench as tables
 
+    table, sizes, data = chosen.table, chosen.sizes, chosen.data
     if table == "interior":
-        tables.interior(sizes, peers)
+        tables.interior(sizes or [100, 400, 1000], not chosen.no_peers)
+    elif table == "barrier":
+        tables.barrier(sizes or [400, 1000, 10_000], chosen.neighbors, chosen.seeds)
     elif table == "forms":
         tables.forms()
     elif data is None:
@@ -63,14 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unfold.add_argument("--picture", type=Path, default=Path("swiss_roll.png"))
     commands.add_parser("solvers", help="list solvers and their availability")
     figures = commands.add_parser("bench", help="measure the figures that the docs quote")
-    figures.add_argument("table", choices=["interior", "forms", "sdplib"])
-    figures.add_argument("--sizes", type=int, nargs="+", default=[100, 400, 1000])
+    figures.add_argument("table", choices=["interior", "barrier", "forms", "sdplib"])
+    figures.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
+    figures.add_argument("--neighbors", type=int, nargs="+", default=[4], help="(table barrier)")
+    figures.add_argument("--seeds", type=int, nargs="+", default=[0], help="(table barrier)")
     figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
     figures.add_argument("--data", type=Path, help="folder of instances (table sdplib)")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.command == "bench":
-            return bench(chosen.table, chosen.sizes, not chosen.no_peers, chosen.data)
+            return bench(chosen)
         return demo(chosen.points, chosen.picture) if chosen.command == "demo" else solvers()
     except SdpkitError as error:
         print(f"sdpkit: {error}", file=sys.stderr)

@@ -244,11 +244,11 @@ class ResolventGram(Gram):
         """0 if T(w − Δ) is proven to be positive semidefinite on 1⊥, else what it may lack."""
         from sdpkit.sparse_factor import smallest_on_centred
 
-        if self.cost == 0:
-            return -np.inf  # the factor is that of another matrix
+        if self.cost == 0 or self.mu < 0:
+            return -np.inf  # the factor is that of another matrix; the sign is wrong
         least = smallest_on_centred(self.pattern, self.weights, self.cost, self.step)
         least -= self.factor.backward_error((self.weights,), (-self.cost,))
-        if least >= 0 and self.mu >= 0:
+        if least >= 0:
             return 0.0
         strength = smallest_on_centred(self.pattern, self.weights, self.cost)
         return -np.inf if strength <= 0 else float(min(least, 0.0) * self.mu / strength**2)

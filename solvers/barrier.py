@@ -68,7 +68,8 @@ _STALE = 0.6  # μ may fall by this much before the preconditioner is made anew
 _NEAR = 0.2  # a Newton decrement below which a point counts as centred after its step
 _REACH = 10.0  # Newton decrement allowed to an extrapolated point
 _MARGIN = 1.05  # it must stay feasible when it goes this much further
-_STEADY = 0.03  # what conjugate gradients may leave of a decrement
+_STEADY = 0.06  # what conjugate gradients may leave of a decrement
+_TANGENT = 0.1  # the same for tangents
 _SPAN = 1.3  # centres that are extrapolated from are at least this ratio of μ apart
 _GOAL = 0.8  # share of the tolerance at which the path ends
 _PATIENCE = 25  # Newton steps towards one centre
@@ -442,7 +443,7 @@ class _Path:
     def advance(self, lowest: float) -> None:
         """Extrapolate the centres to a smaller μ, not below `lowest`."""
         guess = self.mu * self.centres[-1].slope if self.centres else None
-        tangent = self._solve(self.point.pull, _STEADY, start=guess).x / self.mu
+        tangent = self._solve(self.point.pull, _TANGENT, start=guess).x / self.mu
         centre = _Centre(self.mu, self.point.w, tangent)
         ratio = max(self.ratio**1.5, lowest / self.mu)
         point = self._ahead(centre, ratio * self.mu)
@@ -505,15 +506,26 @@ def _starts(dual: _Dual) -> Iterator[Array]:
 
 
 def _connectivity(dual: _Dual) -> float:
-    """The smallest eigenvalue of L(1), or of L(hi) where limits are finite, on 1⊥ of any block."""
-    from sdpkit.sparse_factor import smallest_on_centred
+    """The smallest positive eigenvalue of L(1), or of L(hi) where limits are finite."""
+    from sdpkit.sparse_factor import Pattern, smallest_on_centred
 
-    program, values = dual.program, []
-    _, hi = program.multiplier_box
-    weights = np.where(np.isfinite(hi), hi, 1.0)
-    for block, u in zip(program.blocks, program.split(weights), strict=True):
-        values.append(smallest_on_centred(block.pattern, u, 0.0))
+    edges, weights = dual.pattern.edges, np.where(np.isfinite(dual.hi), dual.hi, 1.0)
+    count, labels = _components(dual.pattern)
+    values = []
+    for k in range(count):
+        nodes, own = np.flatnonzero(labels == k), labels[edges[:, 0]] == k
+        if own.any():
+            part = Pattern.of(nodes.size, np.searchsorted(nodes, edges[own]))
+            values.append(smallest_on_centred(part, weights[own], 0.0))
     return min(values)
+
+
+def _components(pattern: Pattern) -> tuple[int, Ints]:
+    """How many connected components there are, and (n,) which one each node belongs to."""
+    ones, (i, j) = np.ones(len(pattern.edges)), pattern.edges.T
+    graph = sp.csr_array((ones, (i, j)), shape=(pattern.n, pattern.n))
+    count, labels = connected_components(graph, directed=False)
+    return int(count), labels.astype(np.int64)
 
 
 # -- programs without an optimum --------------------------------------------------------------
@@ -526,7 +538,7 @@ def _drifting_apart(program: Program) -> Answer | None:
     parts = zip(program.blocks, program.split(hi), strict=True)
     for k, (block, limits) in enumerate(parts):
         cost = program.sign * block.cost.identity
-        direction = _loosest(block.size, block.pattern, limits) if cost > 0 else None
+        direction = _loosest(block.pattern, limits) if cost > 0 else None
         if direction is None:
             continue
         i, j = block.pattern.edges.T
@@ -537,12 +549,11 @@ def _drifting_apart(program: Program) -> Answer | None:
     return None
 
 
-def _loosest(n: int, pattern: Pattern, limits: Array) -> Array | None:
+def _loosest(pattern: Pattern, limits: Array) -> Array | None:
     """(n,) a unit vector of 1⊥: constant on components, or the slowest mode of L(limits)."""
     from sdpkit.sparse_factor import SparseFactor, leading_eigenpairs
 
-    graph = sp.csr_array((np.ones(len(pattern.edges)), tuple(pattern.edges.T)), shape=(n, n))
-    count, labels = connected_components(graph, directed=False)
+    n, (count, labels) = pattern.n, _components(pattern)
     if count > 1:
         apart = (labels == 0) - np.mean(labels == 0)
         return np.asarray(apart / np.linalg.norm(apart))
@@ -703,23 +714,23 @@ class _Run:
     def __init__(self, dual: _Dual, settings: Settings, deadline: float | None) -> None:
         self.dual, self.settings, self.deadline = dual, settings, deadline
         self.history: list[Mapping[str, float]] = []
+        self.steps = 0
 
     def through(self, path: _Path) -> tuple[Stop, str]:
         """Follow the path to its end; why it ended."""
         goal, limit = _GOAL * self.settings.tol, self.settings.max_iter or _MAX_ITER
-        steps = 0
         while True:
             last = path.gap <= goal
             allowed = self._allowed(path) if last else np.inf
             for _ in range(_PATIENCE):
-                verdict = self._verdict(path, steps, limit)
+                verdict = self._verdict(path, limit)
                 if verdict is not None:
                     return verdict
                 path.correct(allowed)
-                steps += 1
+                self.steps += 1
                 if path.decrement <= _NEAR and (not last or self._is_current(path)):
                     break
-            self._record(path, steps)
+            self._record(path)
             if path.gap <= goal and last:
                 return Stop.DONE, f"converged: relative gap {path.gap:.1e}"
             if path.gap < _FLOOR or not np.isfinite(path.gap):
@@ -745,10 +756,10 @@ class _Run:
     def _is_current(path: _Path) -> bool:
         return path.primal is not None and path.primal.mu == path.mu
 
-    def _verdict(self, path: _Path, steps: int, limit: int) -> tuple[Stop, str] | None:
+    def _verdict(self, path: _Path, limit: int) -> tuple[Stop, str] | None:
         if self._proves_infeasible(path.point.w):
             return Stop.CLAIMS_INFEASIBLE, "the multipliers are a ray"
-        if steps >= limit:
+        if self.steps >= limit:
             return Stop.ITERATION_LIMIT, f"{limit} Newton steps"
         if self.deadline is not None and time.perf_counter() > self.deadline:
             return Stop.TIME_LIMIT, "time limit"
@@ -768,14 +779,14 @@ class _Run:
 
     @cached_property
     def connectivity(self) -> float:
-        """λ₂(L(1)), tiny where the graph falls apart."""
-        return max(_connectivity(self.dual), np.finfo(float).tiny)
+        """λ₂(L(1)), of any component."""
+        return _connectivity(self.dual)
 
-    def _record(self, path: _Path, steps: int) -> None:
+    def _record(self, path: _Path) -> None:
         sign, offset = self.dual.program.sign, self.dual.program.offset
         primal = path.primal
         row = {
-            "iteration": float(steps),
+            "iteration": float(self.steps),
             "objective": np.nan if primal is None else sign * primal.value + offset,
             "dual_objective": sign * path.value + offset,
             "gap": path.gap,
@@ -797,8 +808,7 @@ class _Run:
 
     def answer(self, path: _Path | None, stop: Stop, words: str) -> Answer:
         """What the path has reached, in the program's rows and signs."""
-        iterations = int(self.history[-1]["iteration"]) if self.history else 0
-        common = Answer(stop, words, iterations=iterations, history=tuple(self.history))
+        common = Answer(stop, words, iterations=self.steps, history=tuple(self.history))
         if path is None:
             return common
         sign, program = self.dual.program.sign, self.dual.program
