@@ -196,6 +196,8 @@ def _general(program: Program) -> str:
 
 def _beyond_graphs(program: Program) -> str | None:
     """What keeps a program from being one of graphs with boxes for multipliers, or None."""
+    if not program.n_rows:
+        return None  # no solver is bothered with it
     if any(block.edges is None for block in program.blocks):
         return "blocks but those of graphs (centred, rows e_i − e_j, cost a multiple of I)"
     q, x = program.rows_q, program.rows_x.tocsc()
