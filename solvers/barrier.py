@@ -73,6 +73,8 @@ _TANGENT = 0.1  # the same for tangents
 _SPAN = 1.3  # centres that are extrapolated from are at least this ratio of μ apart
 _GOAL = 0.8  # share of the tolerance at which the path ends
 _PATIENCE = 25  # Newton steps towards one centre
+_STUCK = 0.99  # steps of μ above this go nowhere
+_STALLS = 5  # so many in a row end the search
 _FLOOR = 1e-13  # a relative gap below which rounding rules
 
 
@@ -378,7 +380,7 @@ class _Path:
         self.dual, self.point = dual, start
         self.primal: _Primal | None = None
         self.centres: list[_Centre] = []
-        self.products, self.ratio, self.decrement = 0, 0.6, np.inf
+        self.products, self.ratio, self.decrement, self.stalled = 0, 0.6, np.inf, 0
         self.preconditioner = _Preconditioner(start, np.inf)
         self.mu = self._nearest_mu()
 
@@ -454,6 +456,7 @@ class _Path:
         apart = [k for k, c in enumerate(self.centres) if c.mu >= _SPAN * ratio * self.mu]
         self.centres = [*self.centres[max(apart, default=0) :], centre]
         self.ratio, self.mu = ratio, ratio * self.mu
+        self.stalled = 0 if ratio < _STUCK else self.stalled + 1
         self.point = self.point if point is None else point
 
     def _ahead(self, centre: _Centre, mu: float) -> _Point | None:
@@ -733,8 +736,10 @@ class _Run:
             self._record(path)
             if path.gap <= goal and last:
                 return Stop.DONE, f"converged: relative gap {path.gap:.1e}"
-            if path.gap < _FLOOR or not np.isfinite(path.gap):
-                return Stop.FAILED, "rounding is in the way of smaller gaps"
+            if path.gap < _FLOOR or not np.isfinite(path.gap) or path.stalled >= _STALLS:
+                # Far from a solution means that there may be none: let the rays be asked for.
+                stop = Stop.DONE if path.gap < 0.1 else Stop.FAILED
+                return stop, f"the path ends at a relative gap of {path.gap:.1e}"
             path.advance(0.95 * goal * path.mu / path.gap)
 
     def _allowed(self, path: _Path) -> Array:
