@@ -298,16 +298,6 @@ def _gathered(matrix: Array, ends: Ints) -> Array:
     return np.asarray(half[:, ends[:, 0]] - half[:, ends[:, 1]])
 
 
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """Hx = b up to a residual; `left` is the residual's norm in the preconditioner."""
-
-    x: Array
-    residual: Array
-    left: float
-    products: int
-
-
 def _conjugate_gradients(
     point: _Point,
     precondition: _Preconditioner,
@@ -316,29 +306,30 @@ def _conjugate_gradients(
     start: Array | None = None,
     allowed: float | Array = np.inf,
     limit: int = 3000,
-) -> _Solved:
-    """Solve Hx = rhs until √(rᵀM⁻¹r) ≤ tol and |r| ≤ allowed, entry by entry."""
+) -> tuple[Array, int]:
+    """Solve Hx = rhs until √(rᵀM⁻¹r) ≤ tol and |r| ≤ allowed, entry by entry.
+
+    Returns x and the number of products with H.
+    """
     x = np.zeros(rhs.size) if start is None else start.copy()
     r = rhs.copy() if start is None else rhs - point.hessian(x)
-    z = precondition(r)
-    rz, direction, k = float(r @ z), z, 0
-    for k in range(limit):  # noqa: B007
-        if rz <= tol**2 and np.all(np.abs(r) <= allowed):
-            break
+    products = 0 if start is None else 1
+    direction = precondition(r)
+    rz = float(r @ direction)
+    while products < limit and not (rz <= tol**2 and np.all(np.abs(r) <= allowed)):
         image = point.hessian(direction)
+        products += 1
         curvature = float(direction @ image)
         if not curvature > 0:
-            break
-        alpha = rz / curvature
-        x += alpha * direction
-        r -= alpha * image
+            break  # rounding is all that is left
+        x += (rz / curvature) * direction
+        r -= (rz / curvature) * image
         z = precondition(r)
-        new = float(r @ z)
-        if not new > 0:
+        before, rz = rz, float(r @ z)
+        if not rz > 0:
             break
-        direction = z + (new / rz) * direction
-        rz = new
-    return _Solved(x, r, float(np.sqrt(max(rz, 0.0))), k + (start is not None))
+        direction = z + (rz / before) * direction
+    return x, products
 
 
 # -- following the path ---------------------------------------------------------------------
@@ -346,12 +337,11 @@ def _conjugate_gradients(
 
 @dataclass(frozen=True, eq=False)
 class _Primal:
-    """K = μ P T(w − Δ) P at a point w with the Newton step Δ, and its largest row residual."""
+    """K = μ P T(w − Δ) P at a point w with the Newton step Δ."""
 
     point: _Point
     step: Array
     mu: float
-    residual: float
 
     @property
     def gap(self) -> float:
@@ -382,12 +372,12 @@ class _Path:
         self.centres: list[_Centre] = []
         self.products, self.ratio, self.decrement, self.stalled = 0, 0.6, np.inf, 0
         self.preconditioner = _Preconditioner(start, np.inf)
-        self.mu = self._nearest_mu()
+        self.mu = self.preconditioner.mu = self._nearest_mu()
 
     def _nearest_mu(self) -> float:
         """The μ whose centre is nearest: d/μ = pull in the metric of the Hessian."""
         d, pull = self.dual.d, self.point.pull
-        toward = self._solve(d, 1e-2 * self._size(d)).x
+        toward = self._solve(d, 1e-2 * self._size(d))
         along = float(toward @ pull)
         if along > 0:
             return float(toward @ d) / along
@@ -405,10 +395,10 @@ class _Path:
         scale = max(abs(self.value), abs(self.value - apart), self.dual.program.safe.value_scale)
         return apart / scale
 
-    def _solve(self, rhs: Array, tol: float, **more: Any) -> _Solved:
-        solved = _conjugate_gradients(self.point, self.preconditioner, rhs, tol, **more)
-        self.products += solved.products
-        return solved
+    def _solve(self, rhs: Array, tol: float, **more: Any) -> Array:
+        x, products = _conjugate_gradients(self.point, self.preconditioner, rhs, tol, **more)
+        self.products += products
+        return x
 
     def _size(self, rhs: Array) -> float:
         return float(np.sqrt(max(float(rhs @ self.preconditioner(rhs)), 0.0)))
@@ -421,12 +411,10 @@ class _Path:
         if self.mu <= _STALE * self.preconditioner.mu or self.decrement > _REACH:
             self.preconditioner = _Preconditioner(self.point, self.mu)
         gradient = self.dual.d / self.mu - self.point.pull
-        solved = self._solve(-gradient, _STEADY, allowed=allowed / self.mu)
-        step = solved.x
+        step = self._solve(-gradient, _STEADY, allowed=allowed / self.mu)
         self.decrement = float(np.sqrt(max(-float(gradient @ step), 0.0)))
         if self.dual.at(self.point.w - step) is not None:
-            residual = self.mu * float(np.abs(solved.residual).max())
-            self.primal = _Primal(self.point, step, self.mu, residual)
+            self.primal = _Primal(self.point, step, self.mu)
         self.point = self._searched(step, -float(gradient @ step))
 
     def _searched(self, step: Array, descent: float) -> _Point:
@@ -445,7 +433,7 @@ class _Path:
     def advance(self, lowest: float) -> None:
         """Extrapolate the centres to a smaller μ, not below `lowest`."""
         guess = self.mu * self.centres[-1].slope if self.centres else None
-        tangent = self._solve(self.point.pull, _TANGENT, start=guess).x / self.mu
+        tangent = self._solve(self.point.pull, _TANGENT, start=guess) / self.mu
         centre = _Centre(self.mu, self.point.w, tangent)
         ratio = max(self.ratio**1.5, lowest / self.mu)
         point = self._ahead(centre, ratio * self.mu)
@@ -560,7 +548,10 @@ def _loosest(pattern: Pattern, limits: Array) -> Array | None:
     if count > 1:
         apart = (labels == 0) - np.mean(labels == 0)
         return np.asarray(apart / np.linalg.norm(apart))
-    if not np.isfinite(limits).all():
+    if np.all(limits <= 0):  # rows that only push: every direction is free
+        apart = np.eye(n)[0] - 1 / n
+        return np.asarray(apart / np.linalg.norm(apart))
+    if not np.isfinite(limits).all() or np.any(limits <= 0):
         return None
     shift = np.zeros(n)
     shift[0] = float(limits.max())  # one node is pinned

@@ -472,6 +472,19 @@ def test_minimum_trace_of_a_disconnected_graph() -> None:
     assert ours.objective == pytest.approx(theirs.objective, rel=2e-5)
 
 
+def test_lower_limits() -> None:
+    """Rods of at least their length: the trace has a smallest value and no largest."""
+    graph = roll(20).neighborhood
+    cost = Cost.of(20, identity=1.0)
+    block = Block.of(20, graph.incidence(), cost=cost, null=np.ones(20))
+    least = Program.of(block, graph.squared_lengths, relations=">=", sense="min")
+    ours, theirs = (solve(least, solver=name, tol=1e-5) for name in ("barrier", "interior"))
+    assert ours.status is theirs.status is Status.OPTIMAL
+    assert ours.objective == pytest.approx(theirs.objective, rel=2e-5)
+    most = Program.of(block, graph.squared_lengths, relations=">=")
+    assert solve(most, solver="barrier").status is Status.UNBOUNDED
+
+
 def test_what_it_does_not_take() -> None:
     merged = MVU(graph=np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]) * 1.0)
     assert solve(merged, solver="barrier").status is Status.OPTIMAL
