@@ -79,7 +79,7 @@ class AllPairs:
 
     def closeness(self, solution: Solution) -> Array:
         """(n, n) squared distances of the outputs over those of the inputs; inf for kept pairs."""
-        K = solution.matrix
+        K = np.asarray(solution.matrix)
         q = np.diag(K)[:, None] + np.diag(K)[None, :] - 2 * K
         d = self.squared
         share = np.divide(q, d, out=np.full_like(d, np.inf), where=d > 0)

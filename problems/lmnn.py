@@ -437,7 +437,7 @@ class LMNN:
 
     def _components(self, solution: Solution) -> list[Array]:
         """Per block L with M = LᵀL on the features, the free directions included."""
-        roots = [_factor(m, self.n_components) for m in solution.matrices]
+        roots = [_factor(np.asarray(m), self.n_components) for m in solution.matrices]
         components = [r @ c.whitening.T for r, c in zip(roots, self.coordinates, strict=True)]
         pushes = self._free_pushes(components)
         return [

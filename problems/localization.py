@@ -306,7 +306,9 @@ class Anchored:
             raise InputError(
                 f"the solution holds no matrix (status {solution.status}): {solution.message}"
             )
-        return np.asarray(self.origin + np.sqrt(self.unit) * self.Q @ solution.matrix[r:, :r])
+        return np.asarray(
+            self.origin + np.sqrt(self.unit) * self.Q @ np.asarray(solution.matrix)[r:, :r]
+        )
 
     def refined(self, positions: Array, max_iter: int) -> Array:
         """A local minimum of (3.26) near these positions, the anchors fixed."""

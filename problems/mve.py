@@ -35,6 +35,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.gram import Matrix
 from sdpkit.graphs import SquaredDistances
 from sdpkit.problems.mvu import MVU, Form, Part, one_of
 from sdpkit.program import Cost, Program, SafeBounds
@@ -285,9 +286,9 @@ def _centre(part: Part) -> Array:
     return np.asarray(np.sqrt(m)[:, None] * (np.eye(m.size) - m[None, :] / m.sum()))
 
 
-def _spectrum(part: Part, K: Array) -> tuple[Array, Array]:
+def _spectrum(part: Part, K: Matrix) -> tuple[Array, Array]:
     """(eigenvalues (n,), eigenvectors (n, n)) of the centred Gram matrix, falling."""
     s = _centre(part)
-    seen = s @ K @ s.T
+    seen = s @ np.asarray(K) @ s.T
     values, vectors = scipy.linalg.eigh((seen + seen.T) / 2)
     return values[::-1], vectors[:, ::-1]

@@ -40,6 +40,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
+from sdpkit.gram import Gram, Matrix, StackedGram, is_finite, trace
 from sdpkit.graphs import (
     NeighborhoodGraph,
     SquaredDistances,
@@ -412,7 +413,7 @@ class MVU:
         lengths = np.concatenate([part.graph.squared_lengths for part in self.parts])
         if not np.array_equal(solution.program.rhs[: lengths.size], lengths):
             raise InputError("the solution belongs to another problem: its edges differ from these")
-        if not all(np.isfinite(m).all() for m in solution.matrices):
+        if not all(is_finite(m) for m in solution.matrices):
             raise InputError(
                 f"the solution holds no matrix (status {solution.status}): {solution.message}"
             )
@@ -425,6 +426,7 @@ class MVU:
             None if solution.dual is None else solution.dual[: lengths.size],
             self.neighborhood.component_labels,
             self._inputs(),
+            trace(K) if isinstance(K, Gram) else None,
         )
 
     def _inputs(self) -> SquaredDistances | None:
@@ -434,13 +436,18 @@ class MVU:
             return None
         return SquaredDistances.of(self.X, distances=distances, kernel=self.kernel)
 
-    def _full_kernel(self, matrices: tuple[Array, ...]) -> Array:
+    def _full_kernel(self, matrices: tuple[Matrix, ...]) -> Matrix:
         """(n, n) Gram matrix over all points, each part centred on its points' mean."""
         n_nodes = int(self.group.max()) + 1
+        if n_nodes == self.group.size and any(isinstance(m, Gram) for m in matrices):
+            point = np.argsort(self.group)  # no points were merged: every node is one of them
+            nodes = [point[part.nodes] for part in self.parts]
+            return StackedGram(n_nodes, list(zip(matrices, nodes, strict=True)))
         K = np.zeros((n_nodes, n_nodes))
         for part, matrix in zip(self.parts, matrices, strict=True):
             # Coincident points count with their multiplicity: y_i ← y_i − Σ m_j y_j / Σ m_j.
             share = part.multiplicities / part.multiplicities.sum()
+            matrix = np.asarray(matrix)
             shift = matrix @ share
             centred = matrix - shift[:, None] - shift[None, :] + share @ shift
             K[np.ix_(part.nodes, part.nodes)] = centred

@@ -160,7 +160,7 @@ class OutOfSample:
             raise InputError(
                 f"the solution holds no matrix (status {solution.status}): {solution.message}"
             )
-        return np.asarray(self.origin + self.unit * solution.matrix[:r, r])
+        return np.asarray(self.origin + self.unit * np.asarray(solution.matrix)[:r, r])
 
 
 def _finite(value: ArrayLike, name: str) -> Array:

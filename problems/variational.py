@@ -274,7 +274,7 @@ class VariationalMVU:
             raise InputError(
                 f"the solution holds no matrix (status {solution.status}): {solution.message}"
             )
-        return solution.matrix
+        return np.asarray(solution.matrix)
 
     def _factor(self, solution: Solution) -> Array:
         """(n, m) outputs Q Z^½ in ℝᵐ, in input units."""

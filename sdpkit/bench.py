@@ -7,6 +7,7 @@ was certified.
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import resource
 import statistics
@@ -57,11 +58,12 @@ class Measurement:
     objective: float
     gap: float
     iterations: int | None
+    cpu: float = 0.0
 
 
-def roll(n: int, n_neighbors: int = 4, **options: Any) -> Program:
+def roll(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> Program:
     """The reference instance: the 8-dimensional Swiss roll, d divided by its mean."""
-    X = sdpkit.datasets.swiss_roll(n)
+    X = sdpkit.datasets.swiss_roll(n, random_state=seed)
     graph = sdpkit.graphs.neighborhood_graph(X, n_neighbors=n_neighbors)
     unit = float(np.sqrt(graph.squared_lengths.mean()))
     return sdpkit.MVU(X / unit, n_neighbors=n_neighbors, **options).program()
@@ -122,10 +124,10 @@ def eigh_seconds(n: int, repeats: int = 5) -> float:
 # -- tables ---------------------------------------------------------------------------------
 
 
-def interior(sizes: Iterable[int] = (100, 400, 1000), peers: bool = True) -> None:
+def interior(sizes: Iterable[int] | None = None, peers: bool = True) -> None:
     """The `interior` engine on the Swiss roll, k = 4, equality, against its peers."""
     rows = []
-    for n in sizes:
+    for n in sizes or (100, 400, 1000):
         unit = eigh_seconds(n)
         program = roll(n)
         repeats = 5 if n <= 200 else 3 if n <= 1000 else 1
@@ -164,6 +166,64 @@ def _print_growth(rows: list[tuple[int, Measurement]]) -> None:
         f"matrix, m ≈ 2.5 n, is cubic; iterations grow slowly), memory ~ n^{memory:.2f} (a handful "
         f"of n × n and m × m matrices)"
     )
+
+
+def barrier(
+    sizes: Iterable[int] | None = None,
+    neighbors: Iterable[int] = (4,),
+    seeds: Iterable[int] = (0,),
+) -> None:
+    """The `barrier` engine on the Swiss roll: against interior in all forms to a gap of 1e-4, and
+    beyond 2000 points alone, equality and inequality, to 1e-3."""
+    for n in sizes or (400, 1000, 10_000):
+        for k, seed in itertools.product(neighbors, seeds):
+            options = {"n_neighbors": k, "seed": seed, "connect": "components"}
+            if n <= 2000:
+                _against_interior(n, options)
+            else:
+                _barrier_alone(n, options)
+
+
+def _against_interior(n: int, options: dict[str, Any]) -> None:
+    for form in ("equality", "inequality", "slack", "min_trace"):
+        program = roll(n, form=form, **options)
+        ours, theirs = (timed(program, name, 1e-4) for name in ("barrier", "interior"))
+        apart = abs(ours.objective - theirs.objective) / abs(theirs.objective)
+        agree = "agree" if apart <= ours.gap + theirs.gap else "DISAGREE"
+        print(
+            f"n = {n}, k = {options['n_neighbors']}, seed {options['seed']}, {form}: barrier "
+            f"{ours.seconds:.3g} s ({ours.cpu:.3g} s of CPU), {ours.status}, gap {ours.gap:.1e}; "
+            f"interior {theirs.seconds:.3g} s ({theirs.cpu:.3g}), {theirs.status}, gap "
+            f"{theirs.gap:.1e}: ratio {theirs.cpu / ours.cpu:.2g}; values {agree} ({apart:.1e})",
+            flush=True,
+        )
+
+
+def _barrier_alone(n: int, options: dict[str, Any]) -> None:
+    for form in ("equality", "inequality"):
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            run = pool.apply(_barrier_process, (n, form, options))
+        print(
+            f"n = {n}, k = {options['n_neighbors']}, seed {options['seed']}, {form}: barrier "
+            f"{run.seconds:.3g} s ({run.cpu:.3g} s of CPU), {run.status}, gap {run.gap:.1e}, "
+            f"peak {run.peak / 2**20:.0f} MiB",
+            flush=True,
+        )
+
+
+def _barrier_process(n: int, form: str, options: dict[str, Any]) -> Measurement:
+    timed(roll(20), "barrier", 1e-4)  # imports and first calls are not what is measured
+    return timed(roll(n, form=form, **options), "barrier", 1e-3)
+
+
+def timed(program: Program, solver: str, tol: float) -> Measurement:
+    """Solve once, certificate included, by the clock and by the processor's own count."""
+    before, cpu, started = _peak(), time.process_time(), time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        solution = solve(program, solver=solver, tol=tol)
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    return replace(_measurement(solution, seconds, _peak() - before), cpu=cpu)
 
 
 def forms(n: int = 400, n_angles: int = 200) -> None:

@@ -16,6 +16,10 @@ maximisation. Eigenvalues are floating point here; `Certificate.verify` makes th
 A program with a family of comparisons is judged by the multipliers α of *some* of them, while its
 objective counts them all: the bound is  θ·Σα  for the largest θ ≤ 1 with  C + θ·Σα_t(…) ⪰ 0.
 
+Graphs of more than 1500 nodes have no n × n matrices here. The smallest eigenvalue of their dual
+slack is a proven lower bound from sparse factors (`sdpkit.sparse_factor`), and their primal may be
+a `Gram`, data from which lengths, trace and positive semidefiniteness are computed here.
+
 Denominators, written down once:
 
     relative_gap      |bound − objective| / max(|objective|, |bound|, value_scale)
@@ -40,7 +44,8 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.program import Block, Program, dense
+from sdpkit.gram import Gram, Matrix, is_finite, scaled
+from sdpkit.program import Block, Program
 from sdpkit.rigor import Verification, verify_dual, verify_multiplier_ray
 
 if TYPE_CHECKING:
@@ -145,7 +150,7 @@ class Certificate:
 
 def certify(
     program: Program,
-    matrices: Array | Sequence[Array],
+    matrices: Matrix | Sequence[Matrix],
     x: ArrayLike | None = None,
     dual: ArrayLike | None = None,
     rows: Rows | None = None,
@@ -176,7 +181,7 @@ def certify(
         return _certify(program, blocks, aux, w)
 
 
-def _certify(program: Program, blocks: list[Array], aux: Array, w: Array | None) -> Certificate:
+def _certify(program: Program, blocks: list[Matrix], aux: Array, w: Array | None) -> Certificate:
     primal = _primal_side(program, blocks, aux)
     bound, dual_residual, smallest = _dual_side(program, w)
     dual_value = np.inf if w is None else program.dual_value(w)
@@ -202,7 +207,7 @@ def _certify(program: Program, blocks: list[Array], aux: Array, w: Array | None)
 
 
 def _certify_family(
-    program: Program, blocks: list[Array], aux: Array, rows: Rows | None, alpha: Array | None
+    program: Program, blocks: list[Matrix], aux: Array, rows: Rows | None, alpha: Array | None
 ) -> Certificate:
     primal = _primal_side(program, blocks, aux)
     dual = _NO_FAMILY_DUAL
@@ -302,15 +307,17 @@ class _Primal:
     smallest: float
     largest: float
     row_norm: float
-    matrices: list[Array]
+    matrices: list[Matrix]
+    q: Array
     x: Array
 
 
-def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
-    symmetric = [(m + m.T) / 2 for m in matrices]
-    if not all(np.isfinite(m).all() for m in [*symmetric, x]):
-        return _Primal(np.nan, np.inf, -np.inf, np.inf, np.inf, matrices, x)
-    spectra = [scipy.linalg.eigvalsh(m) for m in symmetric]
+def _primal_side(program: Program, matrices: list[Matrix], x: Array) -> _Primal:
+    symmetric = [_symmetric(m) for m in matrices]
+    if not all(is_finite(m) for m in [*symmetric, x]):
+        unknown = np.full(program.rows_q.shape[1], np.nan)
+        return _Primal(np.nan, np.inf, -np.inf, np.inf, np.inf, matrices, unknown, x)
+    spectra = [_extremes(m) for m in symmetric]
     q = program.measure(symmetric)
     violations = program.violations(q, x) / program.row_norms
     scale = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
@@ -319,19 +326,26 @@ def _primal_side(program: Program, matrices: list[Array], x: Array) -> _Primal:
     bounded = ~program.free_x
     residual = max(residual, _ratio(np.maximum(-x[bounded], 0.0).max(initial=0.0), scale))
     for block, matrix, s in zip(program.blocks, matrices, symmetric, strict=True):
+        if isinstance(s, Gram):
+            # Symmetric by its definition; lengths that rounding blurs are no better than that.
+            image = s @ block.null_basis
+            residual = max(residual, s.accuracy())
+            residual = max(residual, _ratio(float(np.linalg.norm(image)), s.largest_eigenvalue))
+            continue
         norm = float(np.linalg.norm(s))
         residual = max(residual, _ratio(float(np.linalg.norm(matrix - s)), norm))
         residual = max(residual, _ratio(float(np.linalg.norm(s @ block.null_basis)), norm))
         residual = max(residual, _beyond_rank(block, s))
     # The block whose negative eigenvalue weighs most against its own largest.
-    worst = min(spectra, key=lambda e: float(e[0]) / (float(np.abs(e).max()) or 1.0))
+    smallest, largest = min(spectra, key=lambda pair: pair[0] / (pair[1] or 1.0))
     return _Primal(
         program.objective(symmetric, x),
         residual,
-        float(worst[0]),
-        float(np.abs(worst).max()),
+        smallest,
+        largest,
         float(np.linalg.norm(program.violations(q, x))),
         symmetric,
+        q,
         x,
     )
 
@@ -342,6 +356,18 @@ def _beyond_rank(block: Block, matrix: Array) -> float:
         return 0.0
     values = np.sort(np.abs(scipy.linalg.eigvalsh(matrix)))[::-1]
     return _ratio(float(values[block.max_rank]), float(values[0]))
+
+
+def _symmetric(matrix: Matrix) -> Matrix:
+    return matrix if isinstance(matrix, Gram) else (matrix + matrix.T) / 2
+
+
+def _extremes(matrix: Matrix) -> tuple[float, float]:
+    """(smallest eigenvalue, largest magnitude of any)."""
+    if isinstance(matrix, Gram):
+        return matrix.smallest_eigenvalue(), matrix.largest_eigenvalue
+    spectrum = scipy.linalg.eigvalsh(matrix)
+    return float(spectrum[0]), float(np.abs(spectrum).max())
 
 
 def _activity(program: Program, q: Array, x: Array) -> float:
@@ -366,8 +392,9 @@ def _dual_side(program: Program, w: Array | None) -> tuple[SafeBound, float, flo
 
 
 def _slack_eigenvalues(program: Program, w: Array) -> list[float]:
-    slacks = program.dual_slacks(w)
-    return [b.smallest_on_face(s) for b, s in zip(program.blocks, slacks, strict=True)]
+    weights = program.split(program.measurement_weights(w))
+    pairs = zip(program.blocks, weights, strict=True)
+    return [block.smallest_of_slack(u, program.sign) for block, u in pairs]
 
 
 def _linear_violation(program: Program, w: Array) -> float:
@@ -460,11 +487,17 @@ def direction_strength(program: Program) -> float | None:
     direction = program.repair_direction
     if direction is None or not np.isfinite(direction).all():
         return None
-    images = program.adjoints(direction)
-    values = [b.smallest_on_face(a) for b, a in zip(program.blocks, images, strict=True)]
-    kappa = min(values)
+    weights = program.split(np.asarray(program.rows_q.T @ direction))
+    pairs = list(zip(program.blocks, weights, strict=True))
+    kappa = min(block.smallest_of_slack(u, 0.0) for block, u in pairs)
     # Rounding in κ is far below the safety of this one percent.
-    return 0.99 * kappa if kappa > 1e-8 * max(np.linalg.norm(a) for a in images) else None
+    return 0.99 * kappa if kappa > 1e-8 * max(_size_of_image(*pair) for pair in pairs) else None
+
+
+def _size_of_image(block: Block, u: Array) -> float:
+    """‖Vᵀdiag(u)V‖, Frobenius."""
+    image = block.adjoint(u)
+    return float(np.linalg.norm(image if isinstance(image, np.ndarray) else image.data))
 
 
 def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBound:
@@ -524,7 +557,7 @@ def _pencil_interval(
         return (0.0, np.inf) if slack_eigenvalue > 0 else (np.inf, 0.0)
     if block.cost.is_identity:
         c = sign * block.cost.identity
-        size = float(np.linalg.norm(dense(block.adjoint(u)))) + abs(c) * np.sqrt(block.size)
+        size = _size_of_image(block, u) + abs(c) * np.sqrt(block.size)
         smallest = slack_eigenvalue + c - 10 * _EPS * size  # S = Vᵀdiag(u)V − cI
     else:
         c, smallest = _smallest_of_pencil(block, sign, u)
@@ -570,7 +603,7 @@ class Ray:
     proof: str
     program: Program = field(repr=False)
     multipliers: Array | None = field(default=None, repr=False)
-    matrices: tuple[Array, ...] | None = field(default=None, repr=False)
+    matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
     x: Array | None = field(default=None, repr=False)
 
     def passes(self, tol: float) -> bool:
@@ -600,14 +633,15 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     if not np.isfinite(w).all() or not program.rhs @ w < 0:
         return refused
     w = w / -(program.rhs @ w)
-    images = program.adjoints(w)
-    lacks = [_lack(block, image) for block, image in zip(program.blocks, images, strict=True)]
+    weights = program.split(np.asarray(program.rows_q.T @ w))
+    lacks = [_lack(block, u) for block, u in zip(program.blocks, weights, strict=True)]
     r = np.asarray(program.rows_x.T @ w)
     lack_x = max(
         float(np.maximum(-r, 0.0)[~program.free_x].max(initial=0.0)),
         float(np.abs(r)[program.free_x].max(initial=0.0)),
     )
-    size = max(*(float(np.linalg.norm(a)) for a in images), float(np.abs(r).max(initial=0.0)))
+    sizes = [_size_of_image(block, u) for block, u in zip(program.blocks, weights, strict=True)]
+    size = max(*sizes, float(np.abs(r).max(initial=0.0)))
     # bᵀw = −1 and a lack of λ exclude points of trace below 1/λ only: that must be far beyond
     # the size that solutions of these rows would have.
     natural = float((np.abs(program.rhs) / program.row_norms).max())
@@ -619,10 +653,10 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     return Ray("infeasible", violation, proof, program, multipliers=program.sign * w)
 
 
-def _lack(block: Block, image: Array) -> float:
-    """What Aᵀ(w) lacks to be positive semidefinite on the face beyond any doubt of rounding."""
-    rounding = 10 * block.size * _EPS * float(np.linalg.norm(image))
-    return max(0.0, rounding - block.smallest_on_face(image))
+def _lack(block: Block, u: Array) -> float:
+    """What Vᵀdiag(u)V lacks to be positive semidefinite on the face beyond doubt of rounding."""
+    rounding = 0.0 if block.is_large_graph else 10 * block.size * _EPS * _size_of_image(block, u)
+    return max(0.0, rounding - block.smallest_of_slack(u, 0.0))
 
 
 def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) -> str:
@@ -644,11 +678,11 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
     return ""
 
 
-def certify_unbounded(program: Program, matrices: Sequence[Array], x: ArrayLike) -> Ray:
+def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike) -> Ray:
     """Judge a direction as a proof that the objective improves without end."""
     blocks, aux = _matrices(program, matrices), _vector(x, program.n_auxiliary, "x")
     refused = Ray("unbounded", np.inf, "", program)
-    if not all(np.isfinite(m).all() for m in [*blocks, aux]):
+    if not all(is_finite(m) for m in [*blocks, aux]):
         return refused
     aux = np.where(program.free_x, aux, np.maximum(aux, 0.0))
     aux = np.where(program.quadratic_x > 0, 0.0, aux)  # a curved variable cannot go on for ever
@@ -658,7 +692,7 @@ def certify_unbounded(program: Program, matrices: Sequence[Array], x: ArrayLike)
     gain = program.sign * linear
     if not gain > 0:
         return refused
-    blocks, aux = [m / gain for m in blocks], aux / gain
+    blocks, aux = [scaled(m, 1 / gain) for m in blocks], aux / gain
     q = program.measure(blocks)
     violated = program.excess(program.row_values(q, aux))
     reach = _reach(program, blocks, aux)
@@ -667,18 +701,22 @@ def certify_unbounded(program: Program, matrices: Sequence[Array], x: ArrayLike)
     return Ray("unbounded", violation, proof, program, matrices=tuple(blocks), x=aux)
 
 
-def _without_dust(matrices: list[Array], x: Array) -> tuple[list[Array], Array]:
+def _without_dust(matrices: list[Matrix], x: Array) -> tuple[list[Matrix], Array]:
     """A ray without the parts that are nothing but a solver's rounding."""
-    norms = [float(np.linalg.norm(m)) for m in matrices]
+    norms = [_norm(m) for m in matrices]
     dust = 1e-6 * max(*norms, float(np.abs(x).max(initial=0.0)))
-    clean = [m if norm > dust else 0 * m for m, norm in zip(matrices, norms, strict=True)]
+    clean = [m if norm > dust else scaled(m, 0.0) for m, norm in zip(matrices, norms, strict=True)]
     return clean, np.where(np.abs(x) > dust, x, 0.0)
 
 
-def _reach(program: Program, matrices: list[Array], x: Array) -> Array:
+def _norm(matrix: Matrix) -> float:
+    return matrix.largest_eigenvalue if isinstance(matrix, Gram) else float(np.linalg.norm(matrix))
+
+
+def _reach(program: Program, matrices: list[Matrix], x: Array) -> Array:
     """(m,) the largest value that each row could take on a ray of this size, block by block."""
     lengths = [
-        block.measure(np.eye(block.size)) * float(np.linalg.norm(matrix))
+        _squared_lengths(block) * _norm(matrix)
         for block, matrix in zip(program.blocks, matrices, strict=True)
     ]
     return np.asarray(
@@ -686,8 +724,20 @@ def _reach(program: Program, matrices: list[Array], x: Array) -> Array:
     )
 
 
-def project_onto_cone(block: Block, matrix: Array) -> Array:
-    """The nearest matrix that is positive semidefinite and vanishes on the null directions."""
+def _squared_lengths(block: Block) -> Array:
+    """(p,) ‖v_p‖²."""
+    if block.features is None:
+        return np.asarray(block.incidence.multiply(block.incidence).sum(axis=1)).ravel()
+    return block.measure(np.eye(block.size))
+
+
+def project_onto_cone(block: Block, matrix: Matrix) -> Matrix:
+    """The nearest matrix that is positive semidefinite and vanishes on the null directions.
+
+    A `Gram` is what it is: the certificate says how far it is from the cone.
+    """
+    if isinstance(matrix, Gram):
+        return matrix
     centred = block.project_out_null((matrix + matrix.T) / 2)
     values, vectors = scipy.linalg.eigh(centred)
     if values[0] >= 0:
@@ -718,8 +768,10 @@ def _dimacs(
     difference = program.sign * (dual_objective - primal.objective)
     size = 1.0 + abs(dual_objective) + abs(primal.objective)
     err3, err4 = max(0.0, _linear_violation(program, w)) / c, max(0.0, -smallest) / c
-    slacks = zip(program.dual_slacks(w), primal.matrices, strict=True)
-    inner = sum(float(np.vdot(s, m)) for s, m in slacks)
+    # <S, M> = uᵀq − <C, M>, without the matrix S.
+    inner = float(program.measurement_weights(w) @ primal.q)
+    for block, matrix in zip(program.blocks, primal.matrices, strict=True):
+        inner -= program.sign * block.cost.inner(matrix)
     inner += float(program.reduced_costs(w) @ primal.x)
     return err1, err2, err3, err4, difference / size, inner / size
 
@@ -731,9 +783,10 @@ def _ratio(value: float, scale: float) -> float:
     return float(value / scale) if scale > 0 else np.inf
 
 
-def _matrices(program: Program, matrices: Array | Sequence[Array]) -> list[Array]:
-    single = isinstance(matrices, np.ndarray) and matrices.ndim == 2
-    given = [np.asarray(m, dtype=np.float64) for m in ([matrices] if single else matrices)]
+def _matrices(program: Program, matrices: Matrix | Sequence[Matrix]) -> list[Matrix]:
+    if isinstance(matrices, Gram) or (isinstance(matrices, np.ndarray) and matrices.ndim == 2):
+        matrices = [matrices]
+    given = [m if isinstance(m, Gram) else np.asarray(m, dtype=np.float64) for m in matrices]
     if len(given) != len(program.blocks):
         raise InputError(f"{len(given)} matrices for {len(program.blocks)} blocks")
     for block, matrix in zip(program.blocks, given, strict=True):

@@ -43,6 +43,7 @@ def solvers() -> int:
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
     "interior": ("sdpkit.bench", "interior", ("sizes", "peers")),
+    "barrier": ("sdpkit.bench", "barrier", ("sizes", "neighbors", "seeds")),
     "forms": ("sdpkit.bench", "forms", ()),
     "sdplib": ("sdpkit.bench", "sdplib", ("data",)),
     "mve": ("sdpkit.bench", "mve", ("data",)),
@@ -81,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("solvers", help="list solvers and their availability")
     figures = commands.add_parser("bench", help="measure the figures that the docs quote")
     figures.add_argument("table", choices=sorted(TABLES))
-    figures.add_argument("--sizes", type=int, nargs="+", default=[100, 400, 1000])
+    figures.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
+    figures.add_argument("--neighbors", type=int, nargs="+", default=[4], help="(table barrier)")
+    figures.add_argument("--seeds", type=int, nargs="+", default=[0], help="(table barrier)")
     figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
     figures.add_argument("--data", type=Path, help="folder of instances or data sets")
     figures.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")

@@ -66,12 +66,14 @@ def plot_embedding(
     return ax
 
 
-def plot_spectrum(eigenvalues: ArrayLike, ax: Any = None, *, n_shown: int = 10) -> Any:
-    """Eigenvalues as shares of the trace; returns the axes."""
+def plot_spectrum(
+    eigenvalues: ArrayLike, ax: Any = None, *, n_shown: int = 10, variance: float | None = None
+) -> Any:
+    """Eigenvalues as shares of the trace (`variance`, or their sum); returns the axes."""
     _require_matplotlib()
     ax = _axes(ax)
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1].clip(min=0)
-    shares = values[:n_shown] / (values.sum() or 1.0)
+    shares = values[:n_shown] / (variance or values.sum() or 1.0)
     ax.bar(np.arange(1, shares.size + 1), shares)
     ax.set_xticks(np.arange(1, shares.size + 1))
     ax.set(xlabel="eigenvalue", ylabel="share of the trace", ylim=(0, 1))
@@ -95,11 +97,12 @@ def plot_unfolding(
     before.set_title("input (first three dimensions)")
     centred = X - X.mean(axis=0)
     spectra = [
-        ("spectrum of the input (PCA)", np.linalg.svd(centred, compute_uv=False) ** 2),
-        ("spectrum of the output", embedding.eigenvalues),
+        ("spectrum of the input (PCA)", np.linalg.svd(centred, compute_uv=False) ** 2, None),
+        ("spectrum of the output", embedding.eigenvalues, embedding.variance),
     ]
-    for k, (name, values) in enumerate(spectra):
-        plot_spectrum(values, figure.add_subplot(grid[k, 1])).set_title(name)
+    for k, (name, values, variance) in enumerate(spectra):
+        axes = figure.add_subplot(grid[k, 1])
+        plot_spectrum(values, axes, variance=variance).set_title(name)
     plot_embedding(embedding, figure.add_subplot(grid[2, :]), color=color)
     figure.suptitle(title)
     figure.savefig(path, dpi=110)

@@ -51,11 +51,17 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 
 if TYPE_CHECKING:
+    from sdpkit.gram import Matrix
+    from sdpkit.sparse_factor import Pattern
+
     # Families compile kernels; programs of plain rows do not wait for that.
     from sdpkit.triplets import RowFamily, Rows
 
 Array = NDArray[np.float64]
 Sense = Literal["max", "min"]
+
+# Above this size the matrices of a graph's block stay sparse, and its unknown an operator.
+LARGE = 1500
 
 # Largest number of doubles held by one slab when measurements are evaluated.
 _SLAB = 1 << 22
@@ -152,8 +158,10 @@ class Cost:
             out += (self.factor * self.weights) @ self.factor.T
         return out
 
-    def inner(self, matrix: Array) -> float:
+    def inner(self, matrix: Matrix) -> float:
         """<C, M>."""
+        if not isinstance(matrix, np.ndarray):
+            return matrix.inner(self)
         value = self.identity * float(np.trace(matrix))
         if self.sparse.nnz:
             entries = self.sparse.tocoo()
@@ -284,8 +292,10 @@ class Block:
             part = self.incidence[rows]
             yield rows, part if self.features is None else part @ self.features
 
-    def measure(self, matrix: Array) -> Array:
+    def measure(self, matrix: Matrix) -> Array:
         """q with q_p = v_pᵀ M v_p, shape (p,)."""
+        if not isinstance(matrix, np.ndarray):
+            return matrix.measure(self.incidence, self.features)
         q = np.empty(self.n_measurements)
         for rows, v in self.slabs():
             product = v @ matrix
@@ -330,6 +340,33 @@ class Block:
         if not one or self.features is not None:
             return False
         return bool(np.abs(self.incidence.sum(axis=1)).max(initial=0.0) == 0)
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64] | None:
+        """(p, 2) where the block is that of a graph: M1 = 0, C = a·I and V = (e_i − e_j) over
+        distinct pairs; None otherwise."""
+        v = self.incidence
+        if not self.is_centred or not self.cost.is_identity or not self.n_measurements:
+            return None
+        if np.any(np.diff(v.indptr) != 2) or not np.all(np.abs(v.data) == 1):
+            return None
+        pairs = v.indices.reshape(-1, 2).astype(np.int64)
+        distinct = np.unique(pairs[:, 0] * self.size + pairs[:, 1]).size
+        return pairs if distinct == len(pairs) else None
+
+    @cached_property
+    def is_large_graph(self) -> bool:
+        """True where n × n matrices are avoided: a graph of more than 1500 nodes."""
+        return self.size > LARGE and self.edges is not None
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """The graph's sparse factors, analysed once."""
+        from sdpkit.sparse_factor import Pattern
+
+        if self.edges is None:
+            raise InputError(f"block {self.name!r} is not that of a graph")
+        return Pattern.of(self.size, self.edges)
 
     @cached_property
     def face(self) -> Array:
@@ -427,6 +464,18 @@ class Block:
         if not np.isfinite(matrix).all():
             return -np.inf  # finite entries may still overflow in their norm
         return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
+
+    def smallest_of_slack(self, u: Array, factor: float) -> float:
+        """The smallest eigenvalue of Vᵀdiag(u)V − factor·C on the face.
+
+        For a large graph it is a proven lower bound from sparse factors.
+        """
+        if self.is_large_graph:
+            from sdpkit.sparse_factor import smallest_on_centred
+
+            return smallest_on_centred(self.pattern, u, factor * self.cost.identity)
+        image = dense(self.adjoint(u))
+        return self.smallest_on_face(image - factor * self.cost.dense() if factor else image)
 
 
 def _project_out(q: Array, matrix: Array) -> Array:
@@ -660,7 +709,7 @@ class Program:
 
     # -- primal ------------------------------------------------------------------------------
 
-    def measure(self, matrices: Sequence[Array]) -> Array:
+    def measure(self, matrices: Sequence[Matrix]) -> Array:
         """q over all blocks, shape (p,)."""
         return np.concatenate(
             [block.measure(m) for block, m in zip(self.blocks, matrices, strict=True)]
@@ -679,7 +728,7 @@ class Program:
         one_sided = np.maximum(-self.relations * residual, 0.0)
         return np.where(self.relations == 0, np.abs(residual), one_sided)
 
-    def objective(self, matrices: Sequence[Array], x: Array) -> float:
+    def objective(self, matrices: Sequence[Matrix], x: Array) -> float:
         """The objective in the program's own sense."""
         value = self.offset + float(self.cost_x @ x)
         for block, matrix in zip(self.blocks, matrices, strict=True):
@@ -690,11 +739,11 @@ class Program:
             value += self.family.weight * self.family.hinge_sum(self.outputs(matrices))
         return value - self.sign * self.penalty(x)
 
-    def outputs(self, matrices: Sequence[Array]) -> list[Array]:
+    def outputs(self, matrices: Sequence[Matrix]) -> list[Array]:
         """Per block the nodes' images X Lᵀ with M = LᵀL, (N, rank): ‖y_i − y_j‖² measures M."""
         out = []
         for block, matrix in zip(self.blocks, matrices, strict=True):
-            values, vectors = scipy.linalg.eigh(matrix)
+            values, vectors = scipy.linalg.eigh(np.asarray(matrix))
             kept = values > 1e-15 * max(values[-1], 0.0)
             factor = vectors[:, kept] * np.sqrt(values[kept])
             out.append(factor if block.features is None else block.features @ factor)

@@ -163,10 +163,11 @@ def harmonic_mean(continuity: float, trust: float, intersection: float) -> float
     return 0.0 if min(measures) == 0 else 3 / sum(1 / measure for measure in measures)
 
 
-def fidelity(eigenvalues: ArrayLike, n_components: int) -> float:
+def fidelity(eigenvalues: ArrayLike, n_components: int, variance: float | None = None) -> float:
     """F = (λ₁ + … + λ_d) / Σ λ_i: the share of the variance that d dimensions show.
 
-    Negative eigenvalues count as zero. Without any variance, nothing is hidden: 1.
+    Negative eigenvalues count as zero. Without any variance, nothing is hidden: 1. Where only the
+    leading eigenvalues are known, `variance` is the sum of all.
 
     >>> fidelity([1.0, 6.0, 3.0, -1e-12], n_components=2)
     0.9
@@ -179,9 +180,9 @@ def fidelity(eigenvalues: ArrayLike, n_components: int) -> float:
         )
     if not isinstance(n_components, int | np.integer) or n_components < 1:
         raise InputError(f"n_components={n_components!r}: pass an integer of at least 1")
-    variance = np.sort(np.maximum(spectrum.astype(np.float64), 0.0))[::-1]
-    total = float(variance.sum())
-    return min(1.0, float(variance[: int(n_components)].sum()) / total) if total > 0 else 1.0
+    falling = np.sort(np.maximum(spectrum.astype(np.float64), 0.0))[::-1]
+    total = float(falling.sum()) if variance is None else variance
+    return min(1.0, float(falling[: int(n_components)].sum()) / total) if total > 0 else 1.0
 
 
 def inconsistency(X: ArrayLike, Y: ArrayLike, *, affine: bool = False) -> float:

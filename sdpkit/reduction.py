@@ -21,6 +21,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.gram import Matrix
 from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds, dense
 from sdpkit.solution import Answer, Solution
 
@@ -81,15 +82,15 @@ class Reduction:
             return None
         inverses = [np.linalg.pinv(f) for f in self.bases]
         pairs = zip(inverses, solution.matrices, strict=True)
-        matrices = [f @ (m / self.rhs_scale) @ f.T for f, m in pairs]
+        matrices = [f @ (np.asarray(m) / self.rhs_scale) @ f.T for f, m in pairs]
         w = self.original.sign * solution.dual[self.rows] * self.row_scale / self.cost_scale
         return matrices, solution.x / self.rhs_scale, w
 
-    def _lift_matrices(self, matrices: tuple[Array, ...] | None) -> tuple[Array, ...] | None:
+    def _lift_matrices(self, matrices: tuple[Matrix, ...] | None) -> tuple[Array, ...] | None:
         if matrices is None:
             return None
         pairs = zip(self.bases, matrices, strict=True)
-        return tuple(self.rhs_scale * (f @ z @ f.T) for f, z in pairs)
+        return tuple(self.rhs_scale * (f @ np.asarray(z) @ f.T) for f, z in pairs)
 
     def _lift_multipliers(self, dual: Array | None) -> Array | None:
         if dual is None:

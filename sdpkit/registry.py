@@ -6,11 +6,12 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 
 The rule of `solver="auto"`, in this order:
 
-0. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
-1. interior, if it can express the program and fits in memory;
-2. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
-3. else csdp, where it is installed;
-4. else scs, else clarabel at any size that fits.
+1. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
+2. barrier, for a graph of more than 1500 nodes whose rows are its edges;
+3. else interior, if it can express the program and fits in memory;
+4. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
+5. else csdp, where it is installed;
+6. else scs, else clarabel at any size that fits.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _OURS = {
     "factored": "sdpkit.solvers.factored:FACTORED",
     "projected": "sdpkit.solvers.factored:PROJECTED",
     "subgradient": "sdpkit.solvers.subgradient:SUBGRADIENT",
+    "barrier": "sdpkit.solvers.barrier:BARRIER",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -55,12 +57,14 @@ class Capabilities:
     """What a solver can take and what it returns.
 
     `plain`: programs of written rows; `families`: programs with a family of comparisons, which
-    other solvers are given in parts; `ranks`: limits on the rank of a block.
+    other solvers are given in parts; `ranks`: limits on the rank of a block; `graphs_only`: rows
+    are single edges of graphs, costs multiples of I, auxiliary variables slack.
     """
 
     plain: bool = True
     families: bool = False
     ranks: bool = False
+    graphs_only: bool = False
     quadratic: bool = False
     norms: bool = False
     warm_start: bool = False
@@ -161,8 +165,7 @@ def refusal(solver: Solver, program: Program) -> SolverError | None:
         return SolverUnavailableError(f"solver {solver.name!r} is not available: {missing}")
     lacking = _cannot_express(solver, program)
     if lacking is not None:
-        advice = "factored" if program.family is not None else "clarabel or scs"
-        return SolverError(f"{solver.name} takes {lacking}; use {advice}")
+        return SolverError(f"{solver.name} takes {lacking}; use {_general(program)}")
     needed, free = solver.memory(program), free_memory()
     if needed <= free:
         return None
@@ -197,11 +200,38 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
         return "no limit on the rank"
     if program.quadratic_x.any() and not can.quadratic:
         return "no quadratic penalties"
-    return "no norm penalties" if program.norms and not can.norms else None
+    if program.norms and not can.norms:
+        return "no norm penalties"
+    beyond = _beyond_graphs(program) if can.graphs_only else None
+    return None if beyond is None else f"no {beyond}"
 
 
 def _has_rank_limit(program: Program) -> bool:
     return any(block.max_rank is not None for block in program.blocks)
+
+
+def _general(program: Program) -> str:
+    """The solvers to name where a special one refuses."""
+    if program.family is not None:
+        return "factored"
+    return "clarabel or scs" if not program.is_linear else "interior"
+
+
+def _beyond_graphs(program: Program) -> str | None:
+    """What keeps a program from being one of graphs with boxes for multipliers, or None."""
+    if not program.n_rows:
+        return None  # no solver is bothered with it
+    if any(block.edges is None for block in program.blocks):
+        return "blocks but those of graphs (centred, rows e_i − e_j, cost a multiple of I)"
+    q, x = program.rows_q, program.rows_x.tocsc()
+    p = q.shape[1]
+    if q.shape != (p, p) or q.nnz != p or (q.data != 1).any() or (q.indices != range(p)).any():
+        return "rows but single measurements"
+    if program.cost_q.any():
+        return "costs of measurements"
+    if program.free_x.any() or (x.indptr[1:] - x.indptr[:-1] != 1).any():
+        return "auxiliary variables but the slacks of single rows"
+    return None
 
 
 def free_memory() -> float:
@@ -224,7 +254,9 @@ def choose(program: Program) -> tuple[Solver, str]:
         if few and get_solver("interior").memory(program) <= free_memory():
             return get_solver("interior"), "auto: few enough comparisons to write them down"
         return get_solver("factored"), "auto: a family of comparisons"
-    order = ["interior", *["clarabel"] * small, "csdp", "scs", *["clarabel"] * (not small)]
+    large = any(block.is_large_graph for block in program.blocks)
+    order = [*["barrier"] * large, "interior", *["clarabel"] * small, "csdp", "scs"]
+    order += ["clarabel"] * (not small)
     passed: list[str] = []
     for name in order:
         solver = get_solver(name)

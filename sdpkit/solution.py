@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from sdpkit.certificate import Certificate, Ray
+    from sdpkit.gram import Matrix
     from sdpkit.program import Program
     from sdpkit.trajectory import Trajectory
     from sdpkit.triplets import Rows
@@ -67,7 +68,7 @@ class Answer:
 
     Attributes
     ----------
-    matrices: one (n, n) array per block, or None
+    matrices: one (n, n) array or `Gram` per block, or None
     x: (n_x,) auxiliary variables, or None
     dual: (m,) multipliers w, or None
     multiplier_ray: (m,) w that shows infeasibility, or None
@@ -77,11 +78,11 @@ class Answer:
 
     stop: Stop
     native_status: str
-    matrices: tuple[Array, ...] | None = None
+    matrices: tuple[Matrix, ...] | None = None
     x: Array | None = None
     dual: Array | None = None
     multiplier_ray: Array | None = None
-    matrix_ray: tuple[tuple[Array, ...], Array] | None = None
+    matrix_ray: tuple[tuple[Matrix, ...], Array] | None = None
     iterations: int | None = None
     setup_time: float = 0.0
     solve_time: float = 0.0
@@ -115,7 +116,8 @@ class Solution:
     native_status: the solver's own words
     objective, dual_objective: recomputed from the returned numbers
     certificate: residuals, eigenvalues, safe bound, gap
-    matrices: one positive semidefinite (n, n) array per block
+    matrices: one positive semidefinite (n, n) array per block; for large graphs a `Gram`, which
+        multiplies, measures and has eigenvectors, but no entries
     x: (n_x,) auxiliary variables;  dual: (m,) multipliers w
     rows: for a program with a family, the comparisons that `dual` belongs to
     ray: the verified proof of infeasibility or unboundedness, if that is the status
@@ -130,7 +132,7 @@ class Solution:
     dual_objective: float
     certificate: Certificate
     program: Program
-    matrices: tuple[Array, ...]
+    matrices: tuple[Matrix, ...]
     x: Array
     dual: Array | None
     ray: Ray | None
@@ -144,7 +146,7 @@ class Solution:
     trajectory: Trajectory | None = None
 
     @property
-    def matrix(self) -> Array:
+    def matrix(self) -> Matrix:
         """The first block's matrix: K, M or Z."""
         return self.matrices[0]
 

@@ -42,6 +42,7 @@ from sdpkit.certificate import (
     project_onto_cone,
 )
 from sdpkit.errors import InputError, SolverError
+from sdpkit.gram import FactoredGram, Matrix, is_finite, scaled, trace
 from sdpkit.program import Block, Program
 from sdpkit.registry import Solver, choose, get_solver, refusal
 from sdpkit.solution import Answer, Settings, Solution, Status, Stop, Times
@@ -320,23 +321,30 @@ def _into_box(program: Program, dual: Array | None) -> Array | None:
 
 def repair_primal(
     program: Program, answer: Answer, tol: float = np.inf
-) -> tuple[list[Array], Array]:
+) -> tuple[list[Matrix], Array]:
     """The answer's primal with everything repaired that can be repaired exactly.
 
     The matrices are projected onto the cone; slack variables take up what their rows are off;
     where all rows are upper limits on nonnegative combinations (the inequality form), M is
     divided by the worst ratio, if that costs less than half of `tol` in the objective.
     """
-    missing = [np.full((b.size, b.size), np.nan) for b in program.blocks]
+    missing = [_unknown(block) for block in program.blocks]
     matrices = list(answer.matrices) if answer.matrices is not None else missing
     x = answer.x if answer.x is not None else np.zeros(program.n_auxiliary)
-    if not all(np.isfinite(m).all() for m in [*matrices, x]):
+    if not all(is_finite(m) for m in [*matrices, x]):
         return matrices, x
     matrices = [project_onto_cone(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
     x = np.where(program.free_x, x, np.maximum(x, 0.0))
     q = program.measure(matrices)
     x = _take_up_slack(program, q, x)
     return _shrink_into_limits(program, matrices, q, 1 + 0.5 * tol), x
+
+
+def _unknown(block: Block) -> Matrix:
+    """A matrix that is not there."""
+    if block.is_large_graph:
+        return FactoredGram(np.full((block.size, 1), np.nan))
+    return np.full((block.size, block.size), np.nan)
 
 
 def _take_up_slack(program: Program, q: Array, x: Array) -> Array:
@@ -365,15 +373,15 @@ def _take_up_slack(program: Program, q: Array, x: Array) -> Array:
 
 
 def _shrink_into_limits(
-    program: Program, matrices: list[Array], q: Array, worth: float
-) -> list[Array]:
+    program: Program, matrices: list[Matrix], q: Array, worth: float
+) -> list[Matrix]:
     limits = np.all(program.relations == -1) and np.all(program.rhs >= 0)
     if not limits or program.n_auxiliary or np.any(program.rows_q.data < 0):
         return matrices
     values = program.rows_q @ q
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = float(np.nanmax(np.where(values > 0, values / program.rhs, 0.0), initial=1.0))
-    return [m / ratio for m in matrices] if 1 < ratio <= worth else matrices
+    return [scaled(m, 1 / ratio) for m in matrices] if 1 < ratio <= worth else matrices
 
 
 # -- rays -----------------------------------------------------------------------------------
@@ -518,7 +526,7 @@ def _wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
 def _with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solution:
     """Solve once more with S ⪰ δI, δ·(tr M + Σx) a fraction of the gap that is allowed."""
     program, tol = solution.program, settings.tol
-    size = sum(float(np.trace(m)) for m in solution.matrices) + float(np.abs(solution.x).sum())
+    size = sum(trace(m) for m in solution.matrices) + float(np.abs(solution.x).sum())
     value = max(abs(solution.objective), program.safe.value_scale)
     margin = 0.25 * tol * value / max(size, np.finfo(float).tiny)
     answer = solver.solve(program.with_margin(margin), settings)

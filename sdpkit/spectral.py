@@ -14,6 +14,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.gram import Gram, Matrix
 from sdpkit.graphs import SquaredDistances
 from sdpkit.quality import fidelity
 
@@ -23,6 +24,8 @@ Array = NDArray[np.float64]
 _NOISE_SHARE = 1e-2
 _STEEP = 4.0
 _INVISIBLE = 1e-6
+# Eigenvalues computed of an operator, at least.
+_LEADING = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +35,11 @@ class Embedding:
     Attributes
     ----------
     coordinates: (n, d), centred, columns by falling variance
-    eigenvalues: (n,) of K, falling, nonnegative
+    eigenvalues: (n,) of K, falling, nonnegative; the leading ones where K is an operator
     edges: (m, 2) rods of the neighbourhood graph;  tensions: (m,) their multipliers w
     components: (n,) which connected component a point belongs to; each is centred on its own
     inputs: distances between the inputs, by which new points find their neighbours (`extend`)
+    variance: tr K, where only leading eigenvalues are known; None: their sum
     """
 
     coordinates: Array
@@ -44,6 +48,7 @@ class Embedding:
     tensions: Array | None = field(repr=False)
     components: NDArray[np.int64] = field(repr=False)
     inputs: SquaredDistances | None = field(default=None, repr=False)
+    variance: float | None = field(default=None, repr=False)
 
     @property
     def n_components(self) -> int:
@@ -53,12 +58,12 @@ class Embedding:
     @property
     def fidelity(self) -> float:
         """Share of the variance that the d coordinates keep."""
-        return fidelity(self.eigenvalues, self.n_components)
+        return fidelity(self.eigenvalues, self.n_components, self.variance)
 
     @property
     def suggested_dimension(self) -> int:
         """Where the spectrum breaks off (see `suggested_dimension`)."""
-        return suggested_dimension(self.eigenvalues)
+        return suggested_dimension(self.eigenvalues, self.variance)
 
     def extend(
         self,
@@ -146,7 +151,7 @@ class Embedding:
         """Draw the eigenvalues as shares of the trace. Needs matplotlib."""
         from sdpkit.plotting import plot_spectrum
 
-        return plot_spectrum(self.eigenvalues, ax)
+        return plot_spectrum(self.eigenvalues, ax, variance=self.variance)
 
     def __repr__(self) -> str:
         n, d = self.coordinates.shape
@@ -156,7 +161,7 @@ class Embedding:
         )
 
 
-def suggested_dimension(eigenvalues: Array) -> int:
+def suggested_dimension(eigenvalues: Array, variance: float | None = None) -> int:
     """The d after which the spectrum breaks off.
 
     The last steep fall: the largest d with λ_d ≥ 4 λ_{d+1} among eigenvalues of at least 1 % of
@@ -166,7 +171,7 @@ def suggested_dimension(eigenvalues: Array) -> int:
     2
     """
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1].clip(min=0)
-    total = float(values.sum())
+    total = float(values.sum()) if variance is None else variance
     if total == 0 or values.size == 1:
         return 1
     ratios = values[:-1] / np.maximum(values[1:], 1e-12 * total)
@@ -188,8 +193,8 @@ def gram(squared: Array) -> Array:
     return np.asarray(-0.5 * (centred - centred.mean(axis=1)[:, None]))
 
 
-def outputs(kernel: Array, n_components: int | None = None) -> tuple[Array, Array]:
-    """(coordinates (n, d), eigenvalues (n,)) of a Gram matrix.
+def outputs(kernel: Matrix, n_components: int | None = None) -> tuple[Array, Array]:
+    """(coordinates (n, d), eigenvalues (n,)) of a Gram matrix; of an operator the leading ones.
 
     Without `n_components` the suggested dimension is used. The sign of each coordinate is fixed
     so that its entry of largest magnitude is positive.
@@ -199,15 +204,16 @@ def outputs(kernel: Array, n_components: int | None = None) -> tuple[Array, Arra
     >>> np.allclose(coordinates @ coordinates.T, Y @ Y.T)
     True
     """
-    kernel = np.asarray(kernel, dtype=np.float64)
-    if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or kernel.shape[0] == 0:
-        raise InputError(f"a kernel is a square matrix; this one has shape {kernel.shape}")
-    if not np.isfinite(kernel).all():
-        raise InputError("the kernel contains NaN or infinite entries; check the solution's status")
-    n = kernel.shape[0]
-    values, vectors = scipy.linalg.eigh((kernel + kernel.T) / 2)
-    values, vectors = values[::-1].clip(min=0), vectors[:, ::-1]
-    d = suggested_dimension(values) if n_components is None else n_components
+    total = None
+    if isinstance(kernel, Gram):
+        n, total = kernel.shape[0], kernel.trace()
+        wanted = n_components if isinstance(n_components, int | np.integer) else 0
+        values, vectors = kernel.leading(min(n, max(int(wanted), _LEADING)))
+        values = values.clip(min=0)
+    else:
+        values, vectors = _spectrum(kernel)
+        n = values.size
+    d = suggested_dimension(values, total) if n_components is None else n_components
     if isinstance(d, bool) or not isinstance(d, int | np.integer) or not 1 <= d <= n:
         raise InputError(f"n_components is {d!r}; it must be an integer between 1 and {n}")
     top = vectors[:, :d]
@@ -241,3 +247,14 @@ def principal_axes(factor: Array) -> tuple[Array, Array]:
     y = centred @ axes[:, ::-1]
     signs = np.sign(y[np.abs(y).argmax(axis=0), np.arange(y.shape[1])])
     return y * np.where(signs == 0, 1.0, signs), values[::-1].clip(min=0)
+
+
+def _spectrum(kernel: Array) -> tuple[Array, Array]:
+    """All eigenvalues, falling and nonnegative, and eigenvectors of a Gram matrix."""
+    kernel = np.asarray(kernel, dtype=np.float64)
+    if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or kernel.shape[0] == 0:
+        raise InputError(f"a kernel is a square matrix; this one has shape {kernel.shape}")
+    if not np.isfinite(kernel).all():
+        raise InputError("the kernel contains NaN or infinite entries; check the solution's status")
+    values, vectors = scipy.linalg.eigh((kernel + kernel.T) / 2)
+    return values[::-1].clip(min=0), vectors[:, ::-1]

@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -333,9 +333,13 @@ def _by_parts(pool: Any, tall: list[Array], small: list[Array]) -> list[Array]:
     """tall @ small per block, the rows shared out: BLAS threads would fight with ours."""
     out = []
     for x, s in zip(tall, small, strict=True):
-        parts = _shared(pool, lambda rows, x=x, s=s: x[rows] @ s, _slices(x.shape[0]))
+        parts = _shared(pool, partial(_product, x, s), _slices(x.shape[0]))
         out.append(np.vstack(parts) if len(parts) > 1 else parts[0])
     return out
+
+
+def _product(tall: Array, small: Array, rows: slice) -> Array:
+    return np.asarray(tall[rows] @ small)
 
 
 def _across(pool: Any, left: Array, right: Array) -> Array:
