@@ -69,12 +69,16 @@ _INNER_SHARE = 0.3
 _DRIFT = 0.02
 # Steps between looks at the duality gap, and between multiplier updates at most.
 _LOOK, _PATIENCE = 10, 150
+# Steps after which an inner problem that single precision has not solved is given to double.
+_PATIENCE_SINGLE = 60
 # Steps on one working set at most.
 _STEPS = 600
 # δ of the preconditioner relative to ‖LᵀL‖, and the number of steps it remembers.
 _DELTA, _MEMORY = 0.05, 40
 # A stage on a part of the anchors comes first where there are more points than this.
 _STAGED_POINTS, _STAGE_SHARE = 50_000, 0.3
+# What a part of the anchors says about all of them is not worth a smaller gap than this.
+_STAGE_GAP = 0.03
 # The tolerance from which on the inner problem is solved in single precision.
 _SINGLE = 5e-4
 # Directions of L below this share of the largest are dropped between searches, but for a few.
@@ -716,7 +720,7 @@ def _on_working_set(
             break
         inner_gap = _relative(point.value, inner)
         solved = inner_gap <= _INNER_SHARE * max(outer_gap, tol)
-        if not solved and point.single and (stalled or settled or since >= _PATIENCE):
+        if not solved and point.single and (stalled or settled or since >= _PATIENCE_SINGLE):
             # Single precision does not solve this one: go on in double.
             run.single = False
             break
@@ -802,7 +806,7 @@ class Comparisons:
 def _first_stage(problem: _Comparison, run: _Run, stepper: Any) -> None:
     """Start from the solution of a part of the anchors; neither of its bounds holds for all."""
     stage = replace(run, history=[], settings=replace(run.settings, callback=None))
-    _minimise(problem.part(_STAGE_SHARE), stage, stepper, 5 * run.settings.tol)
+    _minimise(problem.part(_STAGE_SHARE), stage, stepper, max(_STAGE_GAP, run.settings.tol))
     run.factors, run.iterations, run.stop = stage.factors, stage.iterations, stage.stop
 
 
