@@ -231,7 +231,7 @@ class Impostors:
         i, other, far = i[found], other[found], far[found]
         order = np.argsort(i * self.n_points + other)
         i, other, far = i[order], other[order], far[order]
-        target, pair = _triplets(self.target_starts, lengths, i, far, slack)
+        target, pair = _triplets(self.target_starts, lengths + 1 + slack, i, far)
         return Rows(target, other[pair])
 
     def hinge_sum(self, outputs: Sequence[Array]) -> float:
@@ -594,17 +594,21 @@ def _squared_lengths(stacked: Any, columns: Any, block_of: Any, start: Any, end:
 
 
 @compiled
-def _triplets(starts: Any, lengths: Any, anchor: Any, far: Any, slack: float) -> Any:
-    """(target, pair): the rows with 1 + q_ij − q_il > −slack among given pairs (i, l)."""
+def _triplets(starts: Any, reaches: Any, anchor: Any, far: Any) -> Any:
+    """(target, pair): the rows with q_il < reach_ij among given pairs (i, l).
+
+    Two numbers as they are, and no sum, are compared in both passes: the compiler may add in
+    another order in each, and a tie would then be counted but not written.
+    """
     n = 0
     for p in range(anchor.size):
         for t in range(starts[anchor[p]], starts[anchor[p] + 1]):
-            n += 1 + lengths[t] - far[p] > -slack
+            n += far[p] < reaches[t]
     target, pair = np.empty(n, np.int64), np.empty(n, np.int64)
     n = 0
     for p in range(anchor.size):
         for t in range(starts[anchor[p]], starts[anchor[p] + 1]):
-            if 1 + lengths[t] - far[p] > -slack:
+            if far[p] < reaches[t]:
                 target[n], pair[n] = t, p
                 n += 1
     return target, pair

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sdpkit import Block, Cost, InputError, Program
+from sdpkit import LMNN, Block, Cost, InputError, Program
 from sdpkit.triplets import (
     Impostors,
     ListedTriplets,
@@ -488,3 +488,18 @@ def test_no_start_at_zero() -> None:
     y[family.labels > 0] *= 0.1
     t = best_scale(family, [y], 1e6)
     assert t * np.square(y - y.mean(axis=0)).sum(axis=1).mean() == pytest.approx(0.1)
+
+
+def test_ties_at_the_margin_are_found_or_not_but_never_half() -> None:
+    """Whole numbers scaled by roots tie with the margin to the last digit, in any order of sums."""
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(1, 6, (300, 4)).astype(float), rng.integers(0, 3, 300)
+    family = Impostors.of(LMNN(X, y).target_pairs, y)
+    for t in (1 / 3, 0.1, 0.7, 1 / 7):
+        outputs = [np.sqrt(t) * X]
+        rows = family.near(outputs, 0.0)
+        assert rows.target.min() >= 0
+        assert rows.target.max() < len(family.target_pairs)
+        assert rows.impostor.min() >= 0
+        assert rows.impostor.max() < 300
+        assert family.has(rows).all()
