@@ -42,21 +42,21 @@ def solvers() -> int:
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
-    "interior": ("sdpkit.bench", "interior", ("sizes", "peers")),
-    "barrier": ("sdpkit.bench", "barrier", ("sizes", "neighbors", "seeds")),
-    "forms": ("sdpkit.bench", "forms", ()),
-    "sdplib": ("sdpkit.bench", "sdplib", ("data",)),
-    "mve": ("sdpkit.bench", "mve", ("data",)),
-    "extension": ("sdpkit.bench_embeddings", "extension", ("data",)),
-    "variational": ("sdpkit.bench_embeddings", "variational", ()),
-    "localization": ("sdpkit.bench_embeddings", "localization", ("data",)),
-    "lmnn-small": ("sdpkit.bench_lmnn", "small", ("data",)),
-    "lmnn-digits": ("sdpkit.bench_lmnn", "digits", ("data", "metric_learn")),
-    "lmnn-letters": ("sdpkit.bench_lmnn", "letters", ("data",)),
-    "lmnn-mnist": ("sdpkit.bench_lmnn", "mnist", ("data", "deskewed")),
-    "lmnn-circles": ("sdpkit.bench_lmnn", "circles", ("picture",)),
-    "lmnn-square": ("sdpkit.bench_lmnn", "square", ()),
-    "impostors": ("sdpkit.bench_lmnn", "impostors", ()),
+    "interior": ("sdpkit.bench.engines", "interior", ("sizes", "peers")),
+    "barrier": ("sdpkit.bench.engines", "barrier", ("sizes", "neighbors", "seeds")),
+    "forms": ("sdpkit.bench.engines", "forms", ()),
+    "sdplib": ("sdpkit.bench.engines", "sdplib", ("data",)),
+    "mve": ("sdpkit.bench.engines", "mve", ("data",)),
+    "extension": ("sdpkit.bench.embeddings", "extension", ("data",)),
+    "variational": ("sdpkit.bench.embeddings", "variational", ()),
+    "localization": ("sdpkit.bench.embeddings", "localization", ("data",)),
+    "lmnn-small": ("sdpkit.bench.lmnn", "small", ("data",)),
+    "lmnn-digits": ("sdpkit.bench.lmnn", "digits", ("data", "metric_learn")),
+    "lmnn-letters": ("sdpkit.bench.lmnn", "letters", ("data",)),
+    "lmnn-mnist": ("sdpkit.bench.lmnn", "mnist", ("data", "deskewed")),
+    "lmnn-circles": ("sdpkit.bench.lmnn", "circles", ("picture",)),
+    "lmnn-square": ("sdpkit.bench.lmnn", "square", ()),
+    "impostors": ("sdpkit.bench.lmnn", "impostors", ()),
 }
 # Tables that cannot do without a folder of data.
 _NEED_DATA = ("sdplib", "lmnn-small", "lmnn-digits", "lmnn-letters", "lmnn-mnist")

@@ -58,7 +58,8 @@ class Capabilities:
 
     `plain`: programs of written rows; `families`: programs with a family of comparisons, which
     other solvers are given in parts; `ranks`: limits on the rank of a block; `graphs_only`: rows
-    are single edges of graphs, costs multiples of I, auxiliary variables slack.
+    are single edges of graphs, costs multiples of I, auxiliary variables slack; `checkpoint`: its
+    state can be kept in a file.
     """
 
     plain: bool = True
@@ -69,6 +70,7 @@ class Capabilities:
     norms: bool = False
     warm_start: bool = False
     callback: bool = False
+    checkpoint: bool = False
     summary: str = ""
 
 

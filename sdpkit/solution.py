@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from sdpkit.certificate import Certificate, Ray
+    from sdpkit.checkpoint import Checkpoint
     from sdpkit.gram import Matrix
     from sdpkit.program import Program
     from sdpkit.trajectory import Trajectory
@@ -60,6 +61,7 @@ class Settings:
     callback: Callable[[Mapping[str, Any]], Any] | None = None
     warm_start: Solution | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, eq=False)

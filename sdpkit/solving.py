@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -41,10 +42,11 @@ from sdpkit.certificate import (
     certify_unbounded,
     project_onto_cone,
 )
+from sdpkit.checkpoint import Checkpoint
 from sdpkit.errors import InputError, SolverError
 from sdpkit.gram import FactoredGram, Matrix, is_finite, scaled, trace
 from sdpkit.program import Block, Program
-from sdpkit.registry import Solver, choose, get_solver, refusal
+from sdpkit.registry import Solver, choose, get_solver, known_solvers, refusal
 from sdpkit.solution import Answer, Settings, Solution, Status, Stop, Times
 from sdpkit.threads import one_blas_thread
 from sdpkit.trajectory import Advancing, follow
@@ -87,6 +89,7 @@ def solve(
     verbose: int = 0,
     callback: Callable[[Mapping[str, Any]], Any] | None = None,
     warm_start: Solution | None = None,
+    checkpoint: str | Path | None = None,
     **options: Any,
 ) -> Solution:
     """Solve a problem object or a `Program` and certify the answer.
@@ -103,6 +106,8 @@ def solve(
     verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
     callback: called once per iteration by solvers that can, else once at the end
     warm_start: a solution of this or a nearby program
+    checkpoint: a file to which the solver's state is written every half minute, and from which it
+        goes on if it is there already
     options: passed to the solver unchanged
 
     >>> import sdpkit
@@ -121,9 +126,14 @@ def solve(
         options,
     )
     if callable(getattr(problem, "advance", None)):
+        if checkpoint is not None:
+            raise InputError(
+                f"{type(problem).__name__} takes several programs, and a checkpoint holds the "
+                "state of one: solve its programs one by one, or go without"
+            )
         solution = follow(cast(Advancing, problem), partial(_solve_one, name=solver), settings)
     else:
-        solution = _solve_one(cast(Problem | Program, problem), settings, solver)
+        solution = _solve_one(cast(Problem | Program, problem), settings, solver, checkpoint)
     if verbose:
         print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
     if solution.status not in _CLEAR:
@@ -131,12 +141,16 @@ def solve(
     return solution
 
 
-def _solve_one(problem: Problem | Program, settings: Settings, name: str) -> Solution:
+def _solve_one(
+    problem: Problem | Program, settings: Settings, name: str, file: str | Path | None = None
+) -> Solution:
     """Compile, choose, call, certify: one program."""
     started = time.perf_counter()
     program = compiled_program(problem)
     compiled = time.perf_counter() - started
     chosen, reason = _choose(name, program)
+    if file is not None:
+        settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
     with _fitting_threads(program):
         answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
         rest = _remaining(settings, started)
@@ -148,6 +162,13 @@ def _solve_one(problem: Problem | Program, settings: Settings, name: str) -> Sol
         gap = solution.certificate.relative_gap
         settings.callback({"objective": solution.objective, "gap": gap})
     return solution
+
+
+def _checkpoint(path: str | Path, program: Program, solver: Solver) -> Checkpoint:
+    if not solver.capabilities.checkpoint:
+        able = [name for name in known_solvers() if get_solver(name).capabilities.checkpoint]
+        raise InputError(f"{solver.name} keeps no checkpoints; {', '.join(able)} do")
+    return Checkpoint(path, program.fingerprint, solver.name)
 
 
 def compiled_program(problem: Problem | Program) -> Program:
@@ -398,7 +419,7 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
         return next(ray for ray in proven if ray.kind == "infeasible")
     if proven and program.n_rows:
         # An infeasible program may have improving directions too, which mean nothing then.
-        plain = replace(settings, tol=1e-8, callback=None, warm_start=None)
+        plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
         ray = _ask_infeasible(program, solver, plain)
         return ray if ray is not None and ray.passes(_RAY_TOL) else proven[0]
     if not proven:
@@ -409,7 +430,7 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
         for ask in asked if may_ask else ():
             # Some codes break down at the tighter tolerance and are exact enough at the looser.
             for tol in (1e-8, 1e-6):
-                plain = replace(settings, tol=tol, callback=None, warm_start=None)
+                plain = replace(settings, tol=tol, callback=None, warm_start=None, checkpoint=None)
                 ray = ask(program, solver, plain)
                 if ray is not None and ray.passes(_RAY_TOL):
                     return ray
@@ -529,7 +550,7 @@ def _with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solu
     size = sum(trace(m) for m in solution.matrices) + float(np.abs(solution.x).sum())
     value = max(abs(solution.objective), program.safe.value_scale)
     margin = 0.25 * tol * value / max(size, np.finfo(float).tiny)
-    answer = solver.solve(program.with_margin(margin), settings)
+    answer = solver.solve(program.with_margin(margin), replace(settings, checkpoint=None))
     note = f"solved twice: the dual was asked for a margin of {margin:.1e}"
     answer = replace(
         answer,

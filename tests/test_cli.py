@@ -33,15 +33,15 @@ def test_unknown_command_is_refused(capsys):
 
 def test_tables_of_embeddings_are_printed(capsys):
     """The commands' own functions on instances that take a second."""
-    from sdpkit import bench_embeddings
+    from sdpkit.bench import embeddings
 
-    rows = bench_embeddings._trial(bench_embeddings.sdpkit.datasets.swiss_roll(90), 0)
+    rows = embeddings._trial(embeddings.sdpkit.datasets.swiss_roll(90), 0)
     assert rows.shape == (2, 3)
     assert (rows > 0).all()
     assert (rows < 20).all()
-    bench_embeddings._extension_speed(t=100)
-    bench_embeddings._published_against_centred()
-    bench_embeddings.variational(n=400)
+    embeddings._extension_speed(t=100)
+    embeddings._published_against_centred()
+    embeddings.variational(n=400)
     printed = capsys.readouterr().out
     assert "the same to the last bit: True" in printed
     assert "a = 100" in printed
@@ -51,11 +51,11 @@ def test_tables_of_embeddings_are_printed(capsys):
 def test_networks_are_printed(capsys):
     import numpy as np
 
-    from sdpkit import bench_embeddings
+    from sdpkit.bench import embeddings
 
     points = np.random.default_rng(0).random((150, 2))
-    edges = bench_embeddings._up_to(points, 12, 0.4)
-    bench_embeddings._network("a small one", points, edges, 0.0, " m")
+    edges = embeddings._up_to(points, 12, 0.4)
+    embeddings._network("a small one", points, edges, 0.0, " m")
     assert "refined" in capsys.readouterr().out
 
 

@@ -597,14 +597,14 @@ def test_the_table_needs_its_data(tmp_path: Any, capsys: pytest.CaptureFixture[s
 
 
 def test_a_row_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit import bench
+    from sdpkit.bench import engines
 
     ring = np.c_[np.cos(np.arange(12) * np.pi / 6), np.sin(np.arange(12) * np.pi / 6)]
-    found = bench._fidelities("ring", "mvu", X=ring, n_neighbors=2)
+    found = engines._fidelities("ring", "mvu", X=ring, n_neighbors=2)
     printed = capsys.readouterr().out
     assert "kernel PCA 100.0 %" in printed
     assert "MVU 100.00 %, optimal, 1 program" in printed
     assert "MVE 100.00 %, stationary, 2 programs" in printed
-    assert bench._ring_order(found["MVE"].coordinates) == "exact"
+    assert engines._ring_order(found["MVE"].coordinates) == "exact"
     swapped = found["MVE"].coordinates[[1, 0, *range(2, 12)]]
-    assert bench._ring_order(swapped) == "not kept"
+    assert engines._ring_order(swapped) == "not kept"

@@ -1,0 +1,1 @@
+"""Figures, measured: one module per group of tables, printed by `sdpkit bench TABLE`."""

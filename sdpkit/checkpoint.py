@@ -1,0 +1,86 @@
+"""A long run's state in a file: written now and then, read when the run is started again.
+
+An engine that keeps checkpoints writes what it needs to go on, as named arrays. The file knows the
+program (by fingerprint) and the engine it belongs to, and is refused for any other. It is replaced
+in one move, so that a run killed while it writes leaves the state before.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+
+EVERY = 30.0  # seconds between two states, by default
+
+
+class Checkpoint:
+    """Where an engine keeps its state of one program.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "run.npz"
+    >>> Checkpoint(path, "f00d", "barrier").save(mu=0.5, weights=[1.0, 2.0])
+    >>> found = Checkpoint(path, "f00d", "barrier").state
+    >>> float(found["mu"]), found["weights"].tolist()
+    (0.5, [1.0, 2.0])
+    """
+
+    def __init__(
+        self, path: str | Path, fingerprint: str, solver: str, every: float = EVERY
+    ) -> None:
+        """`state` is what an earlier run of this engine on this program left, or None."""
+        self.path, self.every = Path(path), every
+        self.fingerprint, self.solver = fingerprint, solver
+        if not self.path.parent.is_dir():
+            raise InputError(f"checkpoint is {self.path}; there is no folder {self.path.parent}")
+        self.state: Mapping[str, NDArray[Any]] | None = self._read()
+        self._written = time.monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last state is old enough to be written anew."""
+        return time.monotonic() - self._written >= self.every
+
+    def save(self, **arrays: ArrayLike) -> None:
+        """Replace the file by this state."""
+        beside = self.path.with_name(self.path.name + ".part")
+        with open(beside, "wb") as file:
+            named: dict[str, Any] = {
+                "fingerprint": self.fingerprint,
+                "solver": self.solver,
+                **{f"state/{name}": np.asarray(values) for name, values in arrays.items()},
+            }
+            np.savez(file, **named)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self.path)
+        self._written = time.monotonic()
+
+    def _read(self) -> dict[str, NDArray[Any]] | None:
+        if not self.path.exists():
+            return None
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                found = {name: file[name] for name in file.files}
+        except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+            raise InputError(f"{self.path} is not a checkpoint: {error}; delete it") from error
+        for what, mine in (("fingerprint", self.fingerprint), ("solver", self.solver)):
+            if what not in found:
+                raise InputError(f"{self.path} is not a checkpoint; name another file")
+            if str(found[what]) != mine:
+                raise InputError(
+                    f"{self.path} is a checkpoint of the {what} {found[what]}, and this run's is "
+                    f"{mine}: name another file, or delete this one"
+                )
+        return {name[6:]: a for name, a in found.items() if name.startswith("state/")}
+
+
+__all__ = ["Checkpoint"]
