@@ -35,10 +35,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.gram import Matrix
+from sdpkit.gram import Gram, Matrix, trace
 from sdpkit.graphs import SquaredDistances
 from sdpkit.problems.mvu import MVU, Form, Part, one_of
-from sdpkit.program import Cost, Program, SafeBounds
+from sdpkit.program import LARGE, Cost, Program, SafeBounds
 from sdpkit.solution import Solution, Status
 from sdpkit.spectral import Embedding, gram, outputs
 from sdpkit.trajectory import Ending
@@ -134,15 +134,30 @@ class MVE(MVU):
         return [self._cost(part, self._first_vectors(part)) for part in self.parts]
 
     def _first_vectors(self, part: Part) -> Array:
-        """(n, n) orthonormal eigenvectors to start from, the most important first."""
+        """(n, k) orthonormal eigenvectors to start from, the most important first."""
+        count = self._pulled(part)
         if self.start == "random":
             rng = np.random.default_rng(self.random_state)
-            return np.linalg.qr(_centre(part) @ rng.standard_normal((len(part.nodes),) * 2))[0]
-        return _spectrum(part, gram(self._input_lengths(part)))[1]
+            return np.linalg.qr(_centred(part, rng.standard_normal((len(part.nodes), count))))[0]
+        if self.X is not None and len(part.nodes) > LARGE:
+            inputs = np.asarray(self.X, dtype=np.float64)[self._points(part)]
+            left = np.linalg.svd(_centred(part, inputs), full_matrices=False)[0]
+            if left.shape[1] >= count:
+                return np.asarray(left[:, :count])
+        return _leading(part, gram(self._input_lengths(part)), count).vectors
+
+    def _pulled(self, part: Part) -> int:
+        """How many eigenvectors of a part have a weight of their own."""
+        assert self.weights is not None
+        return min(len(self.weights), len(part.nodes)) - 1
+
+    def _points(self, part: Part) -> NDArray[np.int64]:
+        """(n,) for each node of a part the first of the points that it stands for."""
+        return np.unique(self.group, return_index=True)[1][part.nodes]
 
     def _input_lengths(self, part: Part) -> Array:
         """(n, n) squared distances of a part's nodes in the input."""
-        first = np.unique(self.group, return_index=True)[1][part.nodes]
+        first = self._points(part)
         return self._input_table[np.ix_(first, first)]
 
     @cached_property
@@ -156,8 +171,9 @@ class MVE(MVU):
     def _cost(self, part: Part, vectors: Array) -> Cost:
         """(1−ω)·Σ α_i v_i v_iᵀ as a_n·C + Σ (α_i − α_n) v_i v_iᵀ, seen from the nodes."""
         alpha = np.array(self.weights)[: len(part.nodes)]
-        leading = _centre(part).T @ vectors[:, : alpha.size - 1]
         m = part.multiplicities
+        rooted = np.sqrt(m)[:, None] * vectors[:, : alpha.size - 1]
+        leading = rooted - m[:, None] * rooted.sum(axis=0) / m.sum()
         rest = self._weight * alpha[-1]
         distinct = bool(np.all(m == 1))
         return Cost.of(
@@ -212,7 +228,7 @@ class MVE(MVU):
         program = solution.program
         pieces = zip(program.blocks, self.parts, solution.matrices, strict=True)
         blocks = tuple(
-            replace(block, cost=self._cost(part, _spectrum(part, K)[1]))
+            replace(block, cost=self._cost(part, _leading(part, K, self._pulled(part)).vectors))
             for block, part, K in pieces
         )
         return replace(program, blocks=blocks, safe=self._tightened(solution))
@@ -230,22 +246,20 @@ class MVE(MVU):
 
     def value(self, solution: Solution) -> float:
         """g(K) = Σ α_i λ_i; in the slack form (1−ω)·g(K) − ω Σ|ξ|."""
-        alpha = np.array(self.weights)
         value = float(solution.program.cost_x @ solution.x)
         for part, K in zip(self.parts, solution.matrices, strict=True):
-            eigenvalues = _spectrum(part, K)[0]
-            padded = np.pad(alpha, (0, max(0, eigenvalues.size - alpha.size)), mode="edge")
-            value += self._weight * float(padded[: eigenvalues.size] @ eigenvalues)
+            alpha = np.array(self.weights)[: len(part.nodes)]
+            top = _leading(part, K, alpha.size - 1)
+            gain = alpha[-1] * top.trace + (alpha[:-1] - alpha[-1]) @ top.values
+            value += self._weight * float(gain)
         return value
 
     def fidelity(self, solution: Solution) -> float:
         """The share of the trace in the top d eigenvalues, of all parts together."""
-        spectra = [
-            _spectrum(part, K)[0] for part, K in zip(self.parts, solution.matrices, strict=True)
-        ]
-        total = sum(float(values.sum()) for values in spectra)
-        top = sum(float(values[: self.n_components].sum()) for values in spectra)
-        return top / total if total > 0 else 1.0
+        pieces = zip(self.parts, solution.matrices, strict=True)
+        tops = [_leading(part, K, min(self.n_components, len(part.nodes))) for part, K in pieces]
+        total = sum(top.trace for top in tops)
+        return sum(float(top.values.sum()) for top in tops) / total if total > 0 else 1.0
 
     def progress(self, solution: Solution) -> dict[str, float]:
         """What to follow from step to step: g(K) and the fidelity."""
@@ -279,16 +293,32 @@ class MVE(MVU):
         return super().recover(solution, n_components or self.n_components)
 
 
-def _centre(part: Part) -> Array:
-    """(n, n) S = diag(√m)(I − 1mᵀ/N): SKSᵀ has the spectrum of the centred Gram matrix of all N
-    points, of which m_i coincide in node i."""
+@dataclass(frozen=True, eq=False)
+class _Leading:
+    """Of a centred Gram matrix the (k,) largest eigenvalues, falling, their (n, k) eigenvectors,
+    and the trace."""
+
+    values: Array
+    vectors: Array
+    trace: float
+
+
+def _centred(part: Part, rows: Array) -> Array:
+    """S times a matrix with a row per node, S = diag(√m)(I − 1mᵀ/N): SKSᵀ has the spectrum of the
+    centred Gram matrix of all N points, of which m_i coincide in node i."""
     m = part.multiplicities
-    return np.asarray(np.sqrt(m)[:, None] * (np.eye(m.size) - m[None, :] / m.sum()))
+    return np.asarray(np.sqrt(m)[:, None] * (rows - (m @ rows) / m.sum()))
 
 
-def _spectrum(part: Part, K: Matrix) -> tuple[Array, Array]:
-    """(eigenvalues (n,), eigenvectors (n, n)) of the centred Gram matrix, falling."""
-    s = _centre(part)
-    seen = s @ np.asarray(K) @ s.T
-    values, vectors = scipy.linalg.eigh((seen + seen.T) / 2)
-    return values[::-1], vectors[:, ::-1]
+def _leading(part: Part, K: Matrix, count: int) -> _Leading:
+    """What is largest in the Gram matrix of a part's points."""
+    if isinstance(K, Gram):  # points of large graphs are distinct, and K is centred
+        values, vectors = K.leading(max(count, 1))
+        return _Leading(values[:count], vectors[:, :count], trace(K))
+    seen = _centred(part, _centred(part, np.asarray(K)).T)
+    seen, n = (seen + seen.T) / 2, len(part.nodes)
+    lowest = max(n - max(count, 1), 0)
+    values, vectors = scipy.linalg.eigh(seen, subset_by_index=[lowest, n - 1])
+    falling = slice(None, None, -1)
+    values, vectors = values[falling], vectors[:, falling]
+    return _Leading(values[:count], vectors[:, :count], float(np.trace(seen)))

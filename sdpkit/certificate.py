@@ -559,6 +559,8 @@ def _pencil_interval(
         c = sign * block.cost.identity
         size = _size_of_image(block, u) + abs(c) * np.sqrt(block.size)
         smallest = slack_eigenvalue + c - 10 * _EPS * size  # S = Vᵀdiag(u)V − cI
+    elif block.is_large_graph:
+        return np.inf, 0.0  # costs of low rank are rarely definite, and n × n matrices are avoided
     else:
         c, smallest = _smallest_of_pencil(block, sign, u)
     # `smallest` is short of its true value by what rounding can hide: s = c/λ magnifies it.

@@ -68,7 +68,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with open(self.path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 found = {name: file[name] for name in file.files}
         except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
             raise InputError(f"{self.path} is not a checkpoint: {error}; delete it") from error

@@ -7,7 +7,7 @@ it. It is data and arithmetic of the language, not of a solver: the certificate 
 everything from the numbers that a solver has put in.
 
     FactoredGram      K = Y Yᵀ, Y of few columns
-    ResolventGram     K = μ P T(w − Δ) P,  T(w) = L(w) − cC for a graph, P its inverse on 1⊥
+    ResolventGram     K = μ P T(w − Δ) P,  T(w) = L(w) − cC − UsUᵀ for a graph, P its inverse on 1⊥
     StackedGram       one matrix per part of the nodes, zero between parts
 
 The second is what a step Δ of a barrier method towards  A(K) = d  leaves behind (K is μP to first
@@ -31,6 +31,7 @@ from sdpkit.errors import InputError
 if TYPE_CHECKING:
     from sdpkit.program import Cost
     from sdpkit.sparse_factor import Pattern, SparseFactor
+    from sdpkit.updated_factor import LowRank, UpdatedFactor
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -161,7 +162,7 @@ class FactoredGram(Gram):
 
 @dataclass(frozen=True, eq=False)
 class ResolventGram(Gram):
-    """K = μ P T(w − Δ) P with T(w) = L(w) − cC and P its inverse on 1⊥.
+    """K = μ P T(w − Δ) P with T(w) = L(w) − cC − UsUᵀ and P its inverse on 1⊥.
 
     T(w) is nearly singular where K is large, so that the rounding of its factors shows in K: what
     is meant by P is the inverse of the factors, and by T(w) their product.
@@ -170,6 +171,7 @@ class ResolventGram(Gram):
     ----------
     pattern: the graph and the analysis of its factors;  cost: c
     weights: (m,) w;  step: (m,) Δ;  mu: μ
+    update: UsUᵀ, where the cost is not a multiple of C
     """
 
     pattern: Pattern
@@ -177,6 +179,7 @@ class ResolventGram(Gram):
     weights: Array
     step: Array
     mu: float
+    update: LowRank | None = None
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
@@ -184,11 +187,12 @@ class ResolventGram(Gram):
         return self.pattern.n, self.pattern.n
 
     @cached_property
-    def factor(self) -> SparseFactor:
-        """A factor of T(w) that agrees with it on 1⊥: L(w) − cI, or one node pinned if c = 0."""
-        from sdpkit.sparse_factor import SparseFactor
+    def factor(self) -> SparseFactor | UpdatedFactor:
+        """A factor of T(w) that agrees with it on 1⊥, with −cI or a pinned node for −cC."""
+        from sdpkit.updated_factor import factored
 
-        return SparseFactor.of(self.pattern, centred_matrix(self.pattern, self.weights, self.cost))
+        shift = centring_shift(self.pattern, self.weights, self.cost)
+        return factored(self.pattern, self.weights, shift, self.update)
 
     def __matmul__(self, vectors: Array) -> Array:
         # PT(w − Δ)P as P − PL(Δ)P: with P as its factors have it, to the last digit, T(w) cancels.
@@ -233,11 +237,13 @@ class ResolventGram(Gram):
         return float(apart.max() / np.abs(self.edge_lengths).max())
 
     def trace(self) -> float:
-        """tr K from  c·tr K = wᵀA(K) − <T(w), K>  and  <T(w), K> = μ(n − 1 − aᵀΔ)."""
+        """tr K from  c·tr K = wᵀA(K) − <T(w), K> − <UsUᵀ, K>  and  <T(w), K> = μ(n − 1 − aᵀΔ)."""
         if self.cost == 0:
             return super().trace()
         a = self.factor.inverse_lengths()
         product = self.mu * (self.shape[0] - 1 - float(a @ self.step))
+        if self.update is not None:
+            product += float(self.update.weights @ self.lengths(self.update.vectors.T))
         return (float(self.weights @ self.edge_lengths) - product) / self.cost
 
     def smallest_eigenvalue(self) -> float:
@@ -246,11 +252,12 @@ class ResolventGram(Gram):
 
         if self.cost == 0 or self.mu < 0:
             return -np.inf  # the factor is that of another matrix; the sign is wrong
-        least = smallest_on_centred(self.pattern, self.weights, self.cost, self.step)
+        known = self.pattern, self.weights, self.cost
+        least = smallest_on_centred(*known, self.step, self.update)
         least -= self.factor.backward_error((self.weights,), (-self.cost,))
         if least >= 0:
             return 0.0
-        strength = smallest_on_centred(self.pattern, self.weights, self.cost)
+        strength = smallest_on_centred(*known, None, self.update)
         return -np.inf if strength <= 0 else float(min(least, 0.0) * self.mu / strength**2)
 
     def scaled(self, factor: float) -> ResolventGram:
@@ -317,14 +324,13 @@ def is_finite(matrix: Matrix) -> bool:
     return bool(np.isfinite(matrix).all()) if isinstance(matrix, np.ndarray) else matrix.is_finite()
 
 
-def centred_matrix(pattern: Pattern, weights: Array, cost: float) -> Array:
-    """Flat values of a nonsingular matrix that equals L(w) − cC on 1⊥ and has 1 as eigenvector
-    (c ≠ 0), or L(w) with its first node pinned, whose inverse differs on 1⊥ by constants (c = 0).
-    """
+def centring_shift(pattern: Pattern, weights: Array, cost: float) -> Array:
+    """(n,) a diagonal that makes L(w) nonsingular and equal to L(w) − cC on 1⊥: −c everywhere, or,
+    if c = 0, one node pinned, after which the inverse differs by constants on 1⊥."""
     shift = np.full(pattern.n, -cost)
     if cost == 0:
         shift[0] = max(float(np.abs(weights).max(initial=0.0)), np.finfo(float).tiny)
-    return pattern.laplacian(weights, shift)
+    return shift
 
 
 def _centred(vectors: Array) -> Array:

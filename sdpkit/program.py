@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     # Families compile kernels; programs of plain rows do not wait for that.
     from sdpkit.triplets import RowFamily, Rows
+    from sdpkit.updated_factor import LowRank
 
 Array = NDArray[np.float64]
 Sense = Literal["max", "min"]
@@ -343,10 +344,10 @@ class Block:
 
     @cached_property
     def edges(self) -> NDArray[np.int64] | None:
-        """(p, 2) where the block is that of a graph: M1 = 0, C = a·I and V = (e_i − e_j) over
-        distinct pairs; None otherwise."""
+        """(p, 2) where the block is that of a graph: M1 = 0, C = a·I + U diag(s) Uᵀ and
+        V = (e_i − e_j) over distinct pairs; None otherwise."""
         v = self.incidence
-        if not self.is_centred or not self.cost.is_identity or not self.n_measurements:
+        if not self.is_centred or self.cost.sparse.nnz or not self.n_measurements:
             return None
         if np.any(np.diff(v.indptr) != 2) or not np.all(np.abs(v.data) == 1):
             return None
@@ -369,6 +370,17 @@ class Block:
         return Pattern.of(self.size, self.edges)
 
     @cached_property
+    def low_rank(self) -> LowRank | None:
+        """Of a graph's cost, what is not a multiple of I, as 1⊥ sees it; None if nothing is."""
+        from sdpkit.updated_factor import LowRank
+
+        u, s = self.cost.factor, self.cost.weights
+        centred = u - u.mean(axis=0)
+        seen = np.linalg.norm(centred, axis=0) > 1e-14 * np.linalg.norm(u, axis=0)
+        seen &= s != 0
+        return LowRank(centred[:, seen], s[seen]) if seen.any() else None
+
+    @cached_property
     def face(self) -> Array:
         """(n, r) orthonormal basis of {z : Nᵀz = 0}, without the directions that nothing sees."""
         q = self._outside
@@ -387,7 +399,9 @@ class Block:
         M may be anything there and is taken to vanish; the dual slack vanishes whatever w is.
         Features of deficient rank leave such directions.
         """
-        if (self.cost.is_identity and self.cost.identity) or self._measurements_see_all():
+        if self.is_large_graph or (self.cost.is_identity and self.cost.identity):
+            return np.zeros((self.size, 0))
+        if self._measurements_see_all():
             return np.zeros((self.size, 0))
         scale = self._column_scale()
         rows = np.vstack([self._seen(scale), (self.null_basis / scale[:, None]).T])
@@ -473,7 +487,8 @@ class Block:
         if self.is_large_graph:
             from sdpkit.sparse_factor import smallest_on_centred
 
-            return smallest_on_centred(self.pattern, u, factor * self.cost.identity)
+            update = self.low_rank.scaled(factor) if factor and self.low_rank else None
+            return smallest_on_centred(self.pattern, u, factor * self.cost.identity, None, update)
         image = dense(self.adjoint(u))
         return self.smallest_on_face(image - factor * self.cost.dense() if factor else image)
 

@@ -58,8 +58,8 @@ class Capabilities:
 
     `plain`: programs of written rows; `families`: programs with a family of comparisons, which
     other solvers are given in parts; `ranks`: limits on the rank of a block; `graphs_only`: rows
-    are single edges of graphs, costs multiples of I, auxiliary variables slack; `checkpoint`: its
-    state can be kept in a file.
+    are single edges of graphs, costs a·I and a low rank, auxiliary variables slack; `checkpoint`:
+    its state can be kept in a file.
     """
 
     plain: bool = True
@@ -224,7 +224,7 @@ def _beyond_graphs(program: Program) -> str | None:
     if not program.n_rows:
         return None  # no solver is bothered with it
     if any(block.edges is None for block in program.blocks):
-        return "blocks but those of graphs (centred, rows e_i − e_j, cost a multiple of I)"
+        return "blocks but those of graphs (centred, rows e_i − e_j, cost a·I and a low rank)"
     q, x = program.rows_q, program.rows_x.tocsc()
     p = q.shape[1]
     if q.shape != (p, p) or q.nnz != p or (q.data != 1).any() or (q.indices != range(p)).any():

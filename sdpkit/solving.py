@@ -26,7 +26,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -107,7 +106,7 @@ def solve(
     callback: called once per iteration by solvers that can, else once at the end
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
-        goes on if it is there already
+        goes on if it is there already; of several programs, the state of the first
     options: passed to the solver unchanged
 
     >>> import sdpkit
@@ -126,12 +125,12 @@ def solve(
         options,
     )
     if callable(getattr(problem, "advance", None)):
-        if checkpoint is not None:
-            raise InputError(
-                f"{type(problem).__name__} takes several programs, and a checkpoint holds the "
-                "state of one: solve its programs one by one, or go without"
-            )
-        solution = follow(cast(Advancing, problem), partial(_solve_one, name=solver), settings)
+        files = iter([checkpoint])  # the first program's; those after it depend on its answer
+
+        def solve_step(program: Program, left: Settings) -> Solution:
+            return _solve_one(program, left, solver, next(files, None))
+
+        solution = follow(cast(Advancing, problem), solve_step, settings)
     else:
         solution = _solve_one(cast(Problem | Program, problem), settings, solver, checkpoint)
     if verbose:
@@ -438,12 +437,18 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
 
 
 def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray | None:
-    answer = solver.solve(elastic(program), settings)
+    question = elastic(program)
+    if refusal(solver, question) is not None:
+        return None
+    answer = solver.solve(question, settings)
     return None if answer.dual is None else certify_infeasible(program, program.sign * answer.dual)
 
 
 def _ask_unbounded(program: Program, solver: Solver, settings: Settings) -> Ray | None:
-    answer = solver.solve(recession(program), settings)
+    question = recession(program)
+    if refusal(solver, question) is not None:
+        return None
+    answer = solver.solve(question, settings)
     if answer.matrices is None:
         return None
     x = np.zeros(program.n_auxiliary) if answer.x is None else answer.x

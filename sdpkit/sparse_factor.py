@@ -23,13 +23,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from sdpkit.updated_factor import LowRank
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -105,6 +108,18 @@ class Pattern:
         """(m,) b_eᵀ Z b_e for the flat values of a symmetric Z."""
         i, j = self.ends.T
         return np.asarray(values[i] + values[j] - 2 * values[self.edge_places])
+
+    def residual(
+        self, u: Array, g: Array, weights: tuple[Array, ...], shifts: tuple[float | Array, ...]
+    ) -> tuple[Array, Array, Array]:
+        """U − TG for T = L(Σ weights) + Σ shifts, (n, k), in twice the working precision: its high
+        and low parts, and a bound on what is wrong with their sum."""
+        high, low, size = u.copy(), np.zeros(u.shape), np.abs(u)
+        for part in weights:
+            _subtract_laplacian_times(self.edges, part, g, high, low, size)
+        for shift in shifts:
+            _subtract_diagonal_times(np.broadcast_to(shift, self.n).copy(), g, high, low, size)
+        return high, low, 16 * (self.n + len(self.edges)) * _UNIT**2 * size
 
 
 def minimum_degree(n: int, edges: Ints) -> Ints:
@@ -209,38 +224,51 @@ def _laplacian(size: int, ends: Ints, edge_places: Ints, weights: Array) -> Arra
 
 
 def smallest_on_centred(
-    pattern: Pattern, weights: Array, cost: float, step: Array | None = None
+    pattern: Pattern,
+    weights: Array,
+    cost: float,
+    step: Array | None = None,
+    update: LowRank | None = None,
 ) -> float:
-    """A proven lower bound, sharp to a few digits, on zᵀ(L(w − Δ) − cI)z over unit z ⊥ 1.
+    """A proven lower bound, sharp to a few digits, on zᵀSz over unit z ⊥ 1, S = L(w − Δ) − cI,
+    less UsUᵀ where a cost of low rank is given.
 
-    The constant vector is an eigenvector of S = L(w − Δ) − cI, with eigenvalue −c. If S − σI has
-    no negative eigenvalue but that one, then every other eigenvalue is at least σ. How many there
-    are is read off a factorisation, whose backward error is subtracted.
+    The constant vector is an eigenvector of S with eigenvalue −c. If S − σI has no negative
+    eigenvalue but that one, then every other eigenvalue is at least σ. How many there are is read
+    off a factorisation, whose backward error is subtracted.
     """
+    from sdpkit.updated_factor import factored
+
     terms = (weights,) if step is None else (weights, -step)
     total = weights if step is None else weights - step
     if not np.isfinite(total).all():
         return -np.inf
     size = max(float(np.abs(total).max(initial=0.0)), abs(cost), np.finfo(float).tiny)
-    guess = _smallest_estimate(pattern, total, cost, size)
+    guess = _smallest_estimate(pattern, total, cost, size, update)
     downwards = [1e-6 * abs(guess), 1e-3 * abs(guess), 0.1 * abs(guess)]
     for below in [*downwards, *(10.0**power * size for power in range(-15, 3))]:
         sigma = guess - below
-        factor = SparseFactor.of(pattern, pattern.laplacian(total, -cost - sigma))
+        factor = factored(pattern, total, -cost - sigma, update)
         if factor.negative == (1 if cost + sigma > 0 else 0):
-            return sigma - factor.backward_error(terms, (-cost, -sigma))
+            error = factor.backward_error(terms, (-cost, -sigma))
+            if np.isfinite(error):
+                return sigma - error
     return -np.inf
 
 
-def _smallest_estimate(pattern: Pattern, weights: Array, cost: float, size: float) -> float:
-    """The smallest eigenvalue of L(w) − cI on 1⊥, by the Lanczos method on the inverse of
-    S − σI for a σ below it: its largest eigenvalue there is 1/(λ − σ)."""
+def _smallest_estimate(
+    pattern: Pattern, weights: Array, cost: float, size: float, update: LowRank | None
+) -> float:
+    """The smallest eigenvalue of S on 1⊥, by the Lanczos method on the inverse of S − σI for a σ
+    below it: its largest eigenvalue there is 1/(λ − σ)."""
+    from sdpkit.updated_factor import factored
+
     n = pattern.n
     if n == 1:
         return np.inf
     # S may be positive on 1⊥ already; else go down until it is.
     for sigma in (0.0, *(-size * 10.0**power for power in range(-12, 3))):
-        factor = SparseFactor.of(pattern, pattern.laplacian(weights, -cost - sigma))
+        factor = factored(pattern, weights, -cost - sigma, update)
         if factor.negative == (1 if cost + sigma > 0 else 0):
             break
     else:
@@ -260,13 +288,28 @@ def leading_eigenpairs(apply: Callable[[Array], Array], n: int, k: int) -> tuple
         matrix = np.column_stack([apply(column) for column in np.eye(n)])
         values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     else:
-        operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)
-        start = np.random.default_rng(0).standard_normal(n)
-        values, vectors = scipy.sparse.linalg.eigsh(
-            operator, k=k, which="LA", v0=start, ncv=min(n - 1, max(2 * k + 1, 20)), tol=1e-9
-        )
+        values, vectors = _lanczos(apply, n, k)
     falling = np.argsort(values)[::-1][:k]
     return values[falling], vectors[:, falling]
+
+
+def _lanczos(apply: Callable[[Array], Array], n: int, k: int) -> tuple[Array, Array]:
+    """Eigenpairs by ARPACK; of an operator on which it does not converge, because its negative
+    eigenvalues dwarf the largest, Ritz pairs of a longer and looser run."""
+    operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(n)
+    for basis, tol in ((max(2 * k + 1, 20), 1e-9), (max(4 * k + 1, 120), 1e-4)):
+        try:
+            values, vectors = scipy.sparse.linalg.eigsh(
+                operator, k=k, which="LA", v0=start, ncv=min(n - 1, basis), tol=tol
+            )
+        except scipy.sparse.linalg.ArpackNoConvergence:
+            continue
+        return values, vectors
+    block = np.linalg.qr(np.random.default_rng(1).standard_normal((n, min(n, k + 20))))[0]
+    image = np.column_stack([apply(column) for column in block.T])
+    values, turn = np.linalg.eigh(block.T @ image)
+    return values[-k:], block @ turn[:, -k:]
 
 
 # -- factors --------------------------------------------------------------------------------
@@ -298,6 +341,11 @@ class SparseFactor:
         n = pattern.n
         size = float(np.abs(matrix).max()) or 1.0
         return cls(pattern, values, negative, float(np.abs(values[:n]).max()) / size)
+
+    @property
+    def log_determinant(self) -> float:
+        """log |det T|."""
+        return float(np.log(np.abs(self.values[: self.pattern.n])).sum())
 
     def solve(self, rhs: Array) -> Array:
         """T⁻¹ times a vector (n,) or the columns of a matrix (n, k)."""
@@ -541,6 +589,57 @@ def _add_laplacian(
 def _add_diagonal(n: int, shift: float, high: Array, low: Array, size: Array) -> None:
     for k in range(n):
         _add(high, low, size, k, shift)
+
+
+@compiled
+def _subtract_times(
+    high: Array, low: Array, size: Array, place: tuple[int, int], a: float, b: float
+) -> None:
+    """Subtract a·b from an entry in twice the precision."""
+    product = a * b
+    total = high[place] - product
+    shadow = total - high[place]
+    low[place] += (high[place] - (total - shadow)) + (-product - shadow)
+    low[place] -= _product_error(a, b, product)
+    high[place] = total
+    size[place] += abs(product)
+
+
+@compiled
+def _subtract_laplacian_times(
+    edges: Ints, weights: Array, g: Array, high: Array, low: Array, size: Array
+) -> None:
+    for e in range(weights.size):
+        i, j, w = edges[e, 0], edges[e, 1], weights[e]
+        for c in range(g.shape[1]):
+            _subtract_times(high, low, size, (i, c), w, g[i, c])
+            _subtract_times(high, low, size, (i, c), -w, g[j, c])
+            _subtract_times(high, low, size, (j, c), w, g[j, c])
+            _subtract_times(high, low, size, (j, c), -w, g[i, c])
+
+
+@compiled
+def _subtract_diagonal_times(
+    diagonal: Array, g: Array, high: Array, low: Array, size: Array
+) -> None:
+    for i in range(g.shape[0]):
+        for c in range(g.shape[1]):
+            _subtract_times(high, low, size, (i, c), diagonal[i], g[i, c])
+
+
+def doubled_products(u: Array, g: Array, start: Array) -> Array:
+    """start − UᵀG, summed in twice the working precision and then rounded."""
+    high, low, size = start.copy(), np.zeros(start.shape), np.zeros(start.shape)
+    _subtract_products(u, g, high, low, size)
+    return high + low
+
+
+@compiled
+def _subtract_products(u: Array, g: Array, high: Array, low: Array, size: Array) -> None:
+    for i in range(u.shape[0]):
+        for a in range(u.shape[1]):
+            for b in range(g.shape[1]):
+                _subtract_times(high, low, size, (a, b), u[i, a], g[i, b])
 
 
 @compiled

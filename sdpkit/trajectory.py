@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate import certify
 from sdpkit.errors import InputError
+from sdpkit.gram import is_finite
 from sdpkit.program import Program
 from sdpkit.solution import Settings, Solution, Status, Times
 
@@ -163,7 +164,7 @@ def _broken(steps: tuple[Solution, ...]) -> Ending | None:
     if not steps or steps[-1].status in _GOOD:
         return None
     last = steps[-1]
-    usable = all(np.isfinite(m).all() for m in last.matrices)
+    usable = all(is_finite(m) for m in last.matrices)
     if last.status is Status.INACCURATE and usable:
         return None
     no_solution = last.status in (Status.INFEASIBLE, Status.UNBOUNDED)
@@ -211,7 +212,7 @@ def _progress(problem: Advancing, steps: tuple[Solution, ...]) -> dict[str, Arra
     follows = getattr(problem, "progress", None)
     rows = []
     for step in steps:
-        usable = all(np.isfinite(m).all() for m in step.matrices)
+        usable = all(is_finite(m) for m in step.matrices)
         followed = follows(step) if callable(follows) and usable else {}
         rows.append({"objective": step.objective, **followed})
     names = dict.fromkeys(name for row in rows for name in row)

@@ -3,16 +3,17 @@
 For the maximisation (a minimisation is negated) over the Gram matrix K of a graph,
 
     minimise    dᵀw
-    subject to  T(w) = L(w) − cC ⪰ 0 on 1⊥,   lo ≤ w ≤ hi
+    subject to  T(w) = L(w) − cC − UsUᵀ ⪰ 0 on 1⊥,   lo ≤ w ≤ hi
 
-where lo and hi are signs (inequality rows) and slack boxes. With P = T(w)⁻¹ on 1⊥, the centres
+where lo and hi are signs (inequality rows) and slack boxes, and a cost of low rank, UsUᵀ, belongs
+to minimum volume embedding (c = −1, s = 2). With P = T(w)⁻¹ on 1⊥, the centres
 
     d/μ = pull(w),     pull(w)_e = b_eᵀ P b_e + 1/(w_e − lo_e) − 1/(hi_e − w_e)
 
-are followed as μ falls. T is as sparse as the graph: with L(w) − cI instead of L(w) − cC, w is
-feasible iff all eigenvalues but that of the constant vector are positive, which the signs of the
-pivots of a sparse LDLᵀ factorisation tell. The lengths b_eᵀPb_e come from the selected inverse,
-and products with the Hessian
+are followed as μ falls. T is as sparse as the graph, up to a few directions: with L(w) − cI instead
+of L(w) − cC, w is feasible iff all eigenvalues but that of the constant vector are positive, which
+the signs of the pivots of a sparse LDLᵀ factorisation tell (`sdpkit.updated_factor` for U). The
+lengths b_eᵀPb_e come from the selected inverse, and products with the Hessian
 
     H_ef = (b_eᵀ P b_f)²  (+ a diagonal for lo and hi)
 
@@ -42,6 +43,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
@@ -51,10 +53,11 @@ from sdpkit.errors import InputError
 from sdpkit.gram import FactoredGram, Gram, Matrix, ResolventGram
 from sdpkit.program import Program
 from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Solution, Stop
+from sdpkit.solution import Answer, Settings, Stop
 
 if TYPE_CHECKING:
     from sdpkit.sparse_factor import Pattern, SparseFactor
+    from sdpkit.updated_factor import LowRank, UpdatedFactor
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -73,6 +76,7 @@ _TANGENT = 0.1  # the same for tangents
 _SPAN = 1.3  # centres that are extrapolated from are at least this ratio of μ apart
 _GOAL = 0.8  # share of the tolerance at which the path ends
 _PATIENCE = 25  # Newton steps towards one centre
+_WARMING = 8  # Newton steps from a given start to the path, before it is given up
 _STUCK = 0.99  # steps of μ above this go nowhere
 _STALLS = 5  # so many in a row end the search
 _FLOOR = 1e-13  # a relative gap below which rounding rules
@@ -83,7 +87,7 @@ _FLOOR = 1e-13  # a relative gap below which rounding rules
 
 @dataclass(frozen=True, eq=False)
 class _Dual:
-    """min dᵀw, L(w) ⪰ cC on 1⊥ of every block, lo < w < hi, for the maximisation.
+    """min dᵀw, L(w) ⪰ cC + UsUᵀ on 1⊥ of every block, lo < w < hi, for the maximisation.
 
     Nodes of several blocks are numbered one after the other.
 
@@ -91,6 +95,7 @@ class _Dual:
     ----------
     pattern: the graph;  clusters: overlapping sets of neighbouring edges
     d, lo, hi: (m,);  costs: c of each block;  shift: (n,) the diagonal added to L(w)
+    update: UsUᵀ of all blocks;  least, most: bounds on the eigenvalues of cC + UsUᵀ, all blocks'
     negative: how many negative eigenvalues a feasible T has
     degree: n − 1 per block, and 1 per finite limit: the gap at a centre is μ·degree
     """
@@ -103,6 +108,9 @@ class _Dual:
     hi: Array
     costs: Array
     shift: Array
+    update: LowRank | None
+    least: float
+    most: float
     negative: int
     degree: int
 
@@ -119,6 +127,7 @@ class _Dual:
         shift = np.repeat(-costs, np.diff(offsets))
         shift[offsets[:-1][costs == 0]] = 1.0  # a node is pinned where c = 0
         limits = np.isfinite(lo).sum() + np.isfinite(hi).sum()
+        extremes = [_extremes(program, k) for k in range(len(program.blocks))]
         return cls(
             program,
             pattern,
@@ -128,17 +137,20 @@ class _Dual:
             hi,
             costs,
             shift,
+            _stacked(program),
+            min(least for least, _ in extremes),
+            max(most for _, most in extremes),
             int(np.sum(costs > 0)),
             int(pattern.n - len(costs) + limits),
         )
 
     def at(self, w: Array) -> _Point | None:
         """The point w, or None if it is not strictly feasible."""
-        from sdpkit.sparse_factor import SparseFactor
+        from sdpkit.updated_factor import factored
 
         if not np.all((w > self.lo) & (w < self.hi)):
             return None
-        factor = SparseFactor.of(self.pattern, self.pattern.laplacian(w, self.shift))
+        factor = factored(self.pattern, w, self.shift, self.update)
         # A huge entry means that a pivot nearly vanished: the signs are not to be trusted.
         if factor.negative != self.negative or factor.growth > 1e10:
             return None
@@ -149,13 +161,36 @@ class _Dual:
         return float(self.d @ w)
 
 
+def _extremes(program: Program, k: int) -> tuple[float, float]:
+    """Bounds on the eigenvalues of the cost of block k, as the maximisation sees it."""
+    block = program.blocks[k]
+    cost = program.sign * block.cost.identity
+    if block.low_rank is None:
+        return cost, cost
+    least, most = block.low_rank.scaled(program.sign).extremes
+    return cost + least, cost + most
+
+
+def _stacked(program: Program) -> LowRank | None:
+    """The costs of low rank of all blocks as one, over the nodes of all blocks."""
+    from sdpkit.updated_factor import LowRank
+
+    parts = [block.low_rank for block in program.blocks]
+    if not any(parts):
+        return None
+    pieces = zip(program.blocks, parts, strict=True)
+    empty = [np.zeros((b.size, 0)) if part is None else part.vectors for b, part in pieces]
+    weights = np.concatenate([part.weights for part in parts if part is not None])
+    return LowRank(scipy.linalg.block_diag(*empty), program.sign * weights)
+
+
 @dataclass(frozen=True, eq=False)
 class _Point:
     """A strictly feasible w with the derivatives of the barrier there."""
 
     dual: _Dual
     w: Array
-    factor: SparseFactor
+    factor: SparseFactor | UpdatedFactor
 
     @cached_property
     def limits(self) -> tuple[Array, Array]:
@@ -181,8 +216,7 @@ class _Point:
     def potential(self, mu: float) -> float:
         """dᵀw/μ plus the barrier, up to a constant."""
         below, above = self.limits
-        n = self.dual.pattern.n
-        value = self.dual.value(self.w) / mu - float(np.log(np.abs(self.factor.values[:n])).sum())
+        value = self.dual.value(self.w) / mu - self.factor.log_determinant
         return value + float(np.log(below[below > 0]).sum() + np.log(above[above > 0]).sum())
 
 
@@ -366,13 +400,13 @@ class _Centre:
 class _Path:
     """Predictor–corrector along μ."""
 
-    def __init__(self, dual: _Dual, start: _Point) -> None:
+    def __init__(self, dual: _Dual, start: _Point, mu: float | None = None) -> None:
         self.dual, self.point = dual, start
         self.primal: _Primal | None = None
         self.centres: list[_Centre] = []
         self.products, self.ratio, self.decrement, self.stalled = 0, 0.6, np.inf, 0
         self.preconditioner = _Preconditioner(start, np.inf)
-        self.mu = self.preconditioner.mu = self._nearest_mu()
+        self.mu = self.preconditioner.mu = self._nearest_mu() if mu is None else mu
 
     def _nearest_mu(self) -> float:
         """The μ whose centre is nearest: d/μ = pull in the metric of the Hessian."""
@@ -476,7 +510,7 @@ def _extrapolated(now: _Centre, before: _Centre | None, mu: float) -> Iterator[A
 
 def _starts(dual: _Dual) -> Iterator[Array]:
     """Weights that may be strictly feasible: equal ones, or a share of the upper limits."""
-    cost, ones = float(dual.costs.max()), np.ones(dual.d.size)
+    cost, ones = dual.most, np.ones(dual.d.size)
     limited = np.isfinite(dual.hi)
     width = dual.hi - np.maximum(dual.lo, 0.0)
     if cost < 0:
@@ -528,14 +562,14 @@ def _drifting_apart(program: Program) -> Answer | None:
     _, hi = program.multiplier_box
     parts = zip(program.blocks, program.split(hi), strict=True)
     for k, (block, limits) in enumerate(parts):
-        cost = program.sign * block.cost.identity
-        direction = _loosest(block.pattern, limits) if cost > 0 else None
+        direction = _loosest(block.pattern, limits) if _extremes(program, k)[1] > 0 else None
         if direction is None:
             continue
         i, j = block.pattern.edges.T
         stretch = (direction[i] - direction[j]) ** 2
         tied = stretch > 0
-        if cost * float(direction @ direction) > float(limits[tied] @ stretch[tied]):
+        gain = program.sign * block.cost.inner(FactoredGram(direction[:, None]))
+        if gain > float(limits[tied] @ stretch[tied]):
             return _ray(program, k, direction)
     return None
 
@@ -630,6 +664,7 @@ class Barrier:
             graphs_only=True,
             warm_start=True,
             callback=True,
+            checkpoint=True,
             summary="dual barrier on sparse factors; graph programs, up to tens of thousands",
         )
     )
@@ -662,44 +697,52 @@ class Barrier:
             words = "an edge is longer than a path between its ends"
             answer = Answer(Stop.CLAIMS_INFEASIBLE, words, multiplier_ray=ray, iterations=0)
             return replace(answer, solve_time=time.perf_counter() - started)
-        start = _start(dual, settings.warm_start)
+        starts = list(_starting_points(dual, settings))
         setup = time.perf_counter() - started
         deadline = None if settings.time_limit is None else started + settings.time_limit
-        answer = _follow(dual, start, settings, deadline)
+        answer = _follow(dual, starts, settings, deadline)
         return replace(answer, setup_time=setup, solve_time=time.perf_counter() - started - setup)
 
 
-def _start(dual: _Dual, given: Solution | None) -> _Point | None:
-    """A strictly feasible point: a given solution's, moved inwards if need be, or a plain one."""
-    feasible = (dual.at(w) for w in _starts(dual))
-    cold = next((point for point in feasible if point is not None), None)
-    usable = given is not None and given.dual is not None and given.dual.size == dual.d.size
-    if cold is None or given is None or given.dual is None or not usable:
-        return cold
-    w = dual.program.sign * given.dual
-    if not np.isfinite(w).all():
-        return cold
-    for share in (0.0, 1e-3, 1e-2, 0.1):
-        point = dual.at((1 - share) * w + share * cold.w)
-        if point is not None:
-            return point
-    return cold
+def _starting_points(dual: _Dual, settings: Settings) -> Iterator[tuple[_Point, float | None]]:
+    """Strictly feasible points, the most promising first, with their μ where it is known: where an
+    earlier run left off, a given solution, moved inwards if need be, and a plain one."""
+    state = None if settings.checkpoint is None else settings.checkpoint.state
+    saved = None if state is None else dual.at(state["w"])
+    if saved is not None and state is not None:
+        yield saved, float(state["mu"])
+    plain = (dual.at(w) for w in _starts(dual))
+    cold = next((point for point in plain if point is not None), None)
+    if cold is None:
+        return
+    given = settings.warm_start
+    if given is not None and given.dual is not None and given.dual.size == dual.d.size:
+        w = dual.program.sign * given.dual
+        shares = (0.0, 1e-3, 1e-2, 0.1) if np.isfinite(w).all() else ()
+        blends = (dual.at((1 - share) * w + share * cold.w) for share in shares)
+        warm = next((point for point in blends if point is not None), None)
+        if warm is not None:
+            yield warm, None
+    yield cold, None
 
 
 def _follow(
-    dual: _Dual, start: _Point | None, settings: Settings, deadline: float | None
+    dual: _Dual,
+    starts: list[tuple[_Point, float | None]],
+    settings: Settings,
+    deadline: float | None,
 ) -> Answer:
     """Centre, report, extrapolate, until the gap is what was asked for."""
-    if start is None:
+    if not starts:
         return Answer(Stop.FAILED, "no strictly feasible multipliers were found", iterations=0)
     run = _Run(dual, settings, deadline)
-    path: _Path | None = None
     try:
-        path = _Path(dual, start)
-        stop, words = run.through(path)
+        run.begin(starts)
+        stop, words = run.through()
     except KeyboardInterrupt:
         stop, words = Stop.INTERRUPTED, "interrupted"
-    return run.answer(path, stop, words)
+    run.save()
+    return run.answer(stop, words)
 
 
 class _Run:
@@ -708,16 +751,47 @@ class _Run:
     def __init__(self, dual: _Dual, settings: Settings, deadline: float | None) -> None:
         self.dual, self.settings, self.deadline = dual, settings, deadline
         self.history: list[Mapping[str, float]] = []
-        self.steps = 0
+        self.path: _Path | None = None
+        state = None if settings.checkpoint is None else settings.checkpoint.state
+        self.steps = 0 if state is None else int(state["steps"])
+        self.limit = self.steps + (settings.max_iter or _MAX_ITER)
 
-    def through(self, path: _Path) -> tuple[Stop, str]:
+    def begin(self, starts: list[tuple[_Point, float | None]]) -> None:
+        """Take the first start from which a centre is a few Newton steps away, or else the last.
+
+        A solution of another program lies near the boundary of this one, and the way back to the
+        path may be longer than the path.
+        """
+        for point, mu in starts:
+            self.path = _Path(self.dual, point, mu)
+            if point is starts[-1][0] or self._settles(self.path):
+                return
+
+    def _settles(self, path: _Path) -> bool:
+        for _ in range(_WARMING):
+            if self._verdict(path) is not None:
+                return True  # the loop will find the same and end
+            path.correct()
+            self.steps += 1
+            if path.decrement <= _NEAR:
+                return True
+        return False
+
+    def save(self) -> None:
+        """Write the centre at hand to the checkpoint, if there is one."""
+        if self.settings.checkpoint is not None and self.path is not None:
+            w, mu = self.path.point.w, self.path.mu
+            self.settings.checkpoint.save(w=w, mu=mu, steps=self.steps)
+
+    def through(self) -> tuple[Stop, str]:
         """Follow the path to its end; why it ended."""
-        goal, limit = _GOAL * self.settings.tol, self.settings.max_iter or _MAX_ITER
+        path, goal = self.path, _GOAL * self.settings.tol
+        assert path is not None
         while True:
             last = path.gap <= goal
             allowed = self._allowed(path) if last else np.inf
             for _ in range(_PATIENCE):
-                verdict = self._verdict(path, limit)
+                verdict = self._verdict(path)
                 if verdict is not None:
                     return verdict
                 path.correct(allowed)
@@ -752,11 +826,11 @@ class _Run:
     def _is_current(path: _Path) -> bool:
         return path.primal is not None and path.primal.mu == path.mu
 
-    def _verdict(self, path: _Path, limit: int) -> tuple[Stop, str] | None:
+    def _verdict(self, path: _Path) -> tuple[Stop, str] | None:
         if self._proves_infeasible(path.point.w):
             return Stop.CLAIMS_INFEASIBLE, "the multipliers are a ray"
-        if self.steps >= limit:
-            return Stop.ITERATION_LIMIT, f"{limit} Newton steps"
+        if self.steps >= self.limit:
+            return Stop.ITERATION_LIMIT, f"{self.steps} Newton steps"
         if self.deadline is not None and time.perf_counter() > self.deadline:
             return Stop.TIME_LIMIT, "time limit"
         return None
@@ -767,10 +841,10 @@ class _Run:
         return ray is not None and self.dual.value(ray) < 0
 
     def _as_ray(self, w: Array) -> Array | None:
-        """Multipliers with L(w) ⪰ 0: w itself if c ≥ 0, else moved by −c/λ₂(L(1))."""
+        """Multipliers with L(w) ⪰ 0: w itself if the cost is, else moved along λ₂(L(1))."""
         if np.isfinite(self.dual.hi).any():
             return None
-        lack = max(0.0, -float(self.dual.costs.min()))
+        lack = max(0.0, -self.dual.least)
         return np.asarray(w + 1.01 * lack / self.connectivity) if lack else w
 
     @cached_property
@@ -792,6 +866,8 @@ class _Run:
             "products": float(path.products),
         }
         self.history.append(row)
+        if self.settings.checkpoint is not None and self.settings.checkpoint.is_due:
+            self.save()
         if self.settings.verbose > 1:
             print(
                 "{iteration:4.0f}  objective {objective:+.9e}  dual {dual_objective:+.9e}  "
@@ -802,8 +878,9 @@ class _Run:
         if self.settings.callback is not None:
             self.settings.callback(row)
 
-    def answer(self, path: _Path | None, stop: Stop, words: str) -> Answer:
+    def answer(self, stop: Stop, words: str) -> Answer:
         """What the path has reached, in the program's rows and signs."""
+        path = self.path
         common = Answer(stop, words, iterations=self.steps, history=tuple(self.history))
         if path is None:
             return common
@@ -823,7 +900,8 @@ def _formed(program: Program, k: int, primal: _Primal) -> Matrix:
     block, rows = program.blocks[k], program.spans[k]
     cost = program.sign * block.cost.identity
     w, step = primal.point.w[rows], primal.step[rows]
-    gram: Gram = ResolventGram(block.pattern, cost, w, step, primal.mu)
+    update = None if block.low_rank is None else block.low_rank.scaled(program.sign)
+    gram: Gram = ResolventGram(block.pattern, cost, w, step, primal.mu, update)
     return gram if block.is_large_graph else gram.toarray()
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import sdpkit
 import sdpkit.program
-from sdpkit import MVU, Block, Cost, Program, Status
+from sdpkit import MVE, MVU, Block, Cost, Program, Status
 from sdpkit.certificate import certify, certify_infeasible, certify_unbounded
 from sdpkit.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.registry import choose, get_solver
@@ -24,6 +24,7 @@ from sdpkit.solution import Settings
 from sdpkit.solvers import barrier
 from sdpkit.solving import ConvergenceWarning, solve
 from sdpkit.sparse_factor import Pattern, SparseFactor, smallest_on_centred
+from sdpkit.updated_factor import LowRank, UpdatedFactor, factored
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
@@ -31,6 +32,10 @@ FORMS = ("equality", "inequality", "slack", "min_trace")
 
 def roll(n: int, form: str = "equality", **options: object) -> MVU:
     return MVU(sdpkit.datasets.swiss_roll(n), n_neighbors=4, form=form, **options)
+
+
+def volume(n: int, form: str = "equality", **options: object) -> MVE:
+    return MVE(sdpkit.datasets.swiss_roll(n), n_neighbors=4, form=form, **options)
 
 
 def random_graph(seed: int, n: int, extra: int) -> NDArray[np.int64]:
@@ -152,6 +157,114 @@ def test_smallest_eigenvalue_is_a_lower_bound_and_sharp(cost: float) -> None:
                 found = smallest_on_centred(pattern, w, cost)
                 assert found <= true + 1e-13 * max(1.0, scale)
                 assert found >= true - 0.02 * abs(true) - 1e-9 * scale
+
+
+# -- costs of low rank ------------------------------------------------------------------------
+
+
+def low_rank(n: int, rng: np.random.Generator) -> LowRank:
+    vectors = rng.standard_normal((n, 2))
+    return LowRank(vectors - vectors.mean(axis=0), np.array([2.0, -0.7]))
+
+
+def outer(update: LowRank) -> Array:
+    return np.asarray((update.vectors * update.weights) @ update.vectors.T)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(graphs, st.integers(0, 10**6))
+def test_updated_factors_agree_with_dense_algebra(edges: NDArray[np.int64], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, m = int(edges.max()) + 1, len(edges)
+    weights, change = rng.uniform(0.5, 2.0, m), rng.standard_normal(m)
+    update = low_rank(n, rng)
+    factor = factored(Pattern.of(n, edges), weights, 0.3, update)
+    assert isinstance(factor, UpdatedFactor)
+    matrix = laplacian(n, edges, weights) + 0.3 * np.eye(n) - outer(update)
+    values = np.linalg.eigvalsh(matrix)
+    if np.abs(values).min() < 1e-3:
+        return  # nearly singular: nothing to compare
+    assert factor.negative == int(np.sum(values < 0))
+    assert factor.log_determinant == pytest.approx(float(np.log(np.abs(values)).sum()), abs=1e-8)
+    inverse = np.linalg.inv(matrix)
+    scale = 1e-9 * np.abs(inverse).max() ** 2 * max(1.0, np.abs(change).max())
+    rhs = rng.standard_normal((n, 3))
+    assert factor.solve(rhs) == pytest.approx(inverse @ rhs, abs=scale)
+    assert factor.inverse_lengths() == pytest.approx(lengths(inverse, edges), abs=scale)
+    bent = inverse @ laplacian(n, edges, change) @ inverse
+    assert factor.inverse_lengths_along(change) == pytest.approx(lengths(bent, edges), abs=scale)
+    nodes = rng.permutation(n)[: min(n, 4)]
+    assert factor.inverse_among(nodes) == pytest.approx(inverse[np.ix_(nodes, nodes)], abs=scale)
+
+
+@pytest.mark.parametrize("cost", [-1.0, 0.4])
+@pytest.mark.parametrize("seed", range(5))
+def test_smallest_eigenvalue_with_a_low_rank(cost: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, edges = 30, random_graph(seed, 30, 40)
+    weights, update = rng.uniform(0.5, 2.0, len(edges)), low_rank(30, rng)
+    matrix = laplacian(n, edges, weights) - cost * np.eye(n) - outer(update)
+    matrix += 1e3 * np.ones((n, n))
+    exact = float(np.linalg.eigvalsh(matrix)[0])
+    found = smallest_on_centred(Pattern.of(n, edges), weights, cost, None, update)
+    assert exact - 1e-4 * max(1.0, abs(exact)) <= found <= exact + 1e-12
+
+
+def test_a_corner_without_a_sign_proves_nothing() -> None:
+    """C = 0 exactly: no inertia is claimed, and no finite backward error."""
+    edges = np.array([[0, 1]])
+    u = np.array([[1.0], [-1.0]]) / np.sqrt(2)
+    singular = factored(Pattern.of(2, edges), np.array([1.0]), 0.5, LowRank(u, np.array([2.5])))
+    assert isinstance(singular, UpdatedFactor)
+    assert singular.backward_error((np.array([1.0]),), (0.5,)) == np.inf
+
+
+@pytest.mark.parametrize("form", ["equality", "inequality", "slack"])
+def test_minimum_volume_agrees_with_interior(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One step of MVE, its K as an array and as an operator."""
+    program = volume(60, form).program()
+    exact = solve(program, solver="interior", tol=1e-7)
+    solution = solve(program, solver="barrier", tol=1e-6)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(exact.objective, rel=2e-6)
+    monkeypatch.setattr(sdpkit.program, "LARGE", 50)
+    large = volume(60, form).program()
+    operator = solve(large, solver="barrier", tol=1e-6)
+    assert operator.status is Status.OPTIMAL
+    assert isinstance(operator.matrix, ResolventGram)
+    assert operator.objective == pytest.approx(exact.objective, rel=2e-6)
+    assert operator.certificate.verify()
+    assert np.trace(np.asarray(operator.matrix)) == pytest.approx(operator.matrix.trace(), rel=1e-6)
+    # What is proven about the operator must fail when its numbers are moved.
+    assert operator.dual is not None
+    wrong = dataclasses.replace(operator.matrix, step=operator.matrix.step + 1.0)
+    assert not certify(large, [wrong], operator.x, operator.dual).passes(1e-2)
+    assert certify(large, operator.matrices, operator.x, 0.9 * operator.dual).relative_gap > 1e-3
+
+
+def test_minimum_volume_of_a_large_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole climb on operators ends where it ends on arrays."""
+    small = solve(volume(60), tol=1e-5)
+    monkeypatch.setattr(sdpkit.program, "LARGE", 50)
+    monkeypatch.setattr("sdpkit.problems.mve.LARGE", 50)
+    problem = volume(60)
+    large = solve(problem, tol=1e-5)
+    assert (large.status, large.solver) == (Status.STATIONARY, "barrier")
+    assert isinstance(large.matrix, Gram)
+    assert problem.value(large) == pytest.approx(volume(60).value(small), rel=1e-3)
+    assert problem.recover(large).fidelity == pytest.approx(problem.fidelity(large), rel=1e-6)
+
+
+def test_a_start_that_is_far_from_the_path_is_left() -> None:
+    """A solution of the last cost is a bad start for the next; it must not be the end of it."""
+    problem = volume(60, min_gain=0.0)
+    first = solve(problem.program(), solver="barrier", tol=1e-5)
+    second = problem.advance((first,), 1e-5)
+    assert isinstance(second, Program)
+    warm = solve(second, solver="barrier", tol=1e-5, warm_start=first)
+    cold = solve(second, solver="barrier", tol=1e-5)
+    assert warm.status is cold.status is Status.OPTIMAL
+    assert warm.objective == pytest.approx(cold.objective, rel=2e-5)
 
 
 # -- Gram operators ---------------------------------------------------------------------------
@@ -340,11 +453,11 @@ def test_clusters_and_low_rank_change_nothing_but_speed(
     assert solution.history[-1]["products"] > 300
 
 
-def test_newton_directions_are_the_exact_ones() -> None:
-    """Pull and Hessian against finite differences of the potential."""
-    dual = barrier._Dual.of(roll(40, "slack").program())
-    start = barrier._start(dual, None)
-    assert start is not None
+@pytest.mark.parametrize("problem", [roll(40, "slack"), volume(40, "slack")])
+def test_newton_directions_are_the_exact_ones(problem: MVU) -> None:
+    """Pull and Hessian against finite differences of the potential, for MVU's and MVE's cost."""
+    dual = barrier._Dual.of(problem.program())
+    ((start, _),) = barrier._starting_points(dual, Settings())
     v = np.random.default_rng(0).standard_normal(dual.d.size) * 1e-3 * start.w
 
     def ahead(t: float) -> barrier._Point:
