@@ -43,7 +43,11 @@ def solvers() -> int:
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
     "interior": ("sdpkit.bench.engines", "interior", ("sizes", "peers")),
-    "barrier": ("sdpkit.bench.engines", "barrier", ("sizes", "neighbors", "seeds")),
+    "barrier": (
+        "sdpkit.bench.engines",
+        "barrier",
+        ("sizes", "neighbors", "seeds", "tol", "time_limit"),
+    ),
     "forms": ("sdpkit.bench.engines", "forms", ()),
     "sdplib": ("sdpkit.bench.engines", "sdplib", ("data",)),
     "mve": ("sdpkit.bench.engines", "mve", ("data",)),
@@ -85,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     figures.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
     figures.add_argument("--neighbors", type=int, nargs="+", default=[4], help="(table barrier)")
     figures.add_argument("--seeds", type=int, nargs="+", default=[0], help="(table barrier)")
+    figures.add_argument("--tol", type=float, default=1e-3, help="(table barrier)")
+    figures.add_argument("--time-limit", type=float, help="seconds for each run (table barrier)")
     figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
     figures.add_argument("--data", type=Path, help="folder of instances or data sets")
     figures.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")

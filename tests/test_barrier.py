@@ -636,3 +636,23 @@ def test_agreement_at_a_thousand(form: str) -> None:
     theirs = solve(roll(1000, form), solver="interior", tol=1e-6)
     assert ours.status is theirs.status is Status.OPTIMAL
     assert ours.objective == pytest.approx(theirs.objective, rel=1.1e-5)
+
+
+def test_the_growth_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of rows that follow powers of n exactly, failed ones left out."""
+    from sdpkit.bench import engines
+
+    rows = [
+        (
+            n,
+            engines.Measurement(
+                1.0, 8.0 * n**1.5, "optimal", 1.0, 1e-4, 3, n**2.0, n**0.5, n**0.25
+            ),
+        )
+        for n in (1000, 2000, 4000)
+    ]
+    rows.append((8000, dataclasses.replace(rows[0][1], status="time_limit")))
+    engines._print_sparse_growth("a test", rows)
+    assert "CPU time ~ n^2.00, memory ~ n^1.50; products ~ n^0.50" in capsys.readouterr().out
+    engines._print_sparse_growth("one size", rows[:1])
+    assert capsys.readouterr().out == ""

@@ -50,7 +50,8 @@ _PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class Measurement:
-    """One certified (or refused) solve: seconds, bytes above the import baseline, the answer."""
+    """One certified (or refused) solve: seconds, bytes above the import baseline, the answer;
+    of sparse engines, products with the Hessian and entries per column of the factor."""
 
     seconds: float
     peak: float
@@ -59,6 +60,8 @@ class Measurement:
     gap: float
     iterations: int | None
     cpu: float = 0.0
+    products: float = np.nan
+    fill: float = np.nan
 
 
 def roll(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> Program:
@@ -172,16 +175,22 @@ def barrier(
     sizes: Iterable[int] | None = None,
     neighbors: Iterable[int] = (4,),
     seeds: Iterable[int] = (0,),
+    tol: float = 1e-3,
+    time_limit: float | None = None,
 ) -> None:
     """The `barrier` engine on the Swiss roll: against interior in all forms to a gap of 1e-4, and
-    beyond 2000 points alone, equality and inequality, to 1e-3."""
-    for n in sizes or (400, 1000, 10_000):
-        for k, seed in itertools.product(neighbors, seeds):
-            options = {"n_neighbors": k, "seed": seed, "connect": "components"}
-            if n <= 2000:
-                _against_interior(n, options)
-            else:
-                _barrier_alone(n, options)
+    beyond 2000 points alone, equality and inequality, to `tol`, with the growth in n."""
+    alone: dict[tuple[str, int], list[tuple[int, Measurement]]] = {}
+    for k, seed, n in itertools.product(neighbors, seeds, sizes or (400, 1000, 2000, 5000, 10_000)):
+        options = {"n_neighbors": k, "seed": seed, "connect": "components"}
+        if n <= 2000:
+            _against_interior(n, options)
+            continue
+        for form in ("equality", "inequality"):
+            run = _barrier_alone(n, form, options, tol, time_limit)
+            alone.setdefault((form, k), []).append((n, run))
+    for (form, k), rows in alone.items():
+        _print_sparse_growth(f"{form}, k = {k}", rows)
 
 
 def _against_interior(n: int, options: dict[str, Any]) -> None:
@@ -199,31 +208,65 @@ def _against_interior(n: int, options: dict[str, Any]) -> None:
         )
 
 
-def _barrier_alone(n: int, options: dict[str, Any]) -> None:
-    for form in ("equality", "inequality"):
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            run = pool.apply(_barrier_process, (n, form, options))
-        print(
-            f"n = {n}, k = {options['n_neighbors']}, seed {options['seed']}, {form}: barrier "
-            f"{run.seconds:.3g} s ({run.cpu:.3g} s of CPU), {run.status}, gap {run.gap:.1e}, "
-            f"peak {run.peak / 2**20:.0f} MiB",
-            flush=True,
-        )
+def _barrier_alone(
+    n: int, form: str, options: dict[str, Any], tol: float, time_limit: float | None
+) -> Measurement:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        run: Measurement = pool.apply(_barrier_process, (n, form, options, tol, time_limit))
+    print(
+        f"n = {n}, k = {options['n_neighbors']}, seed {options['seed']}, {form}: barrier "
+        f"{run.seconds:.3g} s ({run.cpu:.3g} s of CPU), {run.status}, gap {run.gap:.1e}, "
+        f"peak {run.peak / 2**20:.0f} MiB; {run.iterations} Newton steps, {run.products:.0f} "
+        f"products with the Hessian, {run.fill:.1f} entries a column of the factor",
+        flush=True,
+    )
+    return run
 
 
-def _barrier_process(n: int, form: str, options: dict[str, Any]) -> Measurement:
+def _barrier_process(
+    n: int, form: str, options: dict[str, Any], tol: float, time_limit: float | None
+) -> Measurement:
     timed(roll(20), "barrier", 1e-4)  # imports and first calls are not what is measured
-    return timed(roll(n, form=form, **options), "barrier", 1e-3)
+    program = roll(n, form=form, **options)
+    return timed(program, "barrier", tol, time_limit)
 
 
-def timed(program: Program, solver: str, tol: float) -> Measurement:
+def _print_sparse_growth(what: str, rows: list[tuple[int, Measurement]]) -> None:
+    """Fitted exponents in n of what a run costs, and of what explains it."""
+    done = [(n, run) for n, run in rows if run.status == "optimal"]
+    if len({n for n, _ in done}) < 2:
+        return
+    logs = np.log([n for n, _ in done])
+    measures = {
+        "time": [run.cpu for _, run in done],
+        "memory": [run.peak for _, run in done],
+        "products": [run.products for _, run in done],
+        "fill": [run.fill for _, run in done],
+    }
+    power = {name: np.polyfit(logs, np.log(v), 1)[0] for name, v in measures.items()}
+    print(
+        f"growth, {what}: CPU time ~ n^{power['time']:.2f}, memory ~ n^{power['memory']:.2f}; "
+        f"products ~ n^{power['products']:.2f}, each on ~ n^{1 + power['fill']:.2f} entries",
+        flush=True,
+    )
+
+
+def timed(
+    program: Program, solver: str, tol: float, time_limit: float | None = None
+) -> Measurement:
     """Solve once, certificate included, by the clock and by the processor's own count."""
     before, cpu, started = _peak(), time.process_time(), time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        solution = solve(program, solver=solver, tol=tol)
+        solution = solve(program, solver=solver, tol=tol, time_limit=time_limit)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-    return replace(_measurement(solution, seconds, _peak() - before), cpu=cpu)
+    patterns = [block.pattern for block in program.blocks if block.is_large_graph]
+    return replace(
+        _measurement(solution, seconds, _peak() - before),
+        cpu=cpu,
+        products=solution.history[-1].get("products", np.nan) if solution.history else np.nan,
+        fill=sum(p.rows.size for p in patterns) / max(1, sum(p.n for p in patterns)),
+    )
 
 
 def forms(n: int = 400, n_angles: int = 200) -> None:
