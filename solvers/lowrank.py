@@ -1,0 +1,665 @@
+"""Low-rank factors, M = Y Yᵀ, by an augmented Lagrangian with Newton steps.
+
+For the maximisation in squared lengths (a minimisation is negated) the factors minimise
+
+    −<C, YYᵀ> − gᵀq − cᵀx + ½Σh_j x_j² + Σ_e ψ_e(t_e),   t = A_q q + A_x x − b,  q_p = ‖Yᵀv_p‖²
+
+    ψ_e(t) = max_{lo ≤ u ≤ hi} (u t − (u − w_e)²/2σ),     the maximiser u_e = clip(w_e + σt, lo, hi)
+
+and then  w ← u.  The box [lo, hi] of a multiplier holds its sign (≤ and ≥ rows) and the prices of
+the slack variables that occur in its row alone, which are thereby eliminated. Other nonnegative
+variables are squares, x_j = z_j²; free ones are themselves. With S = Vᵀdiag(A_qᵀu − g)V − C,
+
+    gradient   2 S Y
+    Hessian    Z ↦ 2 S Z + 2 Vᵀdiag(A_qᵀs)V Y,   s = σ·[lo < u < hi]·A_q (2 <v_pᵀY, v_pᵀZ>)_p
+
+Newton's equations are solved by conjugate gradients within a trust region, preconditioned by the
+Hessian itself where it is small, and else by a graph's sparse factor or by the blocks of single
+nodes.
+
+Y is not convex, S tells: at a stationary point SY = 0, and YYᵀ is optimal iff S ⪰ 0. Where S has
+negative eigenvalues their eigenvectors are directions of descent that Y's columns do not span:
+they become further columns, and singular values that vanish are dropped. The multipliers w are
+the answer's dual; the certificate bounds the optimum by them, scaled or repaired as the program
+allows (for a graph: dᵀw/λ₂(L(w))).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.certificate import safe_bound
+from sdpkit.compiled import compiled
+from sdpkit.errors import InputError
+from sdpkit.gram import FactoredGram, Matrix
+from sdpkit.program import Block, Program, dense
+from sdpkit.registry import Capabilities
+from sdpkit.solution import Answer, Settings, Solution, Stop
+from sdpkit.solvers.recognition import drifting_apart, shortcut
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_MAX_ITER = 2000  # Newton steps
+_DENSE = 1500  # unknowns up to which the Hessian is formed
+_ENOUGH = 30_000  # unknowns up to which the first rank is one that leaves no false minima
+_FIRST_RANK = 12  # the first rank beyond that
+_GROW = 12  # columns added at a time, at most
+_TIGHTEN = 0.25  # what a multiplier update should leave of the residual; else σ grows
+_RAISE = 4.0  # by this much
+_STIFFEST = 1e12  # σ never grows beyond this times its first value
+_PRODUCTS = 300  # products with the Hessian per Newton step, at most
+_STEPS = 60  # Newton steps per multiplier update, at most
+_FAR = 1e7  # a trace beyond this times the program's own scale has no bound
+
+
+# -- the program in units of one --------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One block: its measurements V = B X, its cost, its null directions."""
+
+    block: Block
+    sign: float
+    back: sp.csr_array
+
+    @classmethod
+    def of(cls, block: Block, sign: float) -> _Part:
+        return cls(block, sign, sp.csr_array(block.incidence.T))
+
+    def images(self, y: Array) -> Array:
+        """V Y, (p, r)."""
+        x = self.block.features
+        return np.asarray(self.block.incidence @ (y if x is None else x @ y))
+
+    def gathered(self, u: Array) -> Array:
+        """Vᵀ U, (n, r)."""
+        x, out = self.block.features, self.back @ u
+        return np.asarray(out if x is None else x.T @ out)
+
+    def cost(self, y: Array) -> Array:
+        """C Y."""
+        cost = self.block.cost
+        out = cost.identity * y
+        if cost.sparse.nnz:
+            out = out + cost.sparse @ y
+        if cost.factor.shape[1]:
+            out = out + cost.factor @ (cost.weights[:, None] * (cost.factor.T @ y))
+        return np.asarray(self.sign * out)
+
+    def projected(self, y: Array) -> Array:
+        """Y without what the null directions see."""
+        q = self.block.null_basis
+        return y - q @ (q.T @ y) if q.shape[1] else y
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """The maximisation with rows of norm one, right-hand sides and costs of size one.
+
+    M = unit·M',  w = price·w'/norms;  `kept` are the auxiliary variables that no box stands for.
+    """
+
+    program: Program
+    parts: tuple[_Part, ...]
+    rows_q: sp.csr_array
+    back_q: sp.csr_array
+    rows_x: sp.csr_array
+    b: Array
+    lo: Array
+    hi: Array
+    cost_q: Array
+    kept: Ints
+    free: NDArray[np.bool_]
+    cost_x: Array
+    curvature_x: Array
+    norms: Array
+    unit: float
+    price: float
+
+    @classmethod
+    def of(cls, program: Program) -> _Model:
+        sign, norms = program.sign, program.row_norms
+        sizes = np.abs(program.rhs) / norms
+        unit = float(sizes.max(initial=0.0)) or 1.0
+        costs = [block.cost.magnitude() for block in program.blocks]
+        linear = np.concatenate([program.cost_x, program.cost_q])
+        price = max(*costs, float(np.abs(linear).max(initial=0.0))) or 1.0
+        kept = np.flatnonzero(~_boxed(program))
+        lo, hi = program.multiplier_box
+        scale = sp.diags_array(1 / norms)
+        rows_q = sp.csr_array(scale @ program.rows_q)
+        return cls(
+            program,
+            tuple(_Part.of(block, sign / price) for block in program.blocks),
+            rows_q,
+            sp.csr_array(rows_q.T),
+            sp.csr_array(scale @ program.rows_x[:, kept]),
+            program.rhs / norms / unit,
+            lo * norms / price,
+            hi * norms / price,
+            sign * program.cost_q / price,
+            kept,
+            program.free_x[kept],
+            sign * program.cost_x[kept] / price,
+            program.quadratic_x[kept] * unit / price,
+            norms,
+            unit,
+            price,
+        )
+
+    # An unknown is the list of the blocks' Y and, last, the vector that stands for x.
+
+    def flat(self, unknown: list[Array]) -> Array:
+        """All unknowns in one vector."""
+        return np.concatenate([a.ravel() for a in unknown])
+
+    def shaped(self, flat: Array, ranks: tuple[int, ...]) -> list[Array]:
+        """The blocks' Y and the vector for x, as views."""
+        out, start = [], 0
+        for part, rank in zip(self.parts, ranks, strict=True):
+            stop = start + part.block.size * rank
+            out.append(flat[start:stop].reshape(part.block.size, rank))
+            start = stop
+        return [*out, flat[start:]]
+
+    def squares(self, a: Array) -> Array:
+        """x of the vector that stands for it."""
+        return np.where(self.free, a, a * a)
+
+    def slopes(self, a: Array) -> Array:
+        """dx/da."""
+        return np.where(self.free, 1.0, 2 * a)
+
+    def dual(self, w: Array) -> Array:
+        """Multipliers of the program's maximisation."""
+        return np.asarray(self.price * w / self.norms)
+
+    def own(self, w: Array) -> Array:
+        """The program's multipliers, of its maximisation, in the units of here."""
+        return np.clip(w * self.norms / self.price, self.lo, self.hi)
+
+
+def _boxed(program: Program) -> NDArray[np.bool_]:
+    """Which auxiliary variables the box of a multiplier stands for."""
+    counts = np.diff(sp.csc_array(program.rows_x).indptr)
+    return np.asarray((counts == 1) & ~program.free_x & (program.quadratic_x == 0))
+
+
+class _Point:
+    """The augmented Lagrangian and its derivatives at one Y."""
+
+    def __init__(self, model: _Model, unknown: list[Array], w: Array, sigma: float) -> None:
+        self.model, self.unknown, self.w, self.sigma = model, unknown, w, sigma
+        *factors, a = unknown
+        self.ranks = tuple(y.shape[1] for y in factors)
+        self.x = model.squares(a)
+        self.images = [p.images(y) for p, y in zip(model.parts, factors, strict=True)]
+        self.costs = [p.cost(y) for p, y in zip(model.parts, factors, strict=True)]
+        self.q = np.concatenate([np.einsum("pk,pk->p", v, v) for v in self.images])
+        self.t = model.rows_q @ self.q + model.rows_x @ self.x - model.b
+        raw = w + sigma * self.t
+        self.u = np.clip(raw, model.lo, model.hi)
+        self.stiff = sigma * ((raw > model.lo) & (raw < model.hi))
+
+    @cached_property
+    def primal_value(self) -> float:
+        """The objective of the maximisation."""
+        gain = sum(float(np.vdot(y, c)) for y, c in zip(self.unknown, self.costs, strict=False))
+        m = self.model
+        gain += float(m.cost_q @ self.q) + float(m.cost_x @ self.x)
+        return gain - 0.5 * float(m.curvature_x @ self.x**2)
+
+    @cached_property
+    def value(self) -> float:
+        """The augmented Lagrangian."""
+        move = self.u - self.w
+        return float(self.u @ self.t - move @ move / (2 * self.sigma)) - self.primal_value
+
+    @cached_property
+    def weights(self) -> list[Array]:
+        """A_qᵀu − g, block by block."""
+        m = self.model
+        return m.program.split(m.back_q @ self.u - m.cost_q)
+
+    @cached_property
+    def reduced(self) -> Array:
+        """The derivative in x."""
+        m = self.model
+        return np.asarray(m.rows_x.T @ self.u - m.cost_x + m.curvature_x * self.x)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """2SY, and the derivative in what stands for x."""
+        out = [
+            2 * part.projected(part.gathered(u[:, None] * image) - cost)
+            for part, u, image, cost in zip(
+                self.model.parts, self.weights, self.images, self.costs, strict=True
+            )
+        ]
+        return self.model.flat([*out, self.reduced * self.model.slopes(self.unknown[-1])])
+
+    @property
+    def residual(self) -> float:
+        """What the rows, or complementarity with their multipliers, are off."""
+        return float(np.abs(self.u - self.w).max(initial=0.0)) / self.sigma
+
+    @cached_property
+    def bend(self) -> Array:
+        """The Hessian's diagonal in what stands for x, beside that of the rows."""
+        m = self.model
+        squared = 2 * self.reduced + m.curvature_x * (2 * self.unknown[-1]) ** 2
+        return np.where(m.free, m.curvature_x, squared)
+
+    def hessian(self, flat: Array) -> Array:
+        """The Hessian times a vector."""
+        m = self.model
+        *changes, da = m.shaped(flat, self.ranks)
+        along = [part.images(z) for part, z in zip(m.parts, changes, strict=True)]
+        dq = [2 * np.einsum("pk,pk->p", v, z) for v, z in zip(self.images, along, strict=True)]
+        slopes = m.slopes(self.unknown[-1])
+        ds = self.stiff * (m.rows_q @ np.concatenate(dq) + m.rows_x @ (slopes * da))
+        du = m.program.split(m.back_q @ ds)
+        out = [
+            2 * part.projected(part.gathered(u[:, None] * z + s[:, None] * v) - part.cost(change))
+            for part, u, z, s, v, change in zip(
+                m.parts, self.weights, along, du, self.images, changes, strict=True
+            )
+        ]
+        return m.flat([*out, self.bend * da + slopes * (m.rows_x.T @ ds)])
+
+    def dense_hessian(self) -> Array:
+        """The Hessian as a matrix."""
+        m = self.model
+        jacobians, diagonals = [], []
+        for part, span, u, image in zip(
+            m.parts, m.program.spans, self.weights, self.images, strict=True
+        ):
+            # Null directions are taken out of everything, and made stiff.
+            block, basis = part.block, part.block.null_basis
+            v = dense(block.vectors())
+            v = v - (v @ basis) @ basis.T
+            both = 2 * (v[:, :, None] * image[:, None, :]).reshape(len(v), -1)
+            jacobians.append(m.rows_q[:, span] @ both)
+            slack = v.T @ (u[:, None] * v)
+            slack -= part.sign * block.project_out_null(block.cost.dense())
+            slack += np.linalg.norm(slack) * (basis @ basis.T)
+            diagonals.append(np.kron(2 * slack, np.eye(image.shape[1])))
+        slopes = m.slopes(self.unknown[-1])
+        jacobian = np.hstack([*jacobians, dense(m.rows_x) * slopes])
+        out = scipy.linalg.block_diag(*diagonals, np.diag(self.bend))
+        return np.asarray(out + jacobian.T @ (self.stiff[:, None] * jacobian))
+
+
+# -- Newton's method --------------------------------------------------------------------------
+
+
+def _preconditioner(point: _Point) -> Callable[[Array], Array]:
+    """An approximate inverse of the Hessian, positive definite."""
+    size = sum(a.size for a in point.unknown)
+    if size <= _DENSE:
+        return _dense_inverse(point.dense_hessian())
+    return _laplacian_inverse(point)
+
+
+def _dense_inverse(hessian: Array) -> Callable[[Array], Array]:
+    """(H + τI)⁻¹ with the smallest τ of a geometric sequence that makes it positive definite."""
+    places = np.diag_indices(len(hessian))
+    size = float(np.abs(hessian).max()) or 1.0
+    diagonal = hessian[places].copy()
+    for power in (-13.0, *np.arange(-10, 4, 0.5)):
+        hessian[places] = diagonal + size * 10.0**power
+        factor, info = scipy.linalg.lapack.dpotrf(hessian, lower=1)
+        if info == 0:
+            return lambda r: np.asarray(scipy.linalg.lapack.dpotrs(factor, r, lower=1)[0])
+    return lambda r: r / size
+
+
+def _minimise(
+    point: _Point, tol: float, steps: int, expired: Callable[[], bool]
+) -> tuple[_Point, int]:
+    """Newton steps within a trust region until the gradient is at most `tol`."""
+    model, radius, taken = point.model, np.inf, 0
+    while taken < steps and np.linalg.norm(point.gradient) > tol and not expired():
+        inverse = _preconditioner(point)
+        taken += 1
+        if not np.isfinite(radius):
+            radius = 10 * float(np.sqrt(abs(point.gradient @ inverse(point.gradient))))
+        for _ in range(30):
+            step, predicted, size = _truncated(point, inverse, radius, 0.1 * tol)
+            flat = model.flat(point.unknown) + step
+            moved = _Point(model, model.shaped(flat, point.ranks), point.w, point.sigma)
+            gained = point.value - moved.value
+            # Where rounding hides what is gained, the gradient decides.
+            blurred = predicted <= 1e-11 * (abs(point.value) + 1e-300)
+            if blurred and np.linalg.norm(moved.gradient) < np.linalg.norm(point.gradient):
+                break
+            if blurred:
+                return point, taken
+            if gained >= 0.1 * predicted:
+                radius = max(radius, 3 * size) if gained > 0.7 * predicted else radius
+                break
+            radius = 0.25 * size
+        else:
+            return point, taken
+        point = moved
+    return point, taken
+
+
+def _truncated(
+    point: _Point, inverse: Callable[[Array], Array], radius: float, tol: float
+) -> tuple[Array, float, float]:
+    """Conjugate gradients on Newton's equations until they are solved, leave the trust region or
+    find negative curvature (Steihaug 1983): the step, what the model gains, and its length."""
+    r = -point.gradient
+    x, hx = np.zeros(r.size), np.zeros(r.size)
+    z = inverse(r)
+    rz = float(r @ z)
+    goal = min(0.1, np.sqrt(np.linalg.norm(r))) * float(np.linalg.norm(r))
+    goal = max(goal, tol)
+    direction, xx, xd, dd = z, 0.0, 0.0, rz  # products in the norm of the preconditioner
+    for _ in range(_PRODUCTS):
+        image = point.hessian(direction)
+        curvature = float(direction @ image)
+        alpha = rz / curvature if curvature > 0 else np.inf
+        ahead = xx + 2 * alpha * xd + alpha**2 * dd if np.isfinite(alpha) else np.inf
+        if ahead >= radius**2:
+            alpha = (-xd + np.sqrt(max(xd**2 + dd * (radius**2 - xx), 0.0))) / dd
+            x, hx, xx = x + alpha * direction, hx + alpha * image, radius**2
+            break
+        x, hx, xx = x + alpha * direction, hx + alpha * image, ahead
+        r = r - alpha * image
+        if np.linalg.norm(r) <= goal:
+            break
+        z = inverse(r)
+        before, rz = rz, float(r @ z)
+        if not rz > 0:
+            break
+        beta = rz / before
+        xd, dd = beta * (xd + alpha * dd), rz + beta**2 * dd
+        direction = z + beta * direction
+    predicted = -float(point.gradient @ x) - 0.5 * float(x @ hx)
+    return x, predicted, float(np.sqrt(xx))
+
+
+def _laplacian_inverse(point: _Point) -> Callable[[Array], Array]:
+    """One matrix for all columns of Y: every measurement is as stiff in all directions as it is
+    on average in that of its own image, and the cost does not pull.
+
+        R = Vᵀ diag(2u + 4s‖v_pᵀY‖²/r)₊ V + ε
+    """
+    m = point.model
+    squared = m.back_q.multiply(m.back_q) @ point.stiff
+    solves = []
+    for part, u, s, image in zip(
+        m.parts, point.weights, m.program.split(squared), point.images, strict=True
+    ):
+        rank = image.shape[1]
+        along = 4 * s * np.einsum("pk,pk->p", image, image) / rank
+        solves.append(_stiffness_inverse(part.block, np.maximum(2 * u, 0.0) + along))
+    slopes = m.slopes(point.unknown[-1])
+    square = m.rows_x.multiply(m.rows_x).T @ point.stiff
+    diagonal = np.abs(point.bend) + slopes**2 * square
+    diagonal = np.where(diagonal > 0, diagonal, 1.0)
+
+    def inverse(flat: Array) -> Array:
+        *changes, da = m.shaped(flat, point.ranks)
+        out = [
+            part.projected(solve(z)) for part, solve, z in zip(m.parts, solves, changes, strict=True)
+        ]
+        return m.flat([*out, da / diagonal])
+
+    return inverse
+
+
+def _stiffness_inverse(block: Block, weights: Array) -> Callable[[Array], Array]:
+    """(Vᵀ diag(weights) V + ε)⁻¹ by a sparse or a dense factor."""
+    if block.is_large_graph:
+        from sdpkit.sparse_factor import SparseFactor
+
+        pattern = block.pattern
+        shift = 1e-3 * float(weights.mean())
+        factor = SparseFactor.of(pattern, pattern.laplacian(weights, shift))
+        return factor.solve
+    image = dense(block.adjoint(weights))
+    image[np.diag_indices(block.size)] += 1e-6 * float(np.trace(image)) / block.size + 1e-300
+    lower = scipy.linalg.cholesky(image, lower=True)
+    return lambda r: np.asarray(scipy.linalg.cho_solve((lower, True), r))
+
+
+# -- where to start ---------------------------------------------------------------------------
+
+
+@dataclass
+class _State:
+    """What goes from one multiplier update to the next."""
+
+    unknown: list[Array]
+    w: Array
+    sigma: float
+    residual: float = np.inf
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(y.shape[1] for y in self.unknown[:-1])
+
+
+def _first_ranks(program: Program) -> list[int]:
+    """√(2·rows) + 1, beyond which stationary points of full generality are optimal, where that
+    is affordable; a few columns else."""
+    enough = int(np.sqrt(2 * program.n_rows)) + 1
+    out = []
+    for block in program.blocks:
+        room = block.size - block.null_basis.shape[1]
+        few = enough if block.size * min(enough, room) <= _ENOUGH else _FIRST_RANK
+        out.append(max(1, min(room, few)))
+    return out
+
+
+def _cold(model: _Model) -> _State:
+    """The slowest modes of the measurements, in the size at which the rows are met best."""
+    program = model.program
+    w = np.clip(np.zeros(program.n_rows), model.lo, model.hi)
+    if program.safe.direction is not None:
+        pull = max(model.parts[k].sign * b.cost.identity for k, b in enumerate(program.blocks))
+        if pull > 0:
+            w = model.own(program.sign * program.safe.direction * pull * model.price)
+    factors = []
+    rng = np.random.default_rng(0)
+    ones = np.ones(program.rows_q.shape[1])
+    for part, u, rank in zip(model.parts, program.split(ones), _first_ranks(program), strict=True):
+        values, vectors = _lowest(part, u, rank, cost=False)
+        y = vectors / np.sqrt(np.maximum(values, 1e-3 * values.max() + 1e-12))
+        y = y + 1e-2 * np.linalg.norm(y) / np.sqrt(y.size) * rng.standard_normal(y.shape)
+        factors.append(part.projected(y))
+    return _State([*_fitted(model, factors), np.where(model.free, 0.0, 0.3)], w, _stiffness(model, w))
+
+
+def _fitted(model: _Model, factors: list[Array]) -> list[Array]:
+    """The factors times the number that brings the rows nearest to their right-hand sides."""
+    images = [part.images(y) for part, y in zip(model.parts, factors, strict=True)]
+    values = model.rows_q @ np.concatenate([np.einsum("pk,pk->p", v, v) for v in images])
+    size = float(values @ values)
+    scale = float(values @ model.b) / size if size > 0 else 1.0
+    if not scale > 0:
+        scale = 1 / np.sqrt(size) if size > 0 else 1.0
+    return [np.sqrt(scale) * y for y in factors]
+
+
+def _stiffness(model: _Model, w: Array) -> float:
+    """σ at which the rows' stiffness and the multipliers are of one size."""
+    size = float(np.abs(model.b).mean()) or 1.0
+    return max(float(np.abs(w).mean()), 0.1) / size
+
+
+def _lowest(part: _Part, u: Array, k: int, cost: bool = True) -> tuple[Array, Array]:
+    """The k smallest eigenvalues, rising, and eigenvectors of Vᵀdiag(u)V − C on the face."""
+    block, pull = part.block, part.sign if cost else 0.0
+    if block.is_large_graph:
+        from sdpkit.sparse_factor import lowest_on_centred
+
+        return lowest_on_centred(block.pattern, u, pull * block.cost.identity, k)
+    slack = dense(block.adjoint(u)) - (pull * block.cost.dense() if pull else 0.0)
+    basis = block.null_basis
+    slack = block.project_out_null(slack)
+    lift = np.linalg.norm(slack) + 1.0
+    room = block.size - basis.shape[1]
+    found = scipy.linalg.eigh(
+        slack + lift * basis @ basis.T, subset_by_index=[0, min(k, room) - 1]
+    )
+    return found[0], found[1]
+
+
+# -- the outer loop ---------------------------------------------------------------------------
+
+
+class _Run:
+    """Multiplier updates, ranks, history and the end."""
+
+    def __init__(self, model: _Model, settings: Settings, deadline: float | None) -> None:
+        self.model, self.settings, self.deadline = model, settings, deadline
+        self.history: list[Mapping[str, float]] = []
+        self.steps = 0
+        self.limit = settings.max_iter or _MAX_ITER
+
+    def expired(self) -> bool:
+        return self.deadline is not None and time.perf_counter() > self.deadline
+
+    def through(self, state: _State) -> tuple[Stop, str]:
+        """Update multipliers until the gap is what was asked for; why it ended."""
+        tol, first = self.settings.tol, state.sigma
+        accuracy = 0.1
+        while True:
+            point = _Point(self.model, state.unknown, state.w, state.sigma)
+            size = sum(float(np.linalg.norm(c)) for c in point.costs) + 1e-3
+            room = min(_STEPS, self.limit - self.steps)
+            point, taken = _minimise(point, accuracy * size, room, self.expired)
+            self.steps += taken
+            before = state.residual
+            state.w, state.residual = point.u, point.residual
+            state.unknown = [*map(_trimmed, point.unknown[:-1]), point.unknown[-1]]
+            lacks = self._lacks(point)
+            self._record(point, state, lacks)
+            gap = self._gap(point, lacks)
+            verdict = self._verdict(point, state, gap, first)
+            if verdict is not None:
+                return verdict
+            if state.residual > _TIGHTEN * before and state.sigma < _STIFFEST * first:
+                state.sigma *= _RAISE
+            accuracy = max(0.01 * tol, min(0.3 * accuracy, state.residual))
+            self._grow(point, state, lacks)
+
+    def _lacks(self, point: _Point) -> list[tuple[Array, Array]]:
+        """Per block the lowest eigenpairs of the dual slack."""
+        parts = zip(self.model.parts, point.weights, strict=True)
+        return [_lowest(part, u, _GROW) for part, u in parts]
+
+    def _gap(self, point: _Point, lacks: list[tuple[Array, Array]]) -> float:
+        """What the certificate will find, about: the dual value and what its slack lacks, at the
+        trace of the primal, against the primal value."""
+        m = self.model
+        dual = float(m.b @ point.u)
+        curved = m.curvature_x > 0
+        r = (m.rows_x.T @ point.u - m.cost_x)[curved]
+        r = np.where(m.free[curved], r, np.minimum(r, 0.0))
+        dual += 0.5 * float(np.sum(r**2 / m.curvature_x[curved]))
+        for (values, _), y in zip(lacks, point.unknown, strict=False):
+            dual += max(0.0, -float(values[0])) * float(np.vdot(y, y))
+        slack = self._slack_value(point)
+        scale = m.program.safe.value_scale / (m.unit * m.price)
+        primal = point.primal_value + slack
+        return abs(dual - primal) / max(abs(dual), abs(primal), scale)
+
+    def _slack_value(self, point: _Point) -> float:
+        """The objective of the variables that boxes stand for: their rows' residuals at the
+        limits of their multipliers."""
+        m = self.model
+        lo, hi = (np.where(np.isfinite(a), a, 0.0) for a in (m.lo, m.hi))
+        over, under = np.maximum(point.t, 0.0), np.minimum(point.t, 0.0)
+        return -float(hi @ over + lo @ under)
+
+    def _verdict(
+        self, point: _Point, state: _State, gap: float, first: float
+    ) -> tuple[Stop, str] | None:
+        tol = self.settings.tol
+        if gap <= 0.5 * tol and self._violation(point) <= 0.3 * tol:
+            return Stop.DONE, f"converged: relative gap {gap:.1e}"
+        if self.steps >= self.limit:
+            return Stop.ITERATION_LIMIT, f"{self.limit} Newton steps"
+        if self.expired():
+            return Stop.TIME_LIMIT, "time limit"
+        return None
+
+    def _violation(self, point: _Point) -> float:
+        """What the rows are off, as the certificate sees it: against the largest right-hand side,
+        or each against its own where M is shrunk into its limits."""
+        m = self.model
+        slack = np.isfinite(m.lo) & (m.lo != 0) | np.isfinite(m.hi) & (m.hi != 0)
+        if np.all(m.program.relations == -1) and np.all(m.b > 0):
+            return float((point.t / m.b).max(initial=0.0))
+        off = np.where(slack, 0.0, np.abs(point.u - point.w) / point.sigma)
+        return float(off.max(initial=0.0))
+
+    def _grow(self, point: _Point, state: _State, lacks: list[tuple[Array, Array]]) -> None:
+        """Further columns along the eigenvectors by which the dual slack is negative."""
+        m = self.model
+        total = abs(point.primal_value) + 1e-12
+        for k, ((values, vectors), y) in enumerate(zip(lacks, state.unknown[:-1], strict=True)):
+            trace = float(np.vdot(y, y))
+            rank_room = y.shape[0] - m.parts[k].block.null_basis.shape[1] - y.shape[1]
+            down = np.flatnonzero(values * trace < -0.1 * self.settings.tol * total)
+            down = down[: max(rank_room, 0)]
+            if down.size:
+                state.unknown[k] = self._with_columns(state, k, m.parts[k].projected(vectors[:, down]))
+
+    def _with_columns(self, state: _State, k: int, columns: Array) -> Array:
+        """Y with further columns, as long as the augmented Lagrangian likes them best."""
+        y, best, out = state.unknown[k], np.inf, state.unknown[k]
+        size = float(np.linalg.norm(y)) + 1e-3
+        for length in size * 10.0 ** np.arange(-4, 0.1, 0.5):
+            trial = [*state.unknown]
+            trial[k] = np.hstack([y, length / np.sqrt(columns.shape[1]) * columns])
+            value = _Point(self.model, trial, state.w, state.sigma).value
+            if value < best:
+                best, out = value, trial[k]
+        return out
+
+    def _record(self, point: _Point, state: _State, lacks: list[tuple[Array, Array]]) -> None:
+        m, sign = self.model, self.model.program.sign
+        unit = m.unit * m.price
+        row = {
+            "iteration": float(self.steps),
+            "objective": sign * unit * (point.primal_value + self._slack_value(point)) + m.program.offset,
+            "dual_objective": sign * unit * float(m.b @ point.u) + m.program.offset,
+            "gap": self._gap(point, lacks),
+            "residual": self._violation(point),
+            "smallest": min(float(values[0]) for values, _ in lacks),
+            "rank": float(max(state.ranks)),
+            "sigma": state.sigma,
+        }
+        self.history.append(row)
+        if self.settings.verbose > 1:
+            print(
+                "{iteration:4.0f}  objective {objective:+.9e}  dual {dual_objective:+.9e}  gap "
+                "{gap:.1e}  residual {residual:.1e}  smallest {smallest:+.1e}  rank {rank:.0f}  "
+                "sigma {sigma:.1e}".format(**row)
+            )
+        if self.settings.callback is not None:
+            self.settings.callback(row)
+
+
+def _trimmed(y: Array) -> Array:
+    """Y in the coordinates of its singular vectors, without those that vanish."""
+    u, s, _ = np.linalg.svd(y, full_matrices=False)
+    kept = max(1, int(np.sum(s > 1e-6 * s.max(initial=0.0))))
+    return np.asarray(u[:, :kept] * s[:kept])
