@@ -36,6 +36,7 @@ _OURS = {
     "projected": "sdpkit.solvers.factored:PROJECTED",
     "subgradient": "sdpkit.solvers.subgradient:SUBGRADIENT",
     "barrier": "sdpkit.solvers.barrier:BARRIER",
+    "lowrank": "sdpkit.solvers.lowrank:LOWRANK",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -204,7 +205,7 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
         return "no quadratic penalties"
     if program.norms and not can.norms:
         return "no norm penalties"
-    beyond = _beyond_graphs(program) if can.graphs_only else None
+    beyond = beyond_graphs(program) if can.graphs_only else None
     return None if beyond is None else f"no {beyond}"
 
 
@@ -219,7 +220,7 @@ def _general(program: Program) -> str:
     return "clarabel or scs" if not program.is_linear else "interior"
 
 
-def _beyond_graphs(program: Program) -> str | None:
+def beyond_graphs(program: Program) -> str | None:
     """What keeps a program from being one of graphs with boxes for multipliers, or None."""
     if not program.n_rows:
         return None  # no solver is bothered with it

@@ -42,6 +42,7 @@ _Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _PANEL = 64  # right-hand sides solved at a time, to stay in cache
+_FROM_LEFT = 10_000_000  # pairs beyond which reading their table costs more than doing without
 _HEAVY = 400_000_000  # pairs of a factor's columns that a table has room for
 
 
@@ -251,9 +252,7 @@ def smallest_on_centred(
     return -np.inf
 
 
-def lowest_on_centred(
-    pattern: Pattern, weights: Array, cost: float, k: int
-) -> tuple[Array, Array]:
+def lowest_on_centred(pattern: Pattern, weights: Array, cost: float, k: int) -> tuple[Array, Array]:
     """(k,) estimates of the smallest eigenvalues of L(w) − cI on 1⊥, rising, and (n, k) their
     eigenvectors, by the Lanczos method on the inverse of S − σI for a σ below them: its largest
     eigenvalues there are 1/(λ − σ)."""
@@ -317,7 +316,7 @@ class SparseFactor:
     def of(cls, pattern: Pattern, matrix: Array) -> SparseFactor:
         """Factor the symmetric matrix with these flat values."""
         values = matrix.copy()
-        if pattern.is_heavy:
+        if pattern.pairs > _FROM_LEFT:
             negative = int(_factor_left(pattern.indptr, pattern.rows, values))
         else:
             negative = int(_factor(pattern.indptr, pattern.starts, pattern.places, values))

@@ -37,12 +37,11 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.certificate import safe_bound
-from sdpkit.compiled import compiled
+from sdpkit.checkpoint import Checkpoint
 from sdpkit.errors import InputError
-from sdpkit.gram import FactoredGram, Matrix
+from sdpkit.gram import FactoredGram, Matrix, is_finite
 from sdpkit.program import Block, Program, dense
-from sdpkit.registry import Capabilities
+from sdpkit.registry import Capabilities, beyond_graphs
 from sdpkit.solution import Answer, Settings, Solution, Stop
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 
@@ -56,8 +55,10 @@ _FIRST_RANK = 12  # the first rank beyond that
 _GROW = 12  # columns added at a time, at most
 _TIGHTEN = 0.25  # what a multiplier update should leave of the residual; else σ grows
 _RAISE = 4.0  # by this much
-_STIFFEST = 1e12  # σ never grows beyond this times its first value
+_STIFF = 1e8  # rows that are violated at this times the first σ cannot be met
+_STALLS = 25  # updates without a better point
 _PRODUCTS = 300  # products with the Hessian per Newton step, at most
+_LIFETIME = 8  # Newton steps that share a preconditioner
 _STEPS = 60  # Newton steps per multiplier update, at most
 _FAR = 1e7  # a trace beyond this times the program's own scale has no bound
 
@@ -107,7 +108,8 @@ class _Part:
 class _Model:
     """The maximisation with rows of norm one, right-hand sides and costs of size one.
 
-    M = unit·M',  w = price·w'/norms;  `kept` are the auxiliary variables that no box stands for.
+    M = unit·M',  w = price·unit·w'/norms;  `kept` are the auxiliary variables that no box stands
+    for;  `side` is ±1 where a multiplier has a sign and no other limit.
     """
 
     program: Program
@@ -126,28 +128,33 @@ class _Model:
     norms: Array
     unit: float
     price: float
+    side: Array
 
     @classmethod
     def of(cls, program: Program) -> _Model:
-        sign, norms = program.sign, program.row_norms
-        sizes = np.abs(program.rhs) / norms
-        unit = float(sizes.max(initial=0.0)) or 1.0
+        sign = program.sign
+        unit = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0)) or 1.0
+        norms = unit * program.row_norms
+        if np.all(program.rhs > 0):
+            # Lengths: each row in units of its own.
+            norms = np.maximum(program.rhs, 1e-3 * program.rhs.max())
         costs = [block.cost.magnitude() for block in program.blocks]
         linear = np.concatenate([program.cost_x, program.cost_q])
         price = max(*costs, float(np.abs(linear).max(initial=0.0))) or 1.0
         kept = np.flatnonzero(~_boxed(program))
         lo, hi = program.multiplier_box
-        scale = sp.diags_array(1 / norms)
+        scale = sp.diags_array(unit / norms)
         rows_q = sp.csr_array(scale @ program.rows_q)
+        above, below = (lo == 0) & np.isinf(hi), (hi == 0) & np.isinf(lo)
         return cls(
             program,
             tuple(_Part.of(block, sign / price) for block in program.blocks),
             rows_q,
             sp.csr_array(rows_q.T),
             sp.csr_array(scale @ program.rows_x[:, kept]),
-            program.rhs / norms / unit,
-            lo * norms / price,
-            hi * norms / price,
+            program.rhs / norms,
+            lo * norms / (price * unit),
+            hi * norms / (price * unit),
             sign * program.cost_q / price,
             kept,
             program.free_x[kept],
@@ -156,6 +163,7 @@ class _Model:
             norms,
             unit,
             price,
+            np.where(above, 1.0, np.where(below, -1.0, 0.0)),
         )
 
     # An unknown is the list of the blocks' Y and, last, the vector that stands for x.
@@ -183,11 +191,11 @@ class _Model:
 
     def dual(self, w: Array) -> Array:
         """Multipliers of the program's maximisation."""
-        return np.asarray(self.price * w / self.norms)
+        return np.asarray(self.price * self.unit * w / self.norms)
 
     def own(self, w: Array) -> Array:
         """The program's multipliers, of its maximisation, in the units of here."""
-        return np.clip(w * self.norms / self.price, self.lo, self.hi)
+        return np.clip(w * self.norms / (self.price * self.unit), self.lo, self.hi)
 
 
 def _boxed(program: Program) -> NDArray[np.bool_]:
@@ -196,11 +204,36 @@ def _boxed(program: Program) -> NDArray[np.bool_]:
     return np.asarray((counts == 1) & ~program.free_x & (program.quadratic_x == 0))
 
 
+def _penalties(
+    model: _Model, t: Array, w: Array, sigma: float, level: float
+) -> tuple[Array, Array, float]:
+    """ψ′ = u, ψ″ and Σψ at the residuals t."""
+    one = model.side != 0
+    # Rows with a box, or without one.
+    raw = w + sigma * t
+    u = np.clip(raw, model.lo, model.hi)
+    stiff = sigma * ((raw > model.lo) & (raw < model.hi))
+    value = u * t - (u - w) ** 2 / (2 * sigma)
+    # Rows with a sign.
+    side, size = model.side[one], np.abs(w[one])
+    kappa = sigma / level
+    tau = kappa * side * t[one]
+    inner = np.minimum(tau, 0.5)
+    beyond = tau - inner
+    u[one] = side * size * (1 / (1 - inner) + 4 * beyond)
+    stiff[one] = size * kappa / (1 - inner) ** 2
+    value[one] = size / kappa * (-np.log1p(-inner) + 2 * beyond + 2 * beyond**2)
+    return u, stiff, float(value.sum())
+
+
 class _Point:
     """The augmented Lagrangian and its derivatives at one Y."""
 
-    def __init__(self, model: _Model, unknown: list[Array], w: Array, sigma: float) -> None:
-        self.model, self.unknown, self.w, self.sigma = model, unknown, w, sigma
+    def __init__(
+        self, model: _Model, unknown: list[Array], w: Array, sigma: float, level: float
+    ) -> None:
+        self.model, self.unknown, self.w = model, unknown, w
+        self.sigma, self.level = sigma, level
         *factors, a = unknown
         self.ranks = tuple(y.shape[1] for y in factors)
         self.x = model.squares(a)
@@ -208,9 +241,11 @@ class _Point:
         self.costs = [p.cost(y) for p, y in zip(model.parts, factors, strict=True)]
         self.q = np.concatenate([np.einsum("pk,pk->p", v, v) for v in self.images])
         self.t = model.rows_q @ self.q + model.rows_x @ self.x - model.b
-        raw = w + sigma * self.t
-        self.u = np.clip(raw, model.lo, model.hi)
-        self.stiff = sigma * ((raw > model.lo) & (raw < model.hi))
+        self.u, self.stiff, self.penalty = _penalties(model, self.t, w, sigma, level)
+
+    def moved(self, unknown: list[Array]) -> _Point:
+        """The same function elsewhere."""
+        return _Point(self.model, unknown, self.w, self.sigma, self.level)
 
     @cached_property
     def primal_value(self) -> float:
@@ -223,8 +258,7 @@ class _Point:
     @cached_property
     def value(self) -> float:
         """The augmented Lagrangian."""
-        move = self.u - self.w
-        return float(self.u @ self.t - move @ move / (2 * self.sigma)) - self.primal_value
+        return self.penalty - self.primal_value
 
     @cached_property
     def weights(self) -> list[Array]:
@@ -252,7 +286,10 @@ class _Point:
     @property
     def residual(self) -> float:
         """What the rows, or complementarity with their multipliers, are off."""
-        return float(np.abs(self.u - self.w).max(initial=0.0)) / self.sigma
+        side = self.model.side
+        off = np.where(side == 0, np.abs(self.u - self.w) / self.sigma, side * self.t)
+        products = np.abs(self.t[side != 0] * self.u[side != 0]) / self.level
+        return float(max(off.max(initial=0.0), products.max(initial=0.0)))
 
     @cached_property
     def bend(self) -> Array:
@@ -329,16 +366,18 @@ def _minimise(
     point: _Point, tol: float, steps: int, expired: Callable[[], bool]
 ) -> tuple[_Point, int]:
     """Newton steps within a trust region until the gradient is at most `tol`."""
-    model, radius, taken = point.model, np.inf, 0
+    model, radius, taken, age = point.model, np.inf, 0, 0
+    lifetime = 1 if sum(a.size for a in point.unknown) <= _DENSE else _LIFETIME
     while taken < steps and np.linalg.norm(point.gradient) > tol and not expired():
-        inverse = _preconditioner(point)
-        taken += 1
+        if age % lifetime == 0:
+            inverse = _preconditioner(point)
+        taken, age = taken + 1, age + 1
         if not np.isfinite(radius):
             radius = 10 * float(np.sqrt(abs(point.gradient @ inverse(point.gradient))))
         for _ in range(30):
             step, predicted, size = _truncated(point, inverse, radius, 0.1 * tol)
             flat = model.flat(point.unknown) + step
-            moved = _Point(model, model.shaped(flat, point.ranks), point.w, point.sigma)
+            moved = point.moved(model.shaped(flat, point.ranks))
             gained = point.value - moved.value
             # Where rounding hides what is gained, the gradient decides.
             blurred = predicted <= 1e-11 * (abs(point.value) + 1e-300)
@@ -415,7 +454,8 @@ def _laplacian_inverse(point: _Point) -> Callable[[Array], Array]:
     def inverse(flat: Array) -> Array:
         *changes, da = m.shaped(flat, point.ranks)
         out = [
-            part.projected(solve(z)) for part, solve, z in zip(m.parts, solves, changes, strict=True)
+            part.projected(solve(z))
+            for part, solve, z in zip(m.parts, solves, changes, strict=True)
         ]
         return m.flat([*out, da / diagonal])
 
@@ -447,11 +487,74 @@ class _State:
     unknown: list[Array]
     w: Array
     sigma: float
+    level: float
     residual: float = np.inf
 
     @property
     def ranks(self) -> tuple[int, ...]:
+        """Columns of each block's Y."""
         return tuple(y.shape[1] for y in self.unknown[:-1])
+
+
+def _start(model: _Model, settings: Settings) -> _State:
+    """From a checkpoint, a given solution, a given embedding, or the slowest modes."""
+    cold = _cold(model)
+    kept = settings.checkpoint.state if settings.checkpoint is not None else None
+    if kept is not None:
+        factors = [kept[f"factor{k}"] for k in range(len(model.parts))]
+        scalars = (float(kept[name]) for name in ("sigma", "level", "residual"))
+        return _State([*factors, kept["auxiliary"]], kept["weights"], *scalars)
+    given = settings.warm_start
+    if given is not None and _fits(model.program, given):
+        cold.unknown[:-1] = [
+            part.projected(_root(matrix) / np.sqrt(model.unit))
+            for part, matrix in zip(model.parts, given.matrices, strict=True)
+        ]
+        if given.dual is not None and np.isfinite(given.dual).all():
+            w = model.own(model.program.sign * given.dual)
+            cold.level = max(float(np.abs(w).mean()), 0.1)
+            least = 1e-3 * cold.level
+            cold.w = np.where(model.side != 0, model.side * np.maximum(np.abs(w), least), w)
+            cold.sigma = 30 * cold.level
+    if settings.options.get("init") is not None:
+        cold.unknown[:-1] = _given_factors(model, settings.options["init"])
+    return cold
+
+
+def _fits(program: Program, given: Solution) -> bool:
+    """Whether a solution has the shapes of this program and numbers in them."""
+    shapes = [(block.size, block.size) for block in program.blocks]
+    if [matrix.shape for matrix in given.matrices] != shapes or given.dual is None:
+        return False
+    return given.dual.size == program.n_rows and all(is_finite(m) for m in given.matrices)
+
+
+def _root(matrix: Matrix) -> Array:
+    """Y with YYᵀ the matrix, or its leading part."""
+    if isinstance(matrix, FactoredGram):
+        return matrix.factor
+    if isinstance(matrix, np.ndarray):
+        values, vectors = scipy.linalg.eigh(matrix)
+    else:
+        values, vectors = matrix.leading(min(2 * _FIRST_RANK, matrix.shape[0] - 1))
+    kept = values > 1e-9 * max(float(values.max()), 0.0)
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept])) if kept.any() else vectors[:, :1]
+
+
+def _given_factors(model: _Model, init: Any) -> list[Array]:
+    """An embedding, (n, r), or one per block, as factors."""
+    given = [init] if len(model.parts) == 1 and not isinstance(init, list | tuple) else init
+    sizes = [part.block.size for part in model.parts]
+    factors = [np.asarray(y, dtype=np.float64) for y in given]
+    shapes = [y.shape for y in factors]
+    fits = len(factors) == len(sizes) and all(
+        len(shape) == 2 and shape[0] == n and shape[1] > 0
+        for shape, n in zip(shapes, sizes, strict=False)
+    )
+    if not fits or not all(np.isfinite(y).all() for y in factors):
+        raise InputError(f"init has shapes {shapes}; it must be finite, (n, r) with n = {sizes}")
+    pairs = zip(model.parts, factors, strict=True)
+    return [part.projected(y / np.sqrt(model.unit)) for part, y in pairs]
 
 
 def _first_ranks(program: Program) -> list[int]:
@@ -482,7 +585,10 @@ def _cold(model: _Model) -> _State:
         y = vectors / np.sqrt(np.maximum(values, 1e-3 * values.max() + 1e-12))
         y = y + 1e-2 * np.linalg.norm(y) / np.sqrt(y.size) * rng.standard_normal(y.shape)
         factors.append(part.projected(y))
-    return _State([*_fitted(model, factors), np.where(model.free, 0.0, 0.3)], w, _stiffness(model, w))
+    level = max(float(np.abs(w).mean()), 0.1)
+    w = np.where(model.side != 0, model.side * np.maximum(np.abs(w), level), w)
+    sigma = level / (float(np.abs(model.b).mean()) or 1.0)
+    return _State([*_fitted(model, factors), np.where(model.free, 0.0, 0.3)], w, sigma, level)
 
 
 def _fitted(model: _Model, factors: list[Array]) -> list[Array]:
@@ -494,12 +600,6 @@ def _fitted(model: _Model, factors: list[Array]) -> list[Array]:
     if not scale > 0:
         scale = 1 / np.sqrt(size) if size > 0 else 1.0
     return [np.sqrt(scale) * y for y in factors]
-
-
-def _stiffness(model: _Model, w: Array) -> float:
-    """σ at which the rows' stiffness and the multipliers are of one size."""
-    size = float(np.abs(model.b).mean()) or 1.0
-    return max(float(np.abs(w).mean()), 0.1) / size
 
 
 def _lowest(part: _Part, u: Array, k: int, cost: bool = True) -> tuple[Array, Array]:
@@ -514,13 +614,20 @@ def _lowest(part: _Part, u: Array, k: int, cost: bool = True) -> tuple[Array, Ar
     slack = block.project_out_null(slack)
     lift = np.linalg.norm(slack) + 1.0
     room = block.size - basis.shape[1]
-    found = scipy.linalg.eigh(
-        slack + lift * basis @ basis.T, subset_by_index=[0, min(k, room) - 1]
-    )
+    found = scipy.linalg.eigh(slack + lift * basis @ basis.T, subset_by_index=[0, min(k, room) - 1])
     return found[0], found[1]
 
 
 # -- the outer loop ---------------------------------------------------------------------------
+
+
+@dataclass
+class _Best:
+    """The best point so far, and for how many updates it has been."""
+
+    merit: float
+    point: _Point
+    age: int = 0
 
 
 class _Run:
@@ -531,6 +638,7 @@ class _Run:
         self.history: list[Mapping[str, float]] = []
         self.steps = 0
         self.limit = settings.max_iter or _MAX_ITER
+        self.best: _Best | None = None
 
     def expired(self) -> bool:
         return self.deadline is not None and time.perf_counter() > self.deadline
@@ -540,24 +648,55 @@ class _Run:
         tol, first = self.settings.tol, state.sigma
         accuracy = 0.1
         while True:
-            point = _Point(self.model, state.unknown, state.w, state.sigma)
+            point = self._point(state, state.unknown)
             size = sum(float(np.linalg.norm(c)) for c in point.costs) + 1e-3
             room = min(_STEPS, self.limit - self.steps)
             point, taken = _minimise(point, accuracy * size, room, self.expired)
-            self.steps += taken
+            self.steps += max(taken, 1)
             before = state.residual
-            state.w, state.residual = point.u, point.residual
+            state.w, state.residual = self._updated(point), point.residual
             state.unknown = [*map(_trimmed, point.unknown[:-1]), point.unknown[-1]]
             lacks = self._lacks(point)
             self._record(point, state, lacks)
             gap = self._gap(point, lacks)
+            self._keep(point, gap)
             verdict = self._verdict(point, state, gap, first)
             if verdict is not None:
                 return verdict
-            if state.residual > _TIGHTEN * before and state.sigma < _STIFFEST * first:
+            if state.residual > _TIGHTEN * before:
                 state.sigma *= _RAISE
             accuracy = max(0.01 * tol, min(0.3 * accuracy, state.residual))
             self._grow(point, state, lacks)
+            if self.settings.checkpoint is not None and self.settings.checkpoint.is_due:
+                self._save(self.settings.checkpoint, state)
+
+    def _save(self, checkpoint: Checkpoint, state: _State) -> None:
+        *factors, auxiliary = state.unknown
+        checkpoint.save(
+            **{f"factor{k}": y for k, y in enumerate(factors)},
+            auxiliary=auxiliary,
+            weights=state.w,
+            sigma=state.sigma,
+            level=state.level,
+            residual=state.residual,
+        )
+
+    @cached_property
+    def natural(self) -> float:
+        """The trace that the rows allow, as far as the program knows."""
+        known = self.model.program.safe.trace
+        if known is not None and np.isfinite(known).all():
+            return float(sum(known)) / self.model.unit
+        return float(sum(block.size**2 for block in self.model.program.blocks))
+
+    def _updated(self, point: _Point) -> Array:
+        """The next multipliers; those with a sign never vanish, or they could not come back."""
+        side = self.model.side
+        least = 1e-3 * self.settings.tol * float(np.abs(point.u).mean())
+        return np.where(side != 0, side * np.maximum(np.abs(point.u), least), point.u)
+
+    def _point(self, state: _State, unknown: list[Array]) -> _Point:
+        return _Point(self.model, unknown, state.w, state.sigma, state.level)
 
     def _lacks(self, point: _Point) -> list[tuple[Array, Array]]:
         """Per block the lowest eigenpairs of the dual slack."""
@@ -598,7 +737,21 @@ class _Run:
             return Stop.ITERATION_LIMIT, f"{self.limit} Newton steps"
         if self.expired():
             return Stop.TIME_LIMIT, "time limit"
+        if sum(float(np.vdot(y, y)) for y in state.unknown) > _FAR * (1 + self.natural):
+            return Stop.CLAIMS_UNBOUNDED, "the factors grow without bound"
+        if state.sigma > _STIFF * first and state.residual > 1e-5:
+            return Stop.CLAIMS_INFEASIBLE, "the rows stay violated, however stiff"
+        if self.best is not None and self.best.age > _STALLS:
+            return Stop.DONE, f"no progress beyond a relative gap of {gap:.1e}"
         return None
+
+    def _keep(self, point: _Point, gap: float) -> None:
+        """Remember the point if it is the best so far."""
+        merit = max(gap, self._violation(point))
+        if self.best is None or merit < self.best.merit:
+            self.best = _Best(merit, point)
+        else:
+            self.best.age += 1
 
     def _violation(self, point: _Point) -> float:
         """What the rows are off, as the certificate sees it: against the largest right-hand side,
@@ -620,7 +773,9 @@ class _Run:
             down = np.flatnonzero(values * trace < -0.1 * self.settings.tol * total)
             down = down[: max(rank_room, 0)]
             if down.size:
-                state.unknown[k] = self._with_columns(state, k, m.parts[k].projected(vectors[:, down]))
+                state.unknown[k] = self._with_columns(
+                    state, k, m.parts[k].projected(vectors[:, down])
+                )
 
     def _with_columns(self, state: _State, k: int, columns: Array) -> Array:
         """Y with further columns, as long as the augmented Lagrangian likes them best."""
@@ -629,7 +784,7 @@ class _Run:
         for length in size * 10.0 ** np.arange(-4, 0.1, 0.5):
             trial = [*state.unknown]
             trial[k] = np.hstack([y, length / np.sqrt(columns.shape[1]) * columns])
-            value = _Point(self.model, trial, state.w, state.sigma).value
+            value = self._point(state, trial).value
             if value < best:
                 best, out = value, trial[k]
         return out
@@ -639,7 +794,8 @@ class _Run:
         unit = m.unit * m.price
         row = {
             "iteration": float(self.steps),
-            "objective": sign * unit * (point.primal_value + self._slack_value(point)) + m.program.offset,
+            "objective": sign * unit * (point.primal_value + self._slack_value(point))
+            + m.program.offset,
             "dual_objective": sign * unit * float(m.b @ point.u) + m.program.offset,
             "gap": self._gap(point, lacks),
             "residual": self._violation(point),
@@ -657,9 +813,103 @@ class _Run:
         if self.settings.callback is not None:
             self.settings.callback(row)
 
+    def answer(self, state: _State, stop: Stop, words: str) -> Answer:
+        """The best point in the program's rows, units and signs."""
+        m, program = self.model, self.model.program
+        best = self.best.point if self.best is not None else self._point(state, state.unknown)
+        common = Answer(stop, words, iterations=self.steps, history=tuple(self.history))
+        if stop is Stop.CLAIMS_INFEASIBLE:
+            return replace(common, multiplier_ray=program.sign * m.dual(best.u))
+        matrices = tuple(
+            _formed(block, np.sqrt(m.unit) * y)
+            for block, y in zip(program.blocks, best.unknown[:-1], strict=True)
+        )
+        dual = program.sign * m.dual(np.clip(best.u, m.lo, m.hi))
+        return replace(common, matrices=matrices, x=_auxiliary(m, best), dual=dual)
+
+
+def _formed(block: Block, y: Array) -> Matrix:
+    """YYᵀ: a factor for large graphs, an array for small blocks."""
+    return FactoredGram(y) if block.is_large_graph else y @ y.T
+
+
+def _auxiliary(model: _Model, point: _Point) -> Array:
+    """All auxiliary variables; those that boxes stand for are what their rows are off."""
+    program = model.program
+    out = np.zeros(program.n_auxiliary)
+    out[model.kept] = model.unit * point.x
+    columns = sp.csc_array(program.rows_x)
+    boxed = np.flatnonzero(_boxed(program))
+    rows, entries = columns.indices[columns.indptr[boxed]], columns.data[columns.indptr[boxed]]
+    # Of several that could take up a row's residual, the cheapest does: that whose limit binds.
+    limits = program.sign * program.cost_x[boxed] / entries
+    lo, hi = program.multiplier_box
+    binds = np.where(entries > 0, limits == lo[rows], limits == hi[rows])
+    off = (model.norms * point.t)[rows]
+    out[boxed] = np.where(binds, np.maximum(-off / entries, 0.0), 0.0)
+    return out
+
 
 def _trimmed(y: Array) -> Array:
     """Y in the coordinates of its singular vectors, without those that vanish."""
     u, s, _ = np.linalg.svd(y, full_matrices=False)
     kept = max(1, int(np.sum(s > 1e-6 * s.max(initial=0.0))))
     return np.asarray(u[:, :kept] * s[:kept])
+
+
+# -- the solver -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """The engine behind `solver="lowrank"`."""
+
+    name: str = "lowrank"
+    capabilities: Capabilities = field(
+        default_factory=lambda: Capabilities(
+            quadratic=True,
+            warm_start=True,
+            callback=True,
+            checkpoint=True,
+            summary="augmented Lagrangian on low-rank factors; large graphs, localisation",
+        )
+    )
+
+    def unavailable(self) -> str | None:
+        """Always available."""
+        return None
+
+    def memory(self, program: Program) -> float:
+        """Bytes: some vectors of unknowns, the Hessian where it is formed, the factors."""
+        total = 0.0
+        for block, rank in zip(program.blocks, _first_ranks(program), strict=True):
+            unknowns = float(block.size * rank)
+            total += 40.0 * unknowns + 8.0 * rank * block.n_measurements
+            total += 3.0 * unknowns**2 if unknowns <= _DENSE else 0.0
+            total += 3.0 * block.pattern.size if block.is_large_graph else 6.0 * block.size**2
+        return 8.0 * total
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        """Recognise what has no optimum, else update multipliers until the gap is met."""
+        for option in settings.options:
+            if option != "init":
+                raise InputError(f"lowrank has no option {option!r}; there is init")
+        started = time.perf_counter()
+        if beyond_graphs(program) is None:
+            without = drifting_apart(program) or shortcut(program)
+            if without is not None:
+                return replace(without, solve_time=time.perf_counter() - started)
+        model = _Model.of(program)
+        deadline = None if settings.time_limit is None else started + settings.time_limit
+        run = _Run(model, settings, deadline)
+        state = _start(model, settings)
+        setup = time.perf_counter() - started
+        try:
+            stop, words = run.through(state)
+        except KeyboardInterrupt:
+            stop, words = Stop.INTERRUPTED, "interrupted"
+        answer = run.answer(state, stop, words)
+        return replace(answer, setup_time=setup, solve_time=time.perf_counter() - started - setup)
+
+
+LOWRANK = LowRank()
