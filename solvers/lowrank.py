@@ -766,16 +766,13 @@ class _Run:
     def _grow(self, point: _Point, state: _State, lacks: list[tuple[Array, Array]]) -> None:
         """Further columns along the eigenvectors by which the dual slack is negative."""
         m = self.model
-        total = abs(point.primal_value) + 1e-12
+        total = max(abs(point.primal_value), m.program.safe.value_scale / (m.unit * m.price))
         for k, ((values, vectors), y) in enumerate(zip(lacks, state.unknown[:-1], strict=True)):
-            trace = float(np.vdot(y, y))
-            rank_room = y.shape[0] - m.parts[k].block.null_basis.shape[1] - y.shape[1]
-            down = np.flatnonzero(values * trace < -0.1 * self.settings.tol * total)
-            down = down[: max(rank_room, 0)]
-            if down.size:
-                state.unknown[k] = self._with_columns(
-                    state, k, m.parts[k].projected(vectors[:, down])
-                )
+            trace = max(float(np.vdot(y, y)), 1.0)  # Y may be zero, and stationary
+            down = values * trace < -0.1 * self.settings.tol * total
+            if down.any():
+                columns = m.parts[k].projected(vectors[:, down])
+                state.unknown[k] = self._with_columns(state, k, columns)
 
     def _with_columns(self, state: _State, k: int, columns: Array) -> Array:
         """Y with further columns, as long as the augmented Lagrangian likes them best."""
