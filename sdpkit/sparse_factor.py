@@ -244,7 +244,10 @@ def smallest_on_centred(
     size = max(float(np.abs(total).max(initial=0.0)), abs(cost), np.finfo(float).tiny)
     guess = float(lowest_on_centred(pattern, total, cost, 1)[0][0])
     downwards = [1e-6 * abs(guess), 1e-3 * abs(guess), 0.1 * abs(guess)]
-    for below in [*downwards, *(10.0**power * size for power in range(-15, 3))]:
+    downwards += [10.0**power * size for power in range(-15, 3)]
+    if pattern.is_heavy:  # every attempt is dear: fewer, and less sharp
+        downwards = [1e-6 * abs(guess) + 10.0**power * size for power in range(-10, 3, 2)]
+    for below in downwards:
         sigma = guess - below
         factor = SparseFactor.of(pattern, pattern.laplacian(total, -cost - sigma))
         if factor.negative == (1 if cost + sigma > 0 else 0):
@@ -261,8 +264,11 @@ def lowest_on_centred(pattern: Pattern, weights: Array, cost: float, k: int) -> 
     if n == 1:
         return np.array([np.inf]), np.zeros((1, 1))
     size = max(float(np.abs(weights).max(initial=0.0)), abs(cost), np.finfo(float).tiny)
-    # S may be positive on 1⊥ already; else go down until it is.
-    for sigma in (0.0, *(-size * 10.0**power for power in range(-12, 3))):
+    # S may be positive on 1⊥ already; else go down until it is. L(w) ⪰ 0 if no weight is negative.
+    down = [-size * 10.0**power for power in range(-12, 3)]
+    if np.all(weights >= 0):
+        down = [-cost - 1e-9 * size, *down[4:]]
+    for sigma in (0.0, *down) if cost != 0 else down:
         factor = SparseFactor.of(pattern, pattern.laplacian(weights, -cost - sigma))
         if factor.negative == (1 if cost + sigma > 0 else 0):
             break
