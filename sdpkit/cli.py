@@ -44,6 +44,7 @@ def solvers() -> int:
 TABLES = {
     "interior": ("sdpkit.bench.engines", "interior", ("sizes", "peers")),
     "barrier": ("sdpkit.bench.engines", "barrier", ("sizes", "neighbors", "seeds")),
+    "digits-graphs": ("sdpkit.bench.digits", "graphs", ("data", "peers")),
     "forms": ("sdpkit.bench.engines", "forms", ()),
     "sdplib": ("sdpkit.bench.engines", "sdplib", ("data",)),
     "mve": ("sdpkit.bench.engines", "mve", ("data",)),
@@ -59,7 +60,7 @@ TABLES = {
     "impostors": ("sdpkit.bench.lmnn", "impostors", ()),
 }
 # Tables that cannot do without a folder of data.
-_NEED_DATA = ("sdplib", "lmnn-small", "lmnn-digits", "lmnn-letters", "lmnn-mnist")
+_NEED_DATA = ("sdplib", "digits-graphs", "lmnn-small", "lmnn-digits", "lmnn-letters", "lmnn-mnist")
 
 
 def bench(table: str, options: dict[str, Any]) -> int:

@@ -536,7 +536,10 @@ class Barrier:
         m = float(program.n_rows)
         blocks = m * min(m, _CLUSTER if m > _ONE_CLUSTER else m) + 2.0 * _PRODUCTS * m
         formed = sum(3.0 * b.size**2 for b in program.blocks if not b.is_large_graph)
-        pairs = 4.0 * sum(float(b.size) ** 1.5 for b in program.blocks)
+        pairs = sum(
+            b.pattern.pairs / 2.0 if b.is_large_graph else 4.0 * float(b.size) ** 1.5
+            for b in program.blocks
+        )
         return float(8.0 * (2.0 * blocks + formed + pairs + 60.0 * m))
 
     def solve(self, program: Program, settings: Settings) -> Answer:
