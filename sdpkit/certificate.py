@@ -383,12 +383,14 @@ def _dual_side(program: Program, w: Array | None) -> tuple[SafeBound, float, flo
     """(safe bound, dual residual, smallest slack eigenvalue) for the maximisation."""
     if w is None or not np.isfinite(w).all():
         return SafeBound(np.inf, "no multipliers"), np.inf, -np.inf
-    smallest = min(_slack_eigenvalues(program, w))
+    eigenvalues = _slack_eigenvalues(program, w)
+    smallest = min(eigenvalues)
     violation = max(0.0, -smallest, _linear_violation(program, w))
     costs = [block.cost.magnitude() for block in program.blocks]
     linear = np.concatenate([program.cost_x, program.cost_q])
     scale = max(*costs, float(np.abs(linear).max(initial=0.0)))
-    return safe_bound(program, w), _ratio(violation, scale or 1.0), smallest
+    bound = safe_bound(program, w, eigenvalues)
+    return bound, _ratio(violation, scale or 1.0), smallest
 
 
 def _slack_eigenvalues(program: Program, w: Array) -> list[float]:
@@ -425,14 +427,18 @@ def _equality_violation(program: Program, w: Array) -> float:
     return max(excess, float(np.abs(r[plain]).max(initial=0.0)))
 
 
-def safe_bound(program: Program, w: Array) -> SafeBound:
-    """The best of the module's five bounds for multipliers w of the maximisation."""
+def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = None) -> SafeBound:
+    """The best of the module's five bounds for multipliers w of the maximisation.
+
+    `eigenvalues` are the smallest ones of its dual slacks, if they are known already.
+    """
     lo, hi = program.multiplier_box
-    w = np.clip(_onto_free_equations(program, w), lo, hi)
+    given, w = w, np.clip(_onto_free_equations(program, w), lo, hi)
     sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
     if _equality_violation(program, w) > _ROUNDING * float(sums[program.free_x].max(initial=0.0)):
         return SafeBound(np.inf, "the multipliers violate an equation of a free variable")
-    eigenvalues = _slack_eigenvalues(program, w)
+    if eigenvalues is None or not np.array_equal(given, w):
+        eigenvalues = _slack_eigenvalues(program, w)
     if min(eigenvalues) == -np.inf:
         return SafeBound(np.inf, "the multipliers overflow")
     lack = max(0.0, -_smallest_reduced_cost(program, w))

@@ -48,6 +48,7 @@ TABLES = {
         "barrier",
         ("sizes", "neighbors", "seeds", "tol", "time_limit"),
     ),
+    "digits-graphs": ("sdpkit.bench.digits", "graphs", ("data", "peers")),
     "forms": ("sdpkit.bench.engines", "forms", ()),
     "sdplib": ("sdpkit.bench.engines", "sdplib", ("data",)),
     "mve": ("sdpkit.bench.engines", "mve", ("data",)),
@@ -63,7 +64,7 @@ TABLES = {
     "impostors": ("sdpkit.bench.lmnn", "impostors", ()),
 }
 # Tables that cannot do without a folder of data.
-_NEED_DATA = ("sdplib", "lmnn-small", "lmnn-digits", "lmnn-letters", "lmnn-mnist")
+_NEED_DATA = ("sdplib", "digits-graphs", "lmnn-small", "lmnn-digits", "lmnn-letters", "lmnn-mnist")
 
 
 def bench(table: str, options: dict[str, Any]) -> int:

@@ -156,6 +156,16 @@ class FactoredGram(Gram):
         """K is positive semidefinite by construction."""
         return 0.0
 
+    def leading(self, k: int) -> tuple[Array, Array]:
+        """(k,) the largest eigenvalues, falling, and (n, k) eigenvectors, from those of Y."""
+        n, rank = self.factor.shape
+        left, singular, _ = np.linalg.svd(self.factor, full_matrices=False)
+        if k > rank:  # beyond the rank any orthonormal vectors will do
+            more = np.random.default_rng(0).standard_normal((n, min(k, n) - rank))
+            left = np.hstack([left, np.linalg.qr(np.hstack([left, more]))[0][:, rank:]])
+            singular = np.concatenate([singular, np.zeros(more.shape[1])])
+        return singular[:k] ** 2, left[:, :k]
+
     def __repr__(self) -> str:
         return f"<FactoredGram {self.shape}: rank at most {self.factor.shape[1]}>"
 

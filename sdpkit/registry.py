@@ -7,7 +7,8 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 The rule of `solver="auto"`, in this order:
 
 1. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
-2. barrier, for a graph of more than 1500 nodes whose rows are its edges;
+2. for a graph of more than 1500 nodes whose rows are its edges: barrier, or lowrank where sparse
+   factors fill in (more than 5 million multiplications; the intrinsic dimension is above 2 or so);
 3. else interior, if it can express the program and fits in memory;
 4. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
 5. else csdp, where it is installed;
@@ -36,6 +37,7 @@ _OURS = {
     "projected": "sdpkit.solvers.factored:PROJECTED",
     "subgradient": "sdpkit.solvers.subgradient:SUBGRADIENT",
     "barrier": "sdpkit.solvers.barrier:BARRIER",
+    "lowrank": "sdpkit.solvers.lowrank:LOWRANK",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -46,6 +48,8 @@ _OURS = {
     "sdpa": "sdpkit.solvers.sdpa_program:SDPA",
 }
 _CLARABEL_LIMIT = 2500
+# Multiplications of a sparse factorisation beyond which low-rank factors are the cheaper ones.
+FILLED = 5_000_000
 # Comparisons of a family that are written down at once.
 WRITTEN_ROWS = 3000
 # Functions that find further solvers at run time.
@@ -204,7 +208,7 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
         return "no quadratic penalties"
     if program.norms and not can.norms:
         return "no norm penalties"
-    beyond = _beyond_graphs(program) if can.graphs_only else None
+    beyond = beyond_graphs(program) if can.graphs_only else None
     return None if beyond is None else f"no {beyond}"
 
 
@@ -219,7 +223,7 @@ def _general(program: Program) -> str:
     return "clarabel or scs" if not program.is_linear else "interior"
 
 
-def _beyond_graphs(program: Program) -> str | None:
+def beyond_graphs(program: Program) -> str | None:
     """What keeps a program from being one of graphs with boxes for multipliers, or None."""
     if not program.n_rows:
         return None  # no solver is bothered with it
@@ -248,6 +252,15 @@ def free_memory() -> float:
         return float("inf")
 
 
+def _for_large_graphs(program: Program) -> list[str]:
+    """Who is asked first where there is a large graph: by the fill of its factors."""
+    large = [block for block in program.blocks if block.is_large_graph]
+    if not large or beyond_graphs(program) is not None:
+        return []
+    filled = sum(block.pattern.pairs for block in large) > FILLED
+    return ["lowrank", "barrier"] if filled else ["barrier"]
+
+
 def choose(program: Program) -> tuple[Solver, str]:
     """The solver for `program` by the rule above, and the reason in words."""
     small = sum(block.size**2 for block in program.blocks) <= _CLARABEL_LIMIT
@@ -256,8 +269,7 @@ def choose(program: Program) -> tuple[Solver, str]:
         if few and get_solver("interior").memory(program) <= free_memory():
             return get_solver("interior"), "auto: few enough comparisons to write them down"
         return get_solver("factored"), "auto: a family of comparisons"
-    large = any(block.is_large_graph for block in program.blocks)
-    order = [*["barrier"] * large, "interior", *["clarabel"] * small, "csdp", "scs"]
+    order = [*_for_large_graphs(program), "interior", *["clarabel"] * small, "csdp", "scs"]
     order += ["clarabel"] * (not small)
     passed: list[str] = []
     for name in order:

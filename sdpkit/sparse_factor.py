@@ -15,6 +15,11 @@ A factorisation without pivoting proves what its residual allows: the floating-p
 exactly the inertia of D, and T differs from L D Lᵀ by a matrix whose norm is bounded afterwards
 (`backward_error`), whatever rounding did on the way.
 
+Graphs of high dimension fill in so much that a table of pairs has no room (`Pattern.is_heavy`).
+They are factored column by column from the left, which needs no table, and their error is bounded
+a priori (Higham 2002, theorem 10.3: |T − LDLᵀ| ≤ γ |L||D||Lᵀ|, entry by entry), which is less
+sharp and proves as much.
+
 This module compiles with numba and is imported where it is needed, not before.
 """
 
@@ -40,6 +45,8 @@ _Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
 _UNIT = float(np.finfo(np.float64).eps) / 2
 _PANEL = 64  # right-hand sides solved at a time, to stay in cache
+_FROM_LEFT = 10_000_000  # pairs beyond which reading their table costs more than doing without
+_HEAVY = 400_000_000  # pairs of a factor's columns that a table has room for
 
 
 def compiled(kernel: _Kernel) -> _Kernel:
@@ -59,7 +66,6 @@ class Pattern:
     edges: (m, 2) the graph;  n: its number of nodes
     order: (n,) the node eliminated k-th;  rank: (n,) its inverse
     indptr, rows: the columns of L below the diagonal, rows ascending
-    starts, places: (n + 1,) and (pairs,) for column k the flat places of its pairs (i ≤ j)
     edge_places: (m,) the flat place of each edge
     """
 
@@ -69,8 +75,6 @@ class Pattern:
     rank: Ints
     indptr: Ints
     rows: Ints
-    starts: Ints
-    places: NDArray[np.int32]
     edge_places: Ints
 
     @classmethod
@@ -84,14 +88,35 @@ class Pattern:
         graph = sp.csr_array(sp.coo_array(entries, shape=(n, n)))
         graph.sum_duplicates()
         indptr, rows = _columns(n, graph.indptr.astype(np.int64), graph.indices.astype(np.int64))
-        starts, places = _pair_places(n, indptr, rows)
         edge_places = _edge_places(n, indptr, rows, below)
-        return cls(n, edges, order, rank, indptr, rows, starts, places, edge_places)
+        return cls(n, edges, order, rank, indptr, rows, edge_places)
 
     @property
     def size(self) -> int:
         """Entries of a flat array of values."""
         return self.n + int(self.rows.size)
+
+    @cached_property
+    def pairs(self) -> int:
+        """How many pairs of entries the columns have: the multiplications of a factorisation."""
+        counts = np.diff(self.indptr)
+        return int(counts @ (counts + 1)) // 2
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether there are too many pairs for a table of their places."""
+        return self.pairs > _HEAVY
+
+    @cached_property
+    def starts(self) -> Ints:
+        """(n + 1,) where the pairs of each column start."""
+        counts = np.diff(self.indptr)
+        return np.concatenate([[0], np.cumsum(counts * (counts + 1) // 2)])
+
+    @cached_property
+    def places(self) -> NDArray[np.int32]:
+        """(pairs,) for each column the flat places of its pairs (i ≤ j)."""
+        return _pair_places(self.n, self.indptr, self.rows, self.starts)
 
     @cached_property
     def ends(self) -> Ints:
@@ -178,13 +203,8 @@ def _columns(n: int, indptr: Ints, indices: Ints) -> tuple[Ints, Ints]:
 
 
 @compiled
-def _pair_places(n: int, indptr: Ints, rows: Ints) -> tuple[Ints, NDArray[np.int32]]:
+def _pair_places(n: int, indptr: Ints, rows: Ints, starts: Ints) -> NDArray[np.int32]:
     """For each column the flat places of (i, j), i ≤ j, over the rows i, j below its pivot."""
-    starts = np.empty(n + 1, np.int64)
-    starts[0] = 0
-    for k in range(n):
-        count = indptr[k + 1] - indptr[k]
-        starts[k + 1] = starts[k] + count * (count + 1) // 2
     places = np.empty(starts[n], np.int32)
     for k in range(n):
         t = starts[k]
@@ -198,7 +218,7 @@ def _pair_places(n: int, indptr: Ints, rows: Ints) -> tuple[Ints, NDArray[np.int
                     q += 1
                 places[t] = n + q
                 t += 1
-    return starts, places
+    return places
 
 
 @compiled
@@ -244,9 +264,12 @@ def smallest_on_centred(
     if not np.isfinite(total).all():
         return -np.inf
     size = max(float(np.abs(total).max(initial=0.0)), abs(cost), np.finfo(float).tiny)
-    guess = _smallest_estimate(pattern, total, cost, size, update)
+    guess = float(lowest_on_centred(pattern, total, cost, 1, update)[0][0])
     downwards = [1e-6 * abs(guess), 1e-3 * abs(guess), 0.1 * abs(guess)]
-    for below in [*downwards, *(10.0**power * size for power in range(-15, 3))]:
+    downwards += [10.0**power * size for power in range(-15, 3)]
+    if pattern.is_heavy:  # every attempt is dear: fewer, and less sharp
+        downwards = [1e-6 * abs(guess) + 10.0**power * size for power in range(-10, 3, 2)]
+    for below in downwards:
         sigma = guess - below
         factor = factored(pattern, total, -cost - sigma, update)
         if factor.negative == (1 if cost + sigma > 0 else 0):
@@ -256,30 +279,37 @@ def smallest_on_centred(
     return -np.inf
 
 
-def _smallest_estimate(
-    pattern: Pattern, weights: Array, cost: float, size: float, update: LowRank | None
-) -> float:
-    """The smallest eigenvalue of S on 1⊥, by the Lanczos method on the inverse of S − σI for a σ
-    below it: its largest eigenvalue there is 1/(λ − σ)."""
+def lowest_on_centred(
+    pattern: Pattern, weights: Array, cost: float, k: int, update: LowRank | None = None
+) -> tuple[Array, Array]:
+    """(k,) estimates of the smallest eigenvalues on 1⊥ of S = L(w) − cI, less UsUᵀ where a cost of
+    low rank is given, rising, and (n, k) their eigenvectors, by the Lanczos method on the inverse
+    of S − σI for a σ below them: its largest eigenvalues there are 1/(λ − σ)."""
     from sdpkit.updated_factor import factored
 
     n = pattern.n
+    k = min(k, n - 1)
     if n == 1:
-        return np.inf
-    # S may be positive on 1⊥ already; else go down until it is.
-    for sigma in (0.0, *(-size * 10.0**power for power in range(-12, 3))):
+        return np.array([np.inf]), np.zeros((1, 1))
+    size = max(float(np.abs(weights).max(initial=0.0)), abs(cost), np.finfo(float).tiny)
+    # S may be positive on 1⊥ already; else go down until it is. L(w) ⪰ 0 if no weight is negative.
+    down = [-size * 10.0**power for power in range(-12, 3)]
+    if update is None and np.all(weights >= 0):
+        down = [-cost - 1e-9 * size, *down[4:]]
+    for sigma in (0.0, *down) if cost != 0 else down:
         factor = factored(pattern, weights, -cost - sigma, update)
         if factor.negative == (1 if cost + sigma > 0 else 0):
             break
     else:
-        return -100.0 * size
+        return np.full(k, -100.0 * size), np.zeros((n, k))
 
     def inverse(x: Array) -> Array:
         y = factor.solve(x.ravel() - x.mean())
         return np.asarray(y - y.mean())
 
-    values = leading_eigenpairs(inverse, n, 1)[0]
-    return sigma + 1.0 / float(values[0]) if values[0] > 0 else sigma
+    values, vectors = leading_eigenpairs(inverse, n, k)
+    positive = values > 0
+    return sigma + np.divide(1.0, values, out=np.zeros(k), where=positive), vectors
 
 
 def leading_eigenpairs(apply: Callable[[Array], Array], n: int, k: int) -> tuple[Array, Array]:
@@ -335,7 +365,10 @@ class SparseFactor:
     def of(cls, pattern: Pattern, matrix: Array) -> SparseFactor:
         """Factor the symmetric matrix with these flat values."""
         values = matrix.copy()
-        negative = int(_factor(pattern.indptr, pattern.starts, pattern.places, values))
+        if pattern.pairs > _FROM_LEFT:
+            negative = int(_factor_left(pattern.indptr, pattern.rows, values))
+        else:
+            negative = int(_factor(pattern.indptr, pattern.starts, pattern.places, values))
         if negative < 0 or not np.isfinite(values).all():
             return cls(pattern, values, -1, np.inf)
         n = pattern.n
@@ -385,9 +418,11 @@ class SparseFactor:
         """A bound on ‖T − L D Lᵀ‖₂ for the exact T = L(Σ weights) + Σ shifts · I.
 
         The difference is summed in twice the working precision, so that what counts is the error
-        that was made and not the one that might have been.
+        that was made and not the one that might have been; that one is taken for a heavy pattern.
         """
         p = self.pattern
+        if p.is_heavy:
+            return self._error_to_expect(weights, shifts)
         high, low, size = (np.zeros(p.size) for _ in range(3))
         for part in weights:
             _add_laplacian(p.ends, p.edge_places, part, high, low, size)
@@ -398,6 +433,81 @@ class SparseFactor:
         second_order = 16 * (p.n + len(p.edges)) * _UNIT**2 * size
         entries = np.abs(high) + np.abs(low) + second_order
         return 1.01 * float(_row_sums(p.indptr, p.rows, entries).max())
+
+    def _error_to_expect(self, weights: tuple[Array, ...], shifts: tuple[float, ...]) -> float:
+        """The same a priori: T is summed with an error of its own, and in |T − LDLᵀ| every entry
+        is a sum of triple products, as many as its row of L is long."""
+        p = self.pattern
+        sums = np.bincount(p.edges.ravel(), np.repeat(sum(np.abs(w) for w in weights), 2), p.n)
+        size = 2 * float(sums.max(initial=0.0)) + sum(abs(shift) for shift in shifts)
+        degree = int(np.bincount(p.edges.ravel()).max(initial=0))
+        longest = 1 + int(np.bincount(p.rows, minlength=p.n).max(initial=0))
+        products = _absolute_row_sums(p.indptr, p.rows, self.values)
+        error = _gamma(degree + len(weights) + len(shifts)) * size
+        error += _gamma(longest + 3) * float(products.max(initial=0.0))
+        return 1.01 * error + float(np.finfo(float).tiny)
+
+
+def _gamma(k: int) -> float:
+    """What k roundings in a row amount to at most, relatively."""
+    return k * _UNIT / (1 - k * _UNIT)
+
+
+@compiled
+def _factor_left(indptr: Ints, rows: Ints, x: Array) -> int:
+    """`_factor` without a table of places: column k is gathered from those that reach it."""
+    n = indptr.size - 1
+    negative = 0
+    work = np.zeros(n)
+    reaching, further = np.full(n, -1, np.int64), np.full(n, -1, np.int64)  # linked lists
+    place = indptr[:-1].copy()
+    for k in range(n):
+        first, stop = indptr[k], indptr[k + 1]
+        work[k] = x[k]
+        for p in range(first, stop):
+            work[rows[p]] = x[n + p]
+        j = reaching[k]
+        while j >= 0:
+            after = further[j]
+            start, end = place[j], indptr[j + 1]
+            scaled = x[n + start] * x[j]
+            for p in range(start, end):
+                work[rows[p]] -= scaled * x[n + p]
+            place[j] = start + 1
+            if start + 1 < end:
+                i = rows[start + 1]
+                further[j] = reaching[i]
+                reaching[i] = j
+            j = after
+        d = work[k]
+        if d == 0 or not np.isfinite(d):
+            return -1
+        if d < 0:
+            negative += 1
+        x[k] = d
+        for p in range(first, stop):
+            x[n + p] = work[rows[p]] / d
+        if first < stop:
+            i = rows[first]
+            further[k] = reaching[i]
+            reaching[i] = k
+    return negative
+
+
+@compiled
+def _absolute_row_sums(indptr: Ints, rows: Ints, x: Array) -> Array:
+    """Row sums of |L||D||Lᵀ|."""
+    n = indptr.size - 1
+    inner = np.ones(n)
+    for k in range(n):
+        for p in range(indptr[k], indptr[k + 1]):
+            inner[k] += abs(x[n + p])
+        inner[k] *= abs(x[k])
+    out = inner.copy()
+    for k in range(n):
+        for p in range(indptr[k], indptr[k + 1]):
+            out[rows[p]] += abs(x[n + p]) * inner[k]
+    return out
 
 
 @compiled

@@ -44,16 +44,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
-from scipy.sparse.csgraph import connected_components, dijkstra
 
 from sdpkit.errors import InputError
-from sdpkit.gram import FactoredGram, Gram, Matrix, ResolventGram
+from sdpkit.gram import Gram, Matrix, ResolventGram
 from sdpkit.program import Program
 from sdpkit.registry import Capabilities
 from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.solvers.recognition import (
+    components,
+    cost_extremes,
+    drifting_apart,
+    shortcut,
+    stacked_edges,
+)
 
 if TYPE_CHECKING:
     from sdpkit.sparse_factor import Pattern, SparseFactor
@@ -120,14 +125,14 @@ class _Dual:
         from sdpkit.sparse_factor import Pattern
 
         offsets = np.cumsum([0, *(block.size for block in program.blocks)])
-        edges = [b.pattern.edges + k for b, k in zip(program.blocks, offsets[:-1], strict=True)]
-        pattern = Pattern.of(int(offsets[-1]), np.concatenate(edges))
+        edges, n = stacked_edges(program)
+        pattern = Pattern.of(n, edges)
         costs = np.array([program.sign * block.cost.identity for block in program.blocks])
         lo, hi = program.multiplier_box
         shift = np.repeat(-costs, np.diff(offsets))
         shift[offsets[:-1][costs == 0]] = 1.0  # a node is pinned where c = 0
         limits = np.isfinite(lo).sum() + np.isfinite(hi).sum()
-        extremes = [_extremes(program, k) for k in range(len(program.blocks))]
+        extremes = [cost_extremes(program, k) for k in range(len(program.blocks))]
         return cls(
             program,
             pattern,
@@ -159,16 +164,6 @@ class _Dual:
     def value(self, w: Array) -> float:
         """dᵀw."""
         return float(self.d @ w)
-
-
-def _extremes(program: Program, k: int) -> tuple[float, float]:
-    """Bounds on the eigenvalues of the cost of block k, as the maximisation sees it."""
-    block = program.blocks[k]
-    cost = program.sign * block.cost.identity
-    if block.low_rank is None:
-        return cost, cost
-    least, most = block.low_rank.scaled(program.sign).extremes
-    return cost + least, cost + most
 
 
 def _stacked(program: Program) -> LowRank | None:
@@ -535,7 +530,7 @@ def _connectivity(dual: _Dual) -> float:
     from sdpkit.sparse_factor import Pattern, smallest_on_centred
 
     edges, weights = dual.pattern.edges, np.where(np.isfinite(dual.hi), dual.hi, 1.0)
-    count, labels = _components(dual.pattern)
+    count, labels = components(dual.pattern)
     values = []
     for k in range(count):
         nodes, own = np.flatnonzero(labels == k), labels[edges[:, 0]] == k
@@ -543,112 +538,6 @@ def _connectivity(dual: _Dual) -> float:
             part = Pattern.of(nodes.size, np.searchsorted(nodes, edges[own]))
             values.append(smallest_on_centred(part, weights[own], 0.0))
     return min(values)
-
-
-def _components(pattern: Pattern) -> tuple[int, Ints]:
-    """How many connected components there are, and (n,) which one each node belongs to."""
-    ones, (i, j) = np.ones(len(pattern.edges)), pattern.edges.T
-    graph = sp.csr_array((ones, (i, j)), shape=(pattern.n, pattern.n))
-    count, labels = connected_components(graph, directed=False)
-    return int(count), labels.astype(np.int64)
-
-
-# -- programs without an optimum --------------------------------------------------------------
-
-
-def _drifting_apart(program: Program) -> Answer | None:
-    """A ray of unboundedness that shows before any iteration: components that nothing ties
-    together, or ties that give way at less than the pull (slack below its threshold)."""
-    _, hi = program.multiplier_box
-    parts = zip(program.blocks, program.split(hi), strict=True)
-    for k, (block, limits) in enumerate(parts):
-        direction = _loosest(block.pattern, limits) if _extremes(program, k)[1] > 0 else None
-        if direction is None:
-            continue
-        i, j = block.pattern.edges.T
-        stretch = (direction[i] - direction[j]) ** 2
-        tied = stretch > 0
-        gain = program.sign * block.cost.inner(FactoredGram(direction[:, None]))
-        if gain > float(limits[tied] @ stretch[tied]):
-            return _ray(program, k, direction)
-    return None
-
-
-def _loosest(pattern: Pattern, limits: Array) -> Array | None:
-    """(n,) a unit vector of 1⊥: constant on components, or the slowest mode of L(limits)."""
-    from sdpkit.sparse_factor import SparseFactor, leading_eigenpairs
-
-    n, (count, labels) = pattern.n, _components(pattern)
-    if count > 1:
-        apart = (labels == 0) - np.mean(labels == 0)
-        return np.asarray(apart / np.linalg.norm(apart))
-    if np.all(limits <= 0):  # rows that only push: every direction is free
-        apart = np.eye(n)[0] - 1 / n
-        return np.asarray(apart / np.linalg.norm(apart))
-    if not np.isfinite(limits).all() or np.any(limits <= 0):
-        return None
-    shift = np.zeros(n)
-    shift[0] = float(limits.max())  # one node is pinned
-    factor = SparseFactor.of(pattern, pattern.laplacian(limits, shift))
-
-    def inverse(x: Array) -> Array:
-        y = factor.solve(x.ravel() - x.mean())
-        return np.asarray(y - y.mean())
-
-    return np.asarray(leading_eigenpairs(inverse, n, 1)[1][:, 0])
-
-
-def _ray(program: Program, k: int, direction: Array) -> Answer:
-    """K = uuᵀ in block k, the slack variables taking up what the edges stretch."""
-    grams: list[Matrix] = []
-    for block in program.blocks:
-        column = np.zeros((block.size, 1))
-        if block is program.blocks[k]:
-            column[:, 0] = direction - direction.mean()
-        gram = FactoredGram(column)
-        grams.append(gram if block.is_large_graph else gram.toarray())
-    values = program.rows_q @ program.measure(grams)
-    columns = program.rows_x.tocsc()
-    rows, entries = columns.indices, columns.data
-    x = np.where(entries < 0, -values[rows] / entries, 0.0)
-    words = "a direction of the primal is free"
-    return Answer(Stop.CLAIMS_UNBOUNDED, words, matrix_ray=(tuple(grams), x), iterations=0)
-
-
-def _shortcut(dual: _Dual) -> Array | None:
-    """A ray of infeasibility: an edge that is longer than a path between its ends.
-
-    With lengths ℓ_k along the path, ℓ their sum and the edge longer than ℓ: w = ℓ/ℓ_k on the path
-    and −1 on the edge have L(w) ⪰ 0 (conductances in series) and dᵀw = ℓ² − d < 0.
-    """
-    rigid = np.isinf(dual.lo) & np.isinf(dual.hi)
-    if not rigid.all() or np.any(dual.d <= 0):
-        return None
-    n, (i, j), lengths = dual.pattern.n, dual.pattern.edges.T, np.sqrt(dual.d)
-    graph = sp.csr_array((lengths, (i, j)), shape=(n, n))
-    rows = max(1, 4_000_000 // n)
-    for start in range(0, n, rows):
-        roots = np.arange(start, min(start + rows, n))
-        mine = np.flatnonzero((i >= start) & (i < start + rows))
-        found = dijkstra(graph, directed=False, indices=roots, limit=float(lengths.max()))
-        short = found[i[mine] - start, j[mine]]
-        worst = int(np.argmin(short / lengths[mine])) if mine.size else 0
-        if mine.size and short[worst] < (1 - 1e-9) * lengths[mine[worst]]:
-            return _along_path(dual, graph, int(mine[worst]), float(short[worst]))
-    return None
-
-
-def _along_path(dual: _Dual, graph: sp.csr_array, edge: int, length: float) -> Array:
-    i, j = (int(end) for end in dual.pattern.edges[edge])
-    before = dijkstra(graph, directed=False, indices=[i], return_predecessors=True)[1][0]
-    number = {frozenset(pair): e for e, pair in enumerate(dual.pattern.edges.tolist())}
-    ray = np.zeros(dual.d.size)
-    while j != i:
-        step = number[frozenset((int(before[j]), j))]
-        ray[step] = length / np.sqrt(dual.d[step])
-        j = int(before[j])
-    ray[edge] = -1.0
-    return ray
 
 
 # -- the solver -----------------------------------------------------------------------------
@@ -678,7 +567,10 @@ class Barrier:
         m = float(program.n_rows)
         blocks = m * min(m, _CLUSTER if m > _ONE_CLUSTER else m) + 2.0 * _PRODUCTS * m
         formed = sum(3.0 * b.size**2 for b in program.blocks if not b.is_large_graph)
-        pairs = 4.0 * sum(float(b.size) ** 1.5 for b in program.blocks)
+        pairs = sum(
+            b.pattern.pairs / 2.0 if b.is_large_graph else 4.0 * float(b.size) ** 1.5
+            for b in program.blocks
+        )
         return float(8.0 * (2.0 * blocks + formed + pairs + 60.0 * m))
 
     def solve(self, program: Program, settings: Settings) -> Answer:
@@ -687,16 +579,10 @@ class Barrier:
             option = next(iter(settings.options))
             raise InputError(f"barrier has no option {option!r}; there are tol and max_iter")
         started = time.perf_counter()
-        apart = _drifting_apart(program)
-        if apart is not None:
-            return replace(apart, solve_time=time.perf_counter() - started)
+        without = drifting_apart(program) or shortcut(program)
+        if without is not None:
+            return replace(without, solve_time=time.perf_counter() - started)
         dual = _Dual.of(program)
-        shortcut = _shortcut(dual)
-        if shortcut is not None:
-            ray = program.sign * shortcut
-            words = "an edge is longer than a path between its ends"
-            answer = Answer(Stop.CLAIMS_INFEASIBLE, words, multiplier_ray=ray, iterations=0)
-            return replace(answer, solve_time=time.perf_counter() - started)
         starts = list(_starting_points(dual, settings))
         setup = time.perf_counter() - started
         deadline = None if settings.time_limit is None else started + settings.time_limit
