@@ -57,6 +57,8 @@ _EXPORTS = {
     "Ending": "sdpkit.trajectory",
     "Trajectory": "sdpkit.trajectory",
     "LMNN": "sdpkit.problems.lmnn",
+    "CoveringEllipsoid": "sdpkit.problems.ellipsoid",
+    "Ellipsoid": "sdpkit.ellipsoids",
     "Metric": "sdpkit.metrics",
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
@@ -74,6 +76,7 @@ _ROOMS = ("datasets", "extension", "graphs", "quality", "plotting", "problems", 
 if TYPE_CHECKING:
     from sdpkit import datasets, errors, extension, graphs, plotting, quality
     from sdpkit.certificate import Certificate, certify
+    from sdpkit.ellipsoids import Ellipsoid
     from sdpkit.errors import (
         GraphError,
         InputError,
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     )
     from sdpkit.graphs import NeighborhoodGraph
     from sdpkit.metrics import Metric
+    from sdpkit.problems.ellipsoid import CoveringEllipsoid
     from sdpkit.problems.lmnn import LMNN
     from sdpkit.problems.localization import Localization
     from sdpkit.problems.mve import MVE
@@ -124,6 +128,8 @@ __all__ = [
     "Certificate",
     "ConvergenceWarning",
     "Cost",
+    "CoveringEllipsoid",
+    "Ellipsoid",
     "Embedding",
     "Ending",
     "GraphError",

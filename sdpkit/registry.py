@@ -7,6 +7,7 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 The rule of `solver="auto"`, in this order:
 
 1. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
+   for a log det over a covering (rows q_j ≤ s_j t): covering;
 2. barrier, for a graph of more than 1500 nodes whose rows are its edges;
 3. else interior, if it can express the program and fits in memory;
 4. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
@@ -36,6 +37,8 @@ _OURS = {
     "projected": "sdpkit.solvers.factored:PROJECTED",
     "subgradient": "sdpkit.solvers.subgradient:SUBGRADIENT",
     "barrier": "sdpkit.solvers.barrier:BARRIER",
+    "covering": "sdpkit.solvers.ellipsoid:COVERING",
+    "titterington": "sdpkit.solvers.ellipsoid:TITTERINGTON",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -58,14 +61,17 @@ class Capabilities:
 
     `plain`: programs of written rows; `families`: programs with a family of comparisons, which
     other solvers are given in parts; `ranks`: limits on the rank of a block; `graphs_only`: rows
-    are single edges of graphs, costs multiples of I, auxiliary variables slack; `checkpoint`: its
-    state can be kept in a file.
+    are single edges of graphs, costs multiples of I, auxiliary variables slack; `log_det`: log dets
+    of blocks; `coverings_only`: nothing but minimum volume coverings (`beyond_coverings`);
+    `checkpoint`: its state can be kept in a file.
     """
 
     plain: bool = True
     families: bool = False
     ranks: bool = False
     graphs_only: bool = False
+    log_det: bool = False
+    coverings_only: bool = False
     quadratic: bool = False
     norms: bool = False
     warm_start: bool = False
@@ -204,6 +210,11 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
         return "no quadratic penalties"
     if program.norms and not can.norms:
         return "no norm penalties"
+    if program.has_log_det and not can.log_det:
+        return "no log det"
+    not_covering = beyond_coverings(program) if can.coverings_only else None
+    if not_covering is not None:
+        return f"minimum volume coverings only, no {not_covering}"
     beyond = _beyond_graphs(program) if can.graphs_only else None
     return None if beyond is None else f"no {beyond}"
 
@@ -216,6 +227,8 @@ def _general(program: Program) -> str:
     """The solvers to name where a special one refuses."""
     if program.family is not None:
         return "factored"
+    if program.has_log_det:
+        return "clarabel or scs" if beyond_coverings(program) else "covering"
     return "clarabel or scs" if not program.is_linear else "interior"
 
 
@@ -234,6 +247,31 @@ def _beyond_graphs(program: Program) -> str | None:
     if program.free_x.any() or (x.indptr[1:] - x.indptr[:-1] != 1).any():
         return "auxiliary variables but the slacks of single rows"
     return None
+
+
+def beyond_coverings(program: Program) -> str | None:
+    """What keeps a program from being a minimum volume covering, or None. It is one if it reads
+
+        minimise  <C, M> + c·t − β log det M,   a_j v_jᵀMv_j ≤ s_j t,   C ⪰ 0,  a, s, c, β > 0
+
+    with one block and one nonnegative t, or the negated maximisation.
+    """
+    if len(program.blocks) != 1 or not program.has_log_det:
+        return "program without one block and its log det"
+    q, x = program.rows_q, program.rows_x
+    p = q.shape[1]
+    if q.shape != (p, p) or q.nnz != p or (q.data <= 0).any() or (q.indices != range(p)).any():
+        return "rows but single measurements"
+    one = program.n_auxiliary == 1 and not program.free_x.any() and not program.norms
+    if not one or x.nnz != p or (x.data >= 0).any() or program.quadratic_x.any():
+        return "auxiliary variables but one nonnegative t in every row"
+    if program.rhs.any() or (program.relations != -1).any() or program.cost_q.any():
+        return "rows but q_j ≤ s_j t and no costs of measurements"
+    if program.sign * program.cost_x[0] >= 0 or program.blocks[0].null.shape[1]:
+        return "t that costs nothing and no null directions"
+    cost = program.blocks[0].cost
+    weakest = program.blocks[0].smallest_on_face(-program.sign * cost.dense())
+    return None if weakest >= -1e-12 * cost.magnitude() else "cost C that is indefinite"
 
 
 def free_memory() -> float:
@@ -256,6 +294,8 @@ def choose(program: Program) -> tuple[Solver, str]:
         if few and get_solver("interior").memory(program) <= free_memory():
             return get_solver("interior"), "auto: few enough comparisons to write them down"
         return get_solver("factored"), "auto: a family of comparisons"
+    if program.has_log_det and beyond_coverings(program) is None:
+        return get_solver("covering"), "auto: a minimum volume covering"
     large = any(block.is_large_graph for block in program.blocks)
     order = [*["barrier"] * large, "interior", *["clarabel"] * small, "csdp", "scs"]
     order += ["clarabel"] * (not small)

@@ -1,0 +1,227 @@
+"""The minimum volume covering ellipsoid of points (Titterington 1978; Abou-Moustafa and Ferrie).
+
+Of points x_1 … x_m, around a given centre x_q with z_j = x_j − x_q (the robust covariance of the
+query metric, eq. 2 and 3 of the paper, with its term γI that keeps a minimal diameter):
+
+    minimise    −log det M + t + γ tr M − d       over M ≻ 0, t ≥ 0
+    subject to  z_jᵀ M z_j ≤ t
+
+Dual, with weights φ_j of the rows (the program's multipliers are −φ_j, as of every ≤ row of a
+minimisation):
+
+    maximise    log det S,   S = Σ_j φ_j z_j z_jᵀ + γI     subject to  φ ≥ 0,  Σφ ≤ 1
+
+and M = S⁻¹ at the optimum, where both values are log det S. The ellipsoid is zᵀS⁻¹z ≤ t; its log
+volume is ½(d log t + log det S) and that of the unit ball. For γ = 0, t = d, and the program is
+the paper's (2): no ellipsoid around x_q that holds the points has less volume. At any weights,
+with g_j = z_jᵀS⁻¹z_j, log det S falls short by at most d log((max_j g_j + γ tr S⁻¹)/d).
+
+Free centre: the same with z_j = (x_j − x̄; 1) and γ·diag(I, 0). Then det S is that of
+Σφ_j(x_j − c)(x_j − c)ᵀ + γI at the centre c = Σφ_j x_j, and t is one more than the ellipsoid's.
+
+Points in a subspace have no volume: with γ = 0 the program is that of their span, and so is every
+determinant. The program is written in coordinates in which S = I at equal weights, so that units
+and outliers cost no digits; its offset gives the constant back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.covering import whitened
+from sdpkit.ellipsoids import Ellipsoid, finite_array
+from sdpkit.errors import InputError
+from sdpkit.program import Block, Cost, Program
+from sdpkit.solution import Solution
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CoveringEllipsoid:
+    """The ellipsoid of least volume that covers points.
+
+    Parameters
+    ----------
+    X: (m, d) the points
+    center: (d,) the ellipsoid's centre, or None to find the best
+    gamma: γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace have one too
+
+    >>> import sdpkit
+    >>> problem = CoveringEllipsoid(np.vstack([np.eye(3), -np.eye(3)]))       # the octahedron
+    >>> solution = sdpkit.solve(problem)
+    >>> solution.status, solution.solver
+    (<Status.OPTIMAL: 'optimal'>, 'covering')
+    >>> problem.recover(solution).axes.round(6).shape                         # the unit ball
+    (3, 3)
+    >>> float(round(problem.recover(solution).volume / (4 / 3 * np.pi), 9))
+    1.0
+    """
+
+    X: ArrayLike
+    center: ArrayLike | None = None
+    gamma: float = 0.0
+    points: Array = field(init=False)
+    origin: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        x = finite_array(self.X, "X")
+        if x.ndim != 2 or not x.size:
+            raise InputError(f"X has shape {x.shape}: pass points, (m, d)")
+        if not isinstance(self.gamma, int | float | np.number) or not 0 <= self.gamma < np.inf:
+            raise InputError(f"gamma is {self.gamma!r}; it must be a number ≥ 0")
+        if self.center is None:
+            origin = x.mean(axis=0)
+        else:
+            origin = finite_array(self.center, "center")
+            if origin.shape != (x.shape[1],):
+                raise InputError(f"center has shape {origin.shape}, expected ({x.shape[1]},)")
+        with np.errstate(over="ignore"):
+            if not np.isfinite(np.square(x - origin).sum()):
+                raise InputError("X is too large to be squared; rescale it")
+        for name, value in (("points", x), ("origin", origin)):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        self._check_span()
+
+    def _check_span(self) -> None:
+        d = self._transform.shape[1] - self.is_free
+        if d == 0:
+            where = "each other" if self.is_free else "the center"
+            raise InputError(f"all points coincide with {where}: there is no ellipsoid; gamma > 0")
+        if self.gamma > 0 and d < self.points.shape[1]:
+            raise InputError(
+                f"gamma is {self.gamma:g}, nothing beside points that are {self._unit:g} apart: "
+                "use 0, or more"
+            )
+
+    def __repr__(self) -> str:
+        m, d = self.points.shape
+        center = "free" if self.is_free else "given"
+        return f"<CoveringEllipsoid: {m} points in {d} dimensions, {center} centre>"
+
+    @property
+    def is_free(self) -> bool:
+        """True if the centre is to be found."""
+        return self.center is None
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the ellipsoid: d, or with γ = 0 that of the points' span."""
+        return int(self._transform.shape[1]) - self.is_free
+
+    # -- coordinates ---------------------------------------------------------------------------
+
+    @cached_property
+    def _unit(self) -> float:
+        return float(np.abs(self.points - self.origin).max()) or float(np.sqrt(self.gamma)) or 1.0
+
+    @cached_property
+    def _lifted(self) -> tuple[Array, Array]:
+        """(Z, C) in units: (m, D) and (D, D), D = d or d + 1."""
+        z = (self.points - self.origin) / self._unit
+        m, d = z.shape
+        cost = self.gamma / self._unit**2 * np.eye(d)
+        if not self.is_free:
+            return z, cost
+        return np.hstack([z, np.ones((m, 1))]), np.pad(cost, (0, 1))
+
+    @cached_property
+    def _whitened(self) -> tuple[Array, Array, Array]:
+        # Differences of points far out are known to the digits of the points only.
+        digits = np.finfo(float).eps * float(np.abs(self.points).max()) / self._unit
+        return whitened(*self._lifted, noise=4 * digits)
+
+    @property
+    def _transform(self) -> Array:
+        return self._whitened[2]
+
+    @cached_property
+    def basis(self) -> Array:
+        """(d, r) orthonormal basis of the directions in which the ellipsoid extends."""
+        d = self.points.shape[1]
+        if self.dimension == d:
+            return np.eye(d)
+        span = np.linalg.qr(self._transform)[0][:d]
+        return np.asarray(np.linalg.svd(span, full_matrices=False)[0][:, : self.dimension])
+
+    # -- the two formulations ------------------------------------------------------------------
+
+    def program(self) -> Program:
+        """The primal above, one block M and one auxiliary variable t."""
+        z, cost, transform = self._whitened
+        m, size = z.shape
+        _, constant = np.linalg.slogdet(transform.T @ transform)
+        block = Block.of(
+            size,
+            sp.eye_array(m, format="csr"),
+            features=z,
+            cost=Cost.of(size, sparse=(cost + cost.T) / 2),
+            log_det=1.0,
+        )
+        return Program.of(
+            block,
+            np.zeros(m),
+            sense="min",
+            rows_x=-np.ones((m, 1)),
+            relations="<=",
+            cost_x=[1.0],
+            offset=2 * self.dimension * float(np.log(self._unit)) - float(constant) - size,
+            name=f"covering ellipsoid: {m} points, d = {self.dimension}"
+            + (", free centre" if self.is_free else "")
+            + (f", γ = {self.gamma:g}" if self.gamma else ""),
+        )
+
+    def to_cvxpy(self) -> Any:
+        """The primal as a `cvxpy.Problem` in the points' own coordinates (those of their span)."""
+        import cvxpy as cp
+
+        r = self.dimension
+        z = (self.points - self.origin) @ self.basis
+        if self.is_free:
+            z = np.hstack([z, np.ones((len(z), 1))])
+        X = cp.Variable((z.shape[1], z.shape[1]), PSD=True, name="X")
+        t = cp.Variable(name="t")
+        volume = -cp.log_det(X) + t + self.gamma * cp.trace(X[:r, :r]) - z.shape[1]
+        return cp.Problem(cp.Minimize(volume), [cp.sum(cp.multiply(z @ X, z), axis=1) <= t])
+
+    # -- the way back --------------------------------------------------------------------------
+
+    def recover(self, solution: Solution) -> Ellipsoid:
+        """The ellipsoid zᵀMz ≤ max_j z_jᵀMz_j of the solution's M: it covers every point, and for
+        γ = 0 half of the certified gap is all that its log volume can exceed the least by."""
+        white, _, transform = self._whitened
+        m, size = white.shape
+        matrix = np.asarray(solution.matrix)
+        if solution.dual is None or solution.dual.shape != (m,) or matrix.shape != (size, size):
+            raise InputError(f"this is not a solution for {m} points in {size} coordinates")
+        if not np.isfinite(matrix).all() or not np.isfinite(solution.dual).all():
+            raise InputError(f"the solution holds no ellipsoid (status {solution.status})")
+        inverse = np.linalg.inv((matrix + matrix.T) / 2)
+        radius = float(np.einsum("ij,ij->i", white @ matrix, white).max())
+        # Back to units: S = QᵀS'Q with Q the left inverse of the transform.
+        back = np.linalg.pinv(transform)
+        lifted = back.T @ inverse @ back
+        d = self.points.shape[1]
+        shape, shift = lifted[:d, :d], np.zeros(d)
+        if self.is_free:
+            # (x; 1) under [[A, b], [bᵀ, e]]⁻¹: the Schur complement A − bbᵀ/e around b/e.
+            corner = float(lifted[d, d])
+            shift = lifted[:d, d] / corner
+            shape = shape - corner * np.outer(shift, shift)
+            radius -= 1 / corner
+        weights = np.maximum(-solution.dual, 0.0)
+        return Ellipsoid(
+            center=self.origin + self._unit * shift,
+            basis=self.basis,
+            shape=self._unit**2 * (shape + shape.T) / 2,
+            radius=radius,
+            weights=weights / (weights.sum() or 1.0),
+            gap=float(solution.certificate.relative_gap),
+        )
