@@ -19,9 +19,10 @@ with g_j = z_jᵀS⁻¹z_j, log det S falls short by at most d log((max_j g_j + 
 Free centre: the same with z_j = (x_j − x̄; 1) and γ·diag(I, 0). Then det S is that of
 Σφ_j(x_j − c)(x_j − c)ᵀ + γI at the centre c = Σφ_j x_j, and t is one more than the ellipsoid's.
 
-Points in a subspace have no volume: with γ = 0 the program is that of their span, and so is every
-determinant. The program is written in coordinates in which S = I at equal weights, so that units
-and outliers cost no digits; its offset gives the constant back.
+The program is that of the points' span. Outside of it S = γI, which a constant accounts for; with
+γ = 0 points in a subspace have no volume, and every determinant is that of the span. It is written
+in coordinates in which S = I at equal weights, so that units and outliers cost no digits; its
+offset gives the constants back.
 """
 
 from __future__ import annotations
@@ -91,14 +92,10 @@ class CoveringEllipsoid:
         self._check_span()
 
     def _check_span(self) -> None:
-        d = self._transform.shape[1] - self.is_free
-        if d == 0:
+        if self.gamma == 0 and not np.abs(self.points - self.origin).any():
             where = "each other" if self.is_free else "the center"
-            raise InputError(f"all points coincide with {where}: there is no ellipsoid; gamma > 0")
-        if self.gamma > 0 and d < self.points.shape[1]:
             raise InputError(
-                f"gamma is {self.gamma:g}, nothing beside points that are {self._unit:g} apart: "
-                "use 0, or more"
+                f"all points coincide with {where}: the ellipsoid is a point; give gamma > 0"
             )
 
     def __repr__(self) -> str:
@@ -114,7 +111,7 @@ class CoveringEllipsoid:
     @property
     def dimension(self) -> int:
         """The dimension of the ellipsoid: d, or with γ = 0 that of the points' span."""
-        return int(self._transform.shape[1]) - self.is_free
+        return int(self.span.shape[1] if self.gamma == 0 else self.points.shape[1])
 
     # -- coordinates ---------------------------------------------------------------------------
 
@@ -123,33 +120,30 @@ class CoveringEllipsoid:
         return float(np.abs(self.points - self.origin).max()) or float(np.sqrt(self.gamma)) or 1.0
 
     @cached_property
-    def _lifted(self) -> tuple[Array, Array]:
-        """(Z, C) in units: (m, D) and (D, D), D = d or d + 1."""
+    def span(self) -> Array:
+        """(d, r) orthonormal basis of the span of the points around the centre, or their mean."""
         z = (self.points - self.origin) / self._unit
-        m, d = z.shape
-        cost = self.gamma / self._unit**2 * np.eye(d)
-        if not self.is_free:
-            return z, cost
-        return np.hstack([z, np.ones((m, 1))]), np.pad(cost, (0, 1))
+        _, singular, right = np.linalg.svd(z, full_matrices=False)
+        # Differences of points far out are known to the digits of the points only.
+        eps = float(np.finfo(float).eps)
+        digits = eps * float(np.abs(self.points).max()) / self._unit
+        least = max(4 * (sum(z.shape) + 1) * eps * float(singular[0]), 4 * np.sqrt(z.size) * digits)
+        return np.asarray(right[: max(int((singular > least).sum()), 1)].T)
+
+    @property
+    def basis(self) -> Array:
+        """(d, r) orthonormal basis of the directions in which the ellipsoid extends."""
+        return self.span if self.gamma == 0 else np.eye(self.points.shape[1])
 
     @cached_property
     def _whitened(self) -> tuple[Array, Array, Array]:
-        # Differences of points far out are known to the digits of the points only.
-        digits = np.finfo(float).eps * float(np.abs(self.points).max()) / self._unit
-        return whitened(*self._lifted, noise=4 * digits)
-
-    @property
-    def _transform(self) -> Array:
-        return self._whitened[2]
-
-    @cached_property
-    def basis(self) -> Array:
-        """(d, r) orthonormal basis of the directions in which the ellipsoid extends."""
-        d = self.points.shape[1]
-        if self.dimension == d:
-            return np.eye(d)
-        span = np.linalg.qr(self._transform)[0][:d]
-        return np.asarray(np.linalg.svd(span, full_matrices=False)[0][:, : self.dimension])
+        """(Z', C', T): the points in units and in their span, lifted if the centre is free, in
+        coordinates in which S = I at equal weights."""
+        z = (self.points - self.origin) / self._unit @ self.span
+        cost = self.gamma / self._unit**2 * np.eye(z.shape[1])
+        if self.is_free:
+            z, cost = np.hstack([z, np.ones((len(z), 1))]), np.pad(cost, (0, 1))
+        return whitened(z, cost)
 
     # -- the two formulations ------------------------------------------------------------------
 
@@ -172,14 +166,22 @@ class CoveringEllipsoid:
             rows_x=-np.ones((m, 1)),
             relations="<=",
             cost_x=[1.0],
-            offset=2 * self.dimension * float(np.log(self._unit)) - float(constant) - size,
+            offset=self._log_det_outside - float(constant) - size,
             name=f"covering ellipsoid: {m} points, d = {self.dimension}"
             + (", free centre" if self.is_free else "")
             + (f", γ = {self.gamma:g}" if self.gamma else ""),
         )
 
+    @property
+    def _log_det_outside(self) -> float:
+        """What log det S has beyond that in units and in the span."""
+        d, r = self.span.shape
+        value = 2 * r * float(np.log(self._unit))
+        return value + (d - r) * float(np.log(self.gamma)) if self.gamma else value
+
     def to_cvxpy(self) -> Any:
-        """The primal as a `cvxpy.Problem` in the points' own coordinates (those of their span)."""
+        """The primal as a `cvxpy.Problem` in the points' own coordinates (for γ = 0, of their
+        span)."""
         import cvxpy as cp
 
         r = self.dimension
@@ -196,31 +198,36 @@ class CoveringEllipsoid:
     def recover(self, solution: Solution) -> Ellipsoid:
         """The ellipsoid zᵀMz ≤ max_j z_jᵀMz_j of the solution's M: it covers every point, and for
         γ = 0 half of the certified gap is all that its log volume can exceed the least by."""
-        white, _, transform = self._whitened
+        white, cost, transform = self._whitened
         m, size = white.shape
         matrix = np.asarray(solution.matrix)
         if solution.dual is None or solution.dual.shape != (m,) or matrix.shape != (size, size):
             raise InputError(f"this is not a solution for {m} points in {size} coordinates")
         if not np.isfinite(matrix).all() or not np.isfinite(solution.dual).all():
             raise InputError(f"the solution holds no ellipsoid (status {solution.status})")
-        inverse = np.linalg.inv((matrix + matrix.T) / 2)
+        matrix = (matrix + matrix.T) / 2
         radius = float(np.einsum("ij,ij->i", white @ matrix, white).max())
-        # Back to units: S = QᵀS'Q with Q the left inverse of the transform.
-        back = np.linalg.pinv(transform)
-        lifted = back.T @ inverse @ back
-        d = self.points.shape[1]
-        shape, shift = lifted[:d, :d], np.zeros(d)
+        # The best multiple of M has t + <C, M> = D; a solver's has up to the root of its gap.
+        share = size / (radius + float(np.vdot(cost, matrix)))
+        inverse, radius = np.linalg.inv(share * matrix), share * radius
+        # Back to units: S = QᵀS'Q with Q the inverse of the transform.
+        back = np.linalg.inv(transform)
+        inner = back.T @ inverse @ back
+        r = self.span.shape[1]
+        shift = np.zeros(r)
         if self.is_free:
             # (x; 1) under [[A, b], [bᵀ, e]]⁻¹: the Schur complement A − bbᵀ/e around b/e.
-            corner = float(lifted[d, d])
-            shift = lifted[:d, d] / corner
-            shape = shape - corner * np.outer(shift, shift)
+            corner = float(inner[r, r])
+            shift = inner[:r, r] / corner
+            inner = inner[:r, :r] - corner * np.outer(shift, shift)
             radius -= 1 / corner
+        shape = self._unit**2 * self.span @ inner @ self.span.T
+        shape += self.gamma * (np.eye(len(shape)) - self.span @ self.span.T)
         weights = np.maximum(-solution.dual, 0.0)
         return Ellipsoid(
-            center=self.origin + self._unit * shift,
+            center=self.origin + self._unit * self.span @ shift,
             basis=self.basis,
-            shape=self._unit**2 * (shape + shape.T) / 2,
+            shape=(shape + shape.T) / 2,
             radius=radius,
             weights=weights / (weights.sum() or 1.0),
             gap=float(solution.certificate.relative_gap),

@@ -60,6 +60,7 @@ _EXPORTS = {
     "CoveringEllipsoid": "sdpkit.problems.ellipsoid",
     "Ellipsoid": "sdpkit.ellipsoids",
     "Metric": "sdpkit.metrics",
+    "QueryMetric": "sdpkit.query_metric",
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
     "Localization": "sdpkit.problems.localization",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from sdpkit.problems.out_of_sample import OutOfSample
     from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
+    from sdpkit.query_metric import QueryMetric
     from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
     from sdpkit.sdpa import read_sdpa, write_sdpa
     from sdpkit.solution import Answer, Settings, Solution, Status, Stop
@@ -141,6 +143,7 @@ __all__ = [
     "NotEnoughMemoryError",
     "OutOfSample",
     "Program",
+    "QueryMetric",
     "SafeBounds",
     "SdpkitError",
     "Settings",

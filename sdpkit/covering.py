@@ -45,11 +45,10 @@ _PATIENCE = 6
 _SHARE = 0.99
 
 
-def whitened(z: Array, cost: Array, noise: float = 0.0) -> tuple[Array, Array, Array]:
+def whitened(z: Array, cost: Array) -> tuple[Array, Array, Array]:
     """(Z', C', T) with z' = Tᵀz and S' = TᵀST = I at equal weights, in the span of z and C.
 
-    z is (m, D), `cost` (D, D) positive semidefinite; T is (D, r), r the rank of S, in which
-    singular values up to `noise` are taken for zero.
+    z is (m, D), `cost` (D, D) positive semidefinite; T is (D, r), r the rank of S.
 
     >>> z = np.array([[1.0, 0.0, 0.0], [0.0, 3.0, 0.0]])
     >>> whitened(z, np.zeros((3, 3)))[2].shape
@@ -59,7 +58,7 @@ def whitened(z: Array, cost: Array, noise: float = 0.0) -> tuple[Array, Array, A
     root = np.sqrt(values.clip(min=0.0))[:, None] * vectors.T
     _, singular, right = np.linalg.svd(np.vstack([z / np.sqrt(len(z)), root]), full_matrices=False)
     small = max(z.shape[0] + root.shape[0], z.shape[1]) * np.finfo(float).eps
-    kept = singular > max(noise, small * float(singular.max(initial=0.0)))
+    kept = singular > small * float(singular.max(initial=0.0))
     transform = right[kept].T / singular[kept]
     half = root @ transform
     return np.ascontiguousarray(z @ transform), half.T @ half, transform

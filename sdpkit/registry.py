@@ -62,7 +62,7 @@ class Capabilities:
     `plain`: programs of written rows; `families`: programs with a family of comparisons, which
     other solvers are given in parts; `ranks`: limits on the rank of a block; `graphs_only`: rows
     are single edges of graphs, costs multiples of I, auxiliary variables slack; `log_det`: log dets
-    of blocks; `coverings_only`: nothing but minimum volume coverings (`beyond_coverings`);
+    of blocks; `coverings_only`: minimum volume coverings (`beyond_coverings`) and nothing else;
     `checkpoint`: its state can be kept in a file.
     """
 
@@ -202,19 +202,19 @@ def _obstacle(solver: Solver, program: Program) -> str | None:
 def _cannot_express(solver: Solver, program: Program) -> str | None:
     """What in `program` keeps `solver` from taking it, in words, or None."""
     can = solver.capabilities
-    if program.family is None and not can.plain:
+    if program.family is None and not can.plain and not can.coverings_only:
         return "programs with a family of comparisons only"
     if _has_rank_limit(program) and not can.ranks:
         return "no limit on the rank"
+    if can.coverings_only:
+        lacking = beyond_coverings(program)
+        return None if lacking is None else f"minimum volume coverings only, no {lacking}"
     if program.quadratic_x.any() and not can.quadratic:
         return "no quadratic penalties"
     if program.norms and not can.norms:
         return "no norm penalties"
     if program.has_log_det and not can.log_det:
         return "no log det"
-    not_covering = beyond_coverings(program) if can.coverings_only else None
-    if not_covering is not None:
-        return f"minimum volume coverings only, no {not_covering}"
     beyond = _beyond_graphs(program) if can.graphs_only else None
     return None if beyond is None else f"no {beyond}"
 
@@ -257,7 +257,7 @@ def beyond_coverings(program: Program) -> str | None:
     with one block and one nonnegative t, or the negated maximisation.
     """
     if len(program.blocks) != 1 or not program.has_log_det:
-        return "program without one block and its log det"
+        return "programs but of one block with its log det"
     q, x = program.rows_q, program.rows_x
     p = q.shape[1]
     if q.shape != (p, p) or q.nnz != p or (q.data <= 0).any() or (q.indices != range(p)).any():
@@ -266,12 +266,14 @@ def beyond_coverings(program: Program) -> str | None:
     if not one or x.nnz != p or (x.data >= 0).any() or program.quadratic_x.any():
         return "auxiliary variables but one nonnegative t in every row"
     if program.rhs.any() or (program.relations != -1).any() or program.cost_q.any():
-        return "rows but q_j ≤ s_j t and no costs of measurements"
+        return "rows but q_j ≤ s_j t, no costs of measurements"
     if program.sign * program.cost_x[0] >= 0 or program.blocks[0].null.shape[1]:
-        return "t that costs nothing and no null directions"
+        return "null directions, no t that costs nothing"
     cost = program.blocks[0].cost
     weakest = program.blocks[0].smallest_on_face(-program.sign * cost.dense())
-    return None if weakest >= -1e-12 * cost.magnitude() else "cost C that is indefinite"
+    return (
+        None if weakest >= -1e-12 * cost.magnitude() else "cost C but a positive semidefinite one"
+    )
 
 
 def free_memory() -> float:

@@ -226,7 +226,9 @@ def _unbounded(covering: _Covering) -> Answer:
 
 
 def _capabilities(summary: str) -> Capabilities:
-    return Capabilities(log_det=True, coverings_only=True, callback=True, summary=summary)
+    return Capabilities(
+        plain=False, log_det=True, coverings_only=True, callback=True, summary=summary
+    )
 
 
 TITTERINGTON: Any = CoveringEngine(
