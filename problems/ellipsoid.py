@@ -22,7 +22,7 @@ Free centre: the same with z_j = (x_j − x̄; 1) and γ·diag(I, 0). Then det S
 The program is that of the points' span. Outside of it S = γI, which a constant accounts for; with
 γ = 0 points in a subspace have no volume, and every determinant is that of the span. It is written
 in coordinates in which S = I at equal weights, so that units and outliers cost no digits; its
-offset gives the constants back.
+offset gives the constants back. Points that occur several times are one row.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from sdpkit.program import Block, Cost, Program
 from sdpkit.solution import Solution
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,6 +121,17 @@ class CoveringEllipsoid:
         return float(np.abs(self.points - self.origin).max()) or float(np.sqrt(self.gamma)) or 1.0
 
     @cached_property
+    def _copies(self) -> tuple[Indices, Indices, Indices]:
+        """(first, which, count): the points without repetitions, in order of appearance."""
+        _, first, which, count = np.unique(
+            self.points, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        order = np.argsort(first)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        return first[order], place[which.ravel()], count[order]
+
+    @cached_property
     def span(self) -> Array:
         """(d, r) orthonormal basis of the span of the points around the centre, or their mean."""
         z = (self.points - self.origin) / self._unit
@@ -137,9 +149,9 @@ class CoveringEllipsoid:
 
     @cached_property
     def _whitened(self) -> tuple[Array, Array, Array]:
-        """(Z', C', T): the points in units and in their span, lifted if the centre is free, in
-        coordinates in which S = I at equal weights."""
-        z = (self.points - self.origin) / self._unit @ self.span
+        """(Z', C', T): the distinct points in units and in their span, lifted if the centre is
+        free, in coordinates in which S = I at equal weights."""
+        z = (self.points[self._copies[0]] - self.origin) / self._unit @ self.span
         cost = self.gamma / self._unit**2 * np.eye(z.shape[1])
         if self.is_free:
             z, cost = np.hstack([z, np.ones((len(z), 1))]), np.pad(cost, (0, 1))
@@ -149,9 +161,8 @@ class CoveringEllipsoid:
 
     def program(self) -> Program:
         """The primal above, one block M and one auxiliary variable t."""
-        z, cost, transform = self._whitened
+        z, cost, _ = self._whitened
         m, size = z.shape
-        _, constant = np.linalg.slogdet(transform.T @ transform)
         block = Block.of(
             size,
             sp.eye_array(m, format="csr"),
@@ -166,18 +177,23 @@ class CoveringEllipsoid:
             rows_x=-np.ones((m, 1)),
             relations="<=",
             cost_x=[1.0],
-            offset=self._log_det_outside - float(constant) - size,
+            offset=self._log_det_outside - self._constant - size,
             name=f"covering ellipsoid: {m} points, d = {self.dimension}"
             + (", free centre" if self.is_free else "")
             + (f", γ = {self.gamma:g}" if self.gamma else ""),
         )
 
     @property
+    def _constant(self) -> float:
+        """log det S' − log det S of the change of coordinates."""
+        transform = self._whitened[2]
+        return float(np.linalg.slogdet(transform.T @ transform)[1])
+
+    @property
     def _log_det_outside(self) -> float:
         """What log det S has beyond that in units and in the span."""
         d, r = self.span.shape
-        value = 2 * r * float(np.log(self._unit))
-        return value + (d - r) * float(np.log(self.gamma)) if self.gamma else value
+        return float(2 * r * np.log(self._unit) + (d - r) * np.log(self.gamma or 1.0))
 
     def to_cvxpy(self) -> Any:
         """The primal as a `cvxpy.Problem` in the points' own coordinates (for γ = 0, of their
@@ -215,20 +231,24 @@ class CoveringEllipsoid:
         inner = back.T @ inverse @ back
         r = self.span.shape[1]
         shift = np.zeros(r)
+        log_det = self._log_det_outside - self._constant + float(np.linalg.slogdet(inverse)[1])
         if self.is_free:
             # (x; 1) under [[A, b], [bᵀ, e]]⁻¹: the Schur complement A − bbᵀ/e around b/e.
             corner = float(inner[r, r])
             shift = inner[:r, r] / corner
             inner = inner[:r, :r] - corner * np.outer(shift, shift)
             radius -= 1 / corner
+            log_det -= float(np.log(corner))
         shape = self._unit**2 * self.span @ inner @ self.span.T
         shape += self.gamma * (np.eye(len(shape)) - self.span @ self.span.T)
-        weights = np.maximum(-solution.dual, 0.0)
+        _, which, count = self._copies
+        weights = (np.maximum(-solution.dual, 0.0) / count)[which]  # copies share one row
         return Ellipsoid(
             center=self.origin + self._unit * self.span @ shift,
             basis=self.basis,
             shape=(shape + shape.T) / 2,
             radius=radius,
+            log_det=log_det,
             weights=weights / (weights.sum() or 1.0),
             gap=float(solution.certificate.relative_gap),
         )

@@ -441,7 +441,11 @@ def safe_bound(program: Program, w: Array) -> SafeBound:
         return SafeBound(np.inf, "the multipliers overflow")
     lack = max(0.0, -_smallest_reduced_cost(program, w))
     if program.has_log_det:
-        return _by_shrinking(program, w)
+        shrunk = _by_shrinking(program, w)
+        if np.isfinite(shrunk.value):
+            return shrunk
+        moved = _by_direction(program, w, max(lack, -min(eigenvalues), 0.0))
+        return moved if np.isfinite(moved.value) else shrunk
     if min(eigenvalues) >= 0 and lack == 0:
         candidates = [SafeBound(program.dual_value(w), "feasible dual", w)]
     else:

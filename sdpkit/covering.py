@@ -23,7 +23,7 @@ below about 1e-13·D there is nothing to gain.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,30 +64,42 @@ def whitened(z: Array, cost: Array) -> tuple[Array, Array, Array]:
     return np.ascontiguousarray(z @ transform), half.T @ half, transform
 
 
-def gaps(z: Array, cost: Array, weights: Array) -> Array:
-    """(b,) the certified gaps in log det of weights (b, m) for points (b, m, D), recomputed.
+class Judgement(NamedTuple):
+    """What weights are worth: gaps in log det, radii max_j g_j and log det S, (b,) each."""
 
-    `cost` is (b, D, D). Weights that are negative or do not sum to one are put right first; an S
-    that is not positive definite has an infinite gap.
+    gaps: Array
+    radii: Array
+    log_dets: Array
+
+
+def judged(z: Array, cost: Array, weights: Array) -> Judgement:
+    """Weights (b, m) for points (b, m, D) judged from nothing but these; `cost` is (b, D, D).
+
+    Weights that are negative or do not sum to one are put right first; an S that is not positive
+    definite has an infinite gap.
 
     >>> square = np.array([[[1.0, 1.0], [1.0, -1.0]]])
-    >>> float(gaps(square, np.zeros((1, 2, 2)), np.array([[0.5, 0.5]]))[0])
+    >>> float(judged(square, np.zeros((1, 2, 2)), np.array([[0.5, 0.5]])).gaps[0])
     0.0
     """
     size = z.shape[2]
     with np.errstate(all="ignore"):
         phi = np.maximum(weights, 0.0)
         phi = phi / phi.sum(axis=1, keepdims=True)
-        s = np.einsum("bmi,bm,bmj->bij", z, phi, z, optimize=True) + cost
+        s = (z * phi[:, :, None]).transpose(0, 2, 1) @ z + cost
         sound = np.isfinite(s).all(axis=(1, 2))
         s[~sound] = 0.0
-        sound &= np.linalg.eigvalsh(s)[:, 0] > 0
+        spectrum = np.linalg.eigvalsh(s)
+        sound &= spectrum[:, 0] > 0
         s[~sound] = np.eye(size)
         solved = np.linalg.solve(s, np.concatenate([z.transpose(0, 2, 1), cost], axis=2))
-        g = np.einsum("bmi,bim->bm", z, solved[:, :, : z.shape[1]])
+        radii = np.einsum("bmi,bim->bm", z, solved[:, :, : z.shape[1]]).max(axis=1)
         rest = np.trace(solved[:, :, z.shape[1] :], axis1=1, axis2=2)
-        out = size * np.log(np.maximum((g.max(axis=1) + rest) / size, 1.0))
-    return np.where(sound, out, np.inf)
+        gaps = size * np.log(np.maximum((radii + rest) / size, 1.0))
+        log_dets = np.log(spectrum).sum(axis=1)
+    return Judgement(
+        *(np.where(sound, v, u) for v, u in ((gaps, np.inf), (radii, np.nan), (log_dets, -np.inf)))
+    )
 
 
 def covering_weights(
@@ -104,34 +116,40 @@ def covering_weights(
     return phi, int(steps)
 
 
-def many_weights(z: Array, cost: Array, tol: float = TOL) -> tuple[Array, Array]:
-    """(weights (b, m), gaps (b,)) of b sets of m points, (b, m, D), under one cost (D, D).
+def many_weights(z: Array, cost: Array, tol: float = TOL) -> tuple[Array, Judgement, Indices]:
+    """(weights (b, m), their judgement, ranks (b,)) of b sets of m points, (b, m, D), under one
+    cost (D, D).
 
-    Each set is solved by itself, so that its answer does not depend on its batch.
+    Each set is solved by itself, so that its answer does not depend on its batch. Determinants
+    are those on the span of points and cost, whose dimension is the rank.
     """
-    count = len(z)
-    weights, careful = np.empty(z.shape[:2]), np.zeros(count, dtype=np.bool_)
-    white, costs = np.empty(z.shape), np.empty((count, *cost.shape))
-    parts = np.array_split(np.arange(count), workers()) if count > 1 else [np.arange(count)]
+    count, m, size = z.shape
+    weights, white = np.empty((count, m)), np.empty(z.shape)
+    costs, scales = np.empty((count, size, size)), np.empty(count)
+    parts = np.array_split(np.arange(count), workers())
 
     def work(part: Indices) -> None:
         if part.size:
-            rows = slice(part[0], part[-1] + 1)
-            _cover_many(z[rows], cost, white[rows], costs[rows], weights[rows], careful[rows], tol)
+            rows = slice(int(part[0]), int(part[-1]) + 1)
+            _cover_many(z[rows], cost, white[rows], costs[rows], scales[rows], weights[rows], tol)
 
     with one_blas_thread(), ThreadPoolExecutor(len(parts)) as pool:
         list(pool.map(work, parts))
-    found = gaps(white[~careful], costs[~careful], weights[~careful])
-    out = np.empty(count)
-    out[~careful] = found
-    for k in np.flatnonzero(careful):
-        points, own, _ = whitened(z[k], cost)
-        if not points.shape[1]:
-            weights[k], out[k] = 1 / z.shape[1], 0.0  # nothing but the centre
+        found = judged(white, costs, weights)
+    found.log_dets[:] += scales
+    ranks = np.full(count, size)
+    for k in np.flatnonzero(np.isnan(scales)):
+        points, own, transform = whitened(z[k], cost)
+        ranks[k] = points.shape[1]
+        if not ranks[k]:
+            weights[k] = 1 / m  # nothing but the centre
+            found.gaps[k], found.radii[k], found.log_dets[k] = 0.0, 0.0, 0.0
             continue
         weights[k] = covering_weights(points, own, tol)[0]
-        out[k] = gaps(points[None], own[None], weights[k][None])[0]
-    return weights, out
+        one = judged(points[None], own[None], weights[k][None])
+        found.gaps[k], found.radii[k] = one.gaps[0], one.radii[0]
+        found.log_dets[k] = one.log_dets[0] - np.linalg.slogdet(transform.T @ transform)[1]
+    return weights, found, ranks
 
 
 # -- compiled ---------------------------------------------------------------------------------
@@ -276,20 +294,22 @@ def _cover(z: Any, cost: Any, phi: Any, tol: float, max_iter: int) -> tuple[int,
 
 @compiled
 def _cover_many(
-    z: Any, cost: Any, white: Any, costs: Any, weights: Any, careful: Any, tol: float
+    z: Any, cost: Any, white: Any, costs: Any, scales: Any, weights: Any, tol: float
 ) -> None:
-    """`_cover` for every set, in coordinates of its own; `careful` where these break down."""
+    """`_cover` for every set, in coordinates of its own, whose log det² is its scale: NaN where
+    they break down."""
     m, size = z.shape[1], z.shape[2]
     factor, equal = np.empty((size, size)), np.full(m, 1.0 / m)
     for i in range(z.shape[0]):
         factor[:, :] = cost
         _add_weighted(z[i], equal, factor)
         if not _cholesky(factor, _PIVOT):
-            careful[i] = True
+            scales[i] = np.nan
             white[i] = 0.0
             costs[i] = np.eye(size)
             weights[i] = 1.0 / m
             continue
+        scales[i] = 2.0 * np.sum(np.log(np.diag(factor)))
         for j in range(m):
             white[i, j] = z[i, j]
             _forward(factor, white[i, j])

@@ -7,7 +7,7 @@ free. For γ = 0 it is the covering ellipsoid of least volume (and t = d).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from sdpkit.covering import TOL, many_weights
 from sdpkit.errors import InputError
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,6 +33,7 @@ class Ellipsoid:
         the points lie in a subspace
     shape: (d, d) S, of rank r
     radius: t
+    log_det: log det S on the span
     weights: (m,) φ
     gap: how far log det S is from the largest there is, at most
 
@@ -48,6 +50,7 @@ class Ellipsoid:
     basis: Array
     shape: Array
     radius: float
+    log_det: float
     weights: Array
     gap: float
 
@@ -60,11 +63,6 @@ class Ellipsoid:
     def _factor(self) -> Array:
         """The Cholesky factor of S on the span, (r, r)."""
         return np.asarray(np.linalg.cholesky(self.basis.T @ self.shape @ self.basis))
-
-    @property
-    def log_det(self) -> float:
-        """log det S on the span."""
-        return 2.0 * float(np.log(np.diag(self._factor)).sum())
 
     @property
     def log_volume(self) -> float:
@@ -111,17 +109,18 @@ class Ellipsoids:
 
     Attributes
     ----------
-    centers: (b, d);  shapes: (b, d, d) S;  radii: (b,) t (NaN where S is singular)
+    centers: (b, d);  shapes: (b, d, d) S;  radii: (b,) t;  log_dets: (b,) log det S
+    ranks: (b,) the dimensions of the ellipsoids, in which determinants are taken
     weights: (b, m) φ;  gaps: (b,) of log det, recomputed from the weights
-    gamma: γ
     """
 
     centers: Array
     shapes: Array
     radii: Array
+    log_dets: Array
+    ranks: Indices
     weights: Array
     gaps: Array
-    gamma: float = field(default=0.0)
 
     def __len__(self) -> int:
         return len(self.centers)
@@ -134,17 +133,19 @@ class Ellipsoids:
         )
 
     def __getitem__(self, k: int) -> Ellipsoid:
-        shape = self.shapes[k]
-        values, vectors = np.linalg.eigh(shape)
-        kept = values > 1e-12 * max(float(values[-1]), 0.0)
-        if not kept.any():
+        rank = int(self.ranks[k])
+        if not rank:
             raise InputError(f"ellipsoid {k} is a point; give gamma > 0")
-        basis = vectors[:, kept]
-        radius = float(self.radii[k])
-        if np.isnan(radius):
-            radius = float(basis.shape[1])  # γ = 0: t = r, up to the gap
+        d = self.centers.shape[1]
+        basis = np.eye(d) if rank == d else np.linalg.eigh(self.shapes[k])[1][:, d - rank :]
         return Ellipsoid(
-            self.centers[k], basis, shape, radius, self.weights[k], float(self.gaps[k])
+            self.centers[k],
+            basis,
+            self.shapes[k],
+            float(self.radii[k]),
+            float(self.log_dets[k]),
+            self.weights[k],
+            float(self.gaps[k]),
         )
 
 
@@ -161,8 +162,8 @@ def cover(
 
     >>> rng = np.random.default_rng(0)
     >>> many = cover(rng.standard_normal((100, 30, 10)), np.zeros((100, 10)))
-    >>> many
-    <100 ellipsoids in 10 dimensions: largest log det gap 1.0e-12>
+    >>> len(many), bool(many.gaps.max() < 1e-11)
+    (100, True)
     """
     x, c = finite_array(points, "points"), finite_array(centers, "centers")
     if x.ndim != 3 or not x.size:
@@ -175,27 +176,18 @@ def cover(
         raise InputError(f"tol is {tol}; it must be positive")
     z = x - c[:, None, :]
     identity = np.eye(x.shape[2])
-    # In units of each set: neither 1e-200 nor 1e200 may leave the range of floats when squared.
-    units = np.abs(z).max(axis=(1, 2))
-    units = np.where(units > 0, units, 1.0)
+    units = np.ones(len(z))
     if gamma == 0:
-        weights, gaps = many_weights(z / units[:, None, None], 0 * identity, tol)
-    else:
-        weights, gaps = many_weights(z, gamma * identity, tol)
+        # In units of each set: neither 1e-200 nor 1e200 may leave the range of floats if squared.
+        units = np.abs(z).max(axis=(1, 2))
+        units = np.where(units > 0, units, 1.0)
+    z /= units[:, None, None]
+    weights, found, ranks = many_weights(z, gamma * identity, tol)
     weights /= weights.sum(axis=1, keepdims=True)
-    shapes = np.einsum("bmi,bm,bmj->bij", z, weights, z, optimize=True) + gamma * identity
-    return Ellipsoids(c, shapes, _radii(z, shapes, gamma), weights, gaps, float(gamma))
-
-
-def _radii(z: Array, shapes: Array, gamma: float) -> Array:
-    """(b,) max_j z_jᵀS⁻¹z_j, NaN where S is singular to working precision."""
-    values = np.linalg.eigvalsh(shapes)
-    regular = values[:, 0] > 1e-12 * np.maximum(values[:, -1], np.finfo(float).tiny)
-    out = np.full(len(z), np.nan)
-    if regular.any():
-        solved = np.linalg.solve(shapes[regular], z[regular].transpose(0, 2, 1))
-        out[regular] = np.einsum("bmi,bim->bm", z[regular], solved).max(axis=1)
-    return out
+    squares = (units**2)[:, None, None]
+    shapes = squares * ((z * weights[:, :, None]).transpose(0, 2, 1) @ z) + gamma * identity
+    log_dets = found.log_dets + 2 * ranks * np.log(units)
+    return Ellipsoids(c, shapes, found.radii, log_dets, ranks, weights, found.gaps)
 
 
 def _points(X: ArrayLike, d: int) -> Array:
