@@ -1101,6 +1101,8 @@ class Program:
                 weight = "" if block.log_det == 1 else f"{block.log_det:g} "
                 objective += (" + " if self.sense == "max" else " − ") + weight
                 objective += f"log det {block.name}"
+        if self.has_log_det and objective.startswith("0 "):
+            objective = objective[2:].removeprefix("+ ").replace("− ", "−", 1)
         costs = [f"C = {b.cost}" for b in self.blocks if b.cost.magnitude()]
         p = self.rows_q.shape[1]
         if self.family is not None:

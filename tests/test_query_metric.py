@@ -221,7 +221,8 @@ def test_tables_are_printed(capsys: pytest.CaptureFixture[str], tmp_path) -> Non
     assert "times faster" in capsys.readouterr().out
     X, y = iris()
     fold = ellipsoids._Fold("iris", X, y, np.arange(0, 150, 2), np.arange(1, 150, 2))
-    errors = ellipsoids._errors(fold)
+    errors, proven = ellipsoids._errors(fold)
+    assert proven == 3
     assert errors.shape == (3, 3)
     assert errors.max() <= 12
     ellipsoids._paired_tests(np.random.default_rng(0).random((9, 3, 3)))
