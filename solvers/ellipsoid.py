@@ -145,7 +145,7 @@ def _working_set(covering: _Covering, run: _Run) -> tuple[Array, Stop]:
         stop = run.note(best_gap)
         if stop is not None:
             return best, stop
-        if run.iterations >= left + run.iterations - steps:
+        if steps >= left:
             return best, Stop.ITERATION_LIMIT
         grown = _next_points(working, phi, g, covering.size)
         if grown.size == working.size and np.array_equal(grown, working):

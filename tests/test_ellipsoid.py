@@ -389,6 +389,9 @@ def test_hadamards_inequality(name: str, sense: str) -> None:
     assert solution.dual == pytest.approx(sign * np.array([2.0, 1.0, 0.5]), abs=1e-2)
     exact = certify(program, np.diag([1.0, 2.0, 4.0]), dual=sign * np.array([2.0, 1.0, 0.5]))
     assert exact.passes(1e-14)
+    # The relative gap is that in log det itself, whatever β and the offset are.
+    half = certify(program, np.diag([0.5, 2.0, 4.0]), dual=sign * np.array([2.0, 1.0, 0.5]))
+    assert half.relative_gap == pytest.approx(np.log(2), rel=1e-12)
     repaired = certify(program, np.eye(3), dual=-sign * np.ones(3))
     assert sign * (repaired.safe_bound - exact.objective) > 1
     assert not repaired.passes(1e-3)
