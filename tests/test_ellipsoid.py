@@ -412,6 +412,18 @@ def test_log_det_on_a_face(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["clarabel", "scs"])
+@pytest.mark.parametrize("null", [[[1.0, 2.0, 2.0, 0.0]], [[1.0, 2, 0, 0], [0, 0, 1, -1.0]]])
+def test_log_det_on_any_face(name: str, null: list[list[float]]) -> None:
+    """Whatever basis of the face a solver works in, the certificate sees one log det."""
+    program = Program.of(
+        Block.of(4, np.eye(4), null=np.array(null).T, log_det=1.0), np.ones(4), relations="<="
+    )
+    solution = sdpkit.solve(program, name, tol=1e-5)
+    assert solution.status is Status.OPTIMAL
+    assert np.linalg.matrix_rank(solution.matrix, tol=1e-3) == 4 - len(null)
+
+
+@pytest.mark.parametrize("name", ["clarabel", "scs"])
 def test_only_one_of_two_blocks_has_a_log_det(name: str) -> None:
     """max log det M − tr M + tr N, with N_11 + M_11 ≤ 3: M = I/2 … and N takes the rest."""
     first = Block.of(1, [[1.0]], cost=Cost.of(1, identity=-1.0), log_det=1.0, name="M")
