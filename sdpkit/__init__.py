@@ -57,7 +57,10 @@ _EXPORTS = {
     "Ending": "sdpkit.trajectory",
     "Trajectory": "sdpkit.trajectory",
     "LMNN": "sdpkit.problems.lmnn",
+    "CoveringEllipsoid": "sdpkit.problems.ellipsoid",
+    "Ellipsoid": "sdpkit.ellipsoids",
     "Metric": "sdpkit.metrics",
+    "QueryMetric": "sdpkit.query_metric",
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
     "Localization": "sdpkit.problems.localization",
@@ -74,6 +77,7 @@ _ROOMS = ("datasets", "extension", "graphs", "quality", "plotting", "problems", 
 if TYPE_CHECKING:
     from sdpkit import datasets, errors, extension, graphs, plotting, quality
     from sdpkit.certificate import Certificate, certify
+    from sdpkit.ellipsoids import Ellipsoid
     from sdpkit.errors import (
         GraphError,
         InputError,
@@ -85,6 +89,7 @@ if TYPE_CHECKING:
     )
     from sdpkit.graphs import NeighborhoodGraph
     from sdpkit.metrics import Metric
+    from sdpkit.problems.ellipsoid import CoveringEllipsoid
     from sdpkit.problems.lmnn import LMNN
     from sdpkit.problems.localization import Localization
     from sdpkit.problems.mve import MVE
@@ -92,6 +97,7 @@ if TYPE_CHECKING:
     from sdpkit.problems.out_of_sample import OutOfSample
     from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
+    from sdpkit.query_metric import QueryMetric
     from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
     from sdpkit.sdpa import read_sdpa, write_sdpa
     from sdpkit.solution import Answer, Settings, Solution, Status, Stop
@@ -124,6 +130,8 @@ __all__ = [
     "Certificate",
     "ConvergenceWarning",
     "Cost",
+    "CoveringEllipsoid",
+    "Ellipsoid",
     "Embedding",
     "Ending",
     "GraphError",
@@ -135,6 +143,7 @@ __all__ = [
     "NotEnoughMemoryError",
     "OutOfSample",
     "Program",
+    "QueryMetric",
     "SafeBounds",
     "SdpkitError",
     "Settings",

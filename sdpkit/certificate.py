@@ -9,6 +9,7 @@ first, let S(w) be the dual slack and λ its smallest eigenvalue on the face. Th
     repair direction   Aᵀ(w₀) ⪰ κI on the face:    bᵀ(w + (max(0, −λ)/κ) w₀)
     anchor             w̄ feasible with slack λ̄:    bᵀ((1−θ)w + θw̄),  (1−θ)λ + θλ̄ = 0
     scaling            s·Aᵀ(w) ⪰ C:                s·bᵀw, for the best such s
+                       (with a log det: S(sw) ≻ 0 and the linear conditions, s next to one)
 
 each bound the optimum from above, and the smallest is taken. A minimisation is the negated
 maximisation. Eigenvalues are floating point here; `Certificate.verify` makes them rigorous.
@@ -23,6 +24,9 @@ a `Gram`, data from which lengths, trace and positive semidefiniteness are compu
 Denominators, written down once:
 
     relative_gap      |bound − objective| / max(|objective|, |bound|, value_scale)
+                      with a log det: |bound − objective| / Σβ, the gap in log det itself: a log
+                      det moves by a constant with the unit of length, so that its own size says
+                      nothing
     primal_residual   largest row violation / max |b|, rows scaled to norm one (or over the rows'
                       own magnitude if b = 0), and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
@@ -44,7 +48,7 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.gram import Gram, Matrix, is_finite, scaled
+from sdpkit.gram import Gram, Matrix, is_finite, scaled, trace
 from sdpkit.program import Block, Program
 from sdpkit.rigor import Verification, verify_dual, verify_multiplier_ray
 
@@ -442,6 +446,12 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
     if min(eigenvalues) == -np.inf:
         return SafeBound(np.inf, "the multipliers overflow")
     lack = max(0.0, -_smallest_reduced_cost(program, w))
+    if program.has_log_det:
+        shrunk = _by_shrinking(program, w)
+        if np.isfinite(shrunk.value):
+            return shrunk
+        moved = _by_direction(program, w, max(lack, -min(eigenvalues), 0.0))
+        return moved if np.isfinite(moved.value) else shrunk
     if min(eigenvalues) >= 0 and lack == 0:
         candidates = [SafeBound(program.dual_value(w), "feasible dual", w)]
     else:
@@ -538,6 +548,34 @@ def _by_scaling(program: Program, w: Array, eigenvalues: list[float]) -> SafeBou
     if _linear_violation(program, scaled) > 0:
         return _NO_BOUND
     return SafeBound(max(s * value, program.dual_value(scaled)), "scaled dual", scaled)
+
+
+def _by_shrinking(program: Program, w: Array) -> SafeBound:
+    """The dual value of s·w with the s ∈ (0, 1] next to one that meets the linear conditions.
+
+    With a log det no repair is needed but S ≻ 0, which the value itself demands. Only slacks that
+    lack nothing count where a block has no log det.
+    """
+    plain = ~program.free_x & (program.quadratic_x == 0)
+    limit, reached = (program.sign * program.cost_x)[plain], (program.rows_x.T @ w)[plain]
+    short = reached < limit
+    if (limit[short] >= 0).any():
+        return _NO_BOUND  # no smaller multiple of w meets r ≥ 0
+    s = float((limit[short] / reached[short]).min(initial=1.0))
+    # Rounding of the sums A_xᵀw is paid for as well.
+    s = s if s == 1 else s * (1 - 2 * _EPS * (program.n_rows + 2))
+    shrunk = s * w
+    lo, hi = program.multiplier_box
+    outside = (shrunk < lo).any() or (shrunk > hi).any() or (s < 1 and program.free_x.any())
+    if outside or _smallest_reduced_cost(program, shrunk) < 0:
+        return _NO_BOUND
+    pairs = zip(program.blocks, _slack_eigenvalues(program, shrunk), strict=True)
+    if any(value < 0 for block, value in pairs if not block.log_det):
+        return _NO_BOUND
+    value = program.dual_value(shrunk)
+    if not np.isfinite(value):
+        return SafeBound(np.inf, "the dual slack of a log det is not positive definite")
+    return SafeBound(value, "feasible dual" if s == 1 else "scaled dual", shrunk)
 
 
 def _scaling_interval(program: Program, w: Array, eigenvalues: list[float]) -> tuple[float, float]:
@@ -696,8 +734,12 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
     aux = np.where(program.quadratic_x > 0, 0.0, aux)  # a curved variable cannot go on for ever
     blocks = [project_onto_cone(b, m) for b, m in zip(program.blocks, blocks, strict=True)]
     blocks, aux = _without_dust(blocks, aux)
-    linear = program.objective(blocks, aux) - program.offset
-    gain = program.sign * linear
+    linear = tuple(replace(b, log_det=0.0) for b in program.blocks)
+    gain = program.sign * (replace(program, blocks=linear).objective(blocks, aux) - program.offset)
+    if gain >= 0:
+        # A log det grows without end along any direction of the cone, if slowly.
+        pairs = zip(program.blocks, blocks, strict=True)
+        gain += sum(b.log_det * trace(m) for b, m in pairs if b.log_det)
     if not gain > 0:
         return refused
     blocks, aux = [scaled(m, 1 / gain) for m in blocks], aux / gain
@@ -761,6 +803,8 @@ def _gap(program: Program, objective: float, bound: float) -> float:
     if not np.isfinite(objective) or not np.isfinite(bound):
         return np.inf
     scale = max(abs(objective), abs(bound), program.safe.value_scale)
+    if program.has_log_det:
+        scale = sum(block.log_det for block in program.blocks)
     return _ratio(abs(bound - objective), scale)
 
 

@@ -62,9 +62,19 @@ TABLES = {
     "lmnn-circles": ("sdpkit.bench.lmnn", "circles", ("picture",)),
     "lmnn-square": ("sdpkit.bench.lmnn", "square", ()),
     "impostors": ("sdpkit.bench.lmnn", "impostors", ()),
+    "ellipsoid": ("sdpkit.bench.ellipsoids", "ellipsoid", ()),
+    "query-metric": ("sdpkit.bench.ellipsoids", "query_metric", ("data",)),
 }
 # Tables that cannot do without a folder of data.
-_NEED_DATA = ("sdplib", "digits-graphs", "lmnn-small", "lmnn-digits", "lmnn-letters", "lmnn-mnist")
+_NEED_DATA = (
+    "sdplib",
+    "digits-graphs",
+    "lmnn-small",
+    "lmnn-digits",
+    "lmnn-letters",
+    "lmnn-mnist",
+    "query-metric",
+)
 
 
 def bench(table: str, options: dict[str, Any]) -> int:

@@ -109,7 +109,7 @@ class Metric:
         outputs = self._outputs(points)
         if rule == "knn":
             neighbours = nearest(outputs, self._training, k, block_of=self.block_of)[0]
-            return np.asarray(self.classes[_vote(self.labels[neighbours], len(self.classes))])
+            return np.asarray(self.classes[vote(self.labels[neighbours], len(self.classes))])
         if rule != "energy":
             raise InputError(f"rule is {rule!r}; use 'knn' or 'energy'")
         energies = self._energies(outputs, k, self._blocks(points))
@@ -132,7 +132,7 @@ class Metric:
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         points = self._training
         neighbours = nearest(points, points, k, block_of=self.block_of, themselves=True)[0]
-        return float(np.mean(_vote(self.labels[neighbours], len(self.classes)) != self.labels))
+        return float(np.mean(vote(self.labels[neighbours], len(self.classes)) != self.labels))
 
     def _blocks(self, points: Array) -> Indices:
         """(b,) the block that measures the distance to a new point when blocks are clusters of
@@ -256,7 +256,7 @@ class Metric:
             raise InputError(f"{path} is not a saved metric: {error}") from error
 
 
-def _vote(neighbours: Indices, n_classes: int) -> Indices:
+def vote(neighbours: Indices, n_classes: int) -> Indices:
     """(b,) the leading class among the k labels of each row, nearest first; with the thesis's
     rule for ties: the neighbourhood shrinks until there is none."""
     rows, k = neighbours.shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError, SdpkitError
 
 if TYPE_CHECKING:
+    from sdpkit.ellipsoids import Ellipsoid
     from sdpkit.metrics import Metric
+    from sdpkit.query_metric import QueryMetrics
     from sdpkit.spectral import Embedding
     from sdpkit.trajectory import Trajectory
 
@@ -190,6 +192,58 @@ def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> 
     for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
         plot_metric(metric, figure.add_subplot(1, len(metrics), k + 1)).set_title(title)
     figure.savefig(path, dpi=110)
+
+
+def plot_ellipses(
+    ellipsoids: Iterable[Ellipsoid], X: ArrayLike | None = None, ax: Any = None
+) -> Any:
+    """Ellipsoids in the first two dimensions over points X; returns the axes.
+
+    Of more dimensions the shadow is drawn, which covers the shadows of the points.
+    """
+    _require_matplotlib()
+    ax = _axes(ax)
+    if X is not None:
+        ax.scatter(*np.asarray(X, dtype=np.float64)[:, :2].T, s=12, color="0.2")
+    for ellipsoid in ellipsoids:
+        if ellipsoid.center.size < 2:
+            raise InputError("an ellipse needs two dimensions")
+        _draw_ellipse(ax, ellipsoid.center[:2], ellipsoid.radius * ellipsoid.shape[:2, :2])
+    ax.set_aspect("equal")
+    return ax
+
+
+def plot_query_metrics(
+    metrics: QueryMetrics, X: ArrayLike, labels: ArrayLike | None = None, ax: Any = None
+) -> Any:
+    """The queries' unit circles over the training points, in the first two dimensions; returns the
+    axes. All circles are drawn in one scale: a tenth of the picture for the largest."""
+    _require_matplotlib()
+    ax = _axes(ax)
+    points = np.asarray(X, dtype=np.float64)[:, :2]
+    ax.scatter(
+        *points.T,
+        c="0.6" if labels is None else labels,
+        s=10,
+        cmap=None if labels is None else "tab10",
+    )
+    floor = 1e-3 * float(metrics.weights.max())
+    inverses = np.linalg.inv(metrics.matrices + floor * np.eye(metrics.queries.shape[1]))[:, :2, :2]
+    largest = float(np.linalg.eigvalsh(inverses)[:, -1].max())
+    scale = (0.1 * float(np.ptp(points))) ** 2 / largest
+    for query, inverse in zip(metrics.queries, inverses, strict=True):
+        _draw_ellipse(ax, query[:2], scale * inverse)
+    ax.scatter(*metrics.queries[:, :2].T, s=14, marker="x", color="tab:red")
+    ax.set_aspect("equal")
+    return ax
+
+
+def _draw_ellipse(ax: Any, center: Array, shape: Array) -> None:
+    """{z : zᵀ shape⁻¹ z = 1} around the centre."""
+    angle = np.linspace(0, 2 * np.pi, 200)
+    values, vectors = np.linalg.eigh(shape)
+    ring = (vectors * np.sqrt(values.clip(min=0.0))) @ np.vstack([np.cos(angle), np.sin(angle)])
+    ax.plot(*(center[:, None] + ring), color="tab:red", linewidth=1.0)
 
 
 def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:

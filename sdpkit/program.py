@@ -3,20 +3,23 @@
 The unknown is one or several positive semidefinite matrices M, and the data touch them only
 through the squared lengths  q_p = v_pᵀ M v_p  of given vectors v_p (the *measurements*):
 
-    maximise    <C, M> + gᵀq + cᵀx − ½ Σ h_j x_j² − Σ_G ρ_G ‖x_G‖
+    maximise    <C, M> + gᵀq + cᵀx − ½ Σ h_j x_j² − Σ_G ρ_G ‖x_G‖ + β log det M
     subject to  A_q q + A_x x  {=, ≤, ≥}  b
                 M ⪰ 0,  M N = 0,   x_j ≥ 0 unless free
 
 Dual, one multiplier w_e per row; with u = A_qᵀw − g and r = A_xᵀw − c:
 
-    minimise    bᵀw + Σ_j r_j²/(2h_j)            (r_j⁻ only, where x_j ≥ 0)
+    minimise    bᵀw + Σ_j r_j²/(2h_j) − β log det S + βk(log β − 1)
+                                                 (r_j⁻ only, where x_j ≥ 0)
     subject to  S = Vᵀ diag(u) V − C ⪰ 0  on the face {z : Nᵀz = 0}
                 w_e ≥ 0 on ≤ rows,  w_e ≤ 0 on ≥ rows,
                 r_j ≥ 0 (= 0 if x_j is free),  ‖r_G‖ ≤ ρ_G
 
 A minimisation is the maximisation of the negated objective, with the penalties h and ρ added
-instead of subtracted and the multipliers negated, so that its dual reads  max bᵀw,
-C − Vᵀdiag(A_qᵀw − …)V ⪰ 0.  M N = 0 (centring, facial reduction) is part of the cone and never
+instead of subtracted, β log det M subtracted instead of added and the multipliers negated, so
+that its dual reads  max bᵀw, C − Vᵀdiag(A_qᵀw − …)V ⪰ 0.  Each block has its own β ≥ 0, most
+β = 0; determinants are those on the face, k is its dimension, S ≻ 0 there and M = βS⁻¹ at the
+optimum where β > 0.  M N = 0 (centring, facial reduction) is part of the cone and never
 a row: a row would take the interior away from every interior-point method.
 
 A minimisation may carry a *family* of penalised comparisons that are too many to write down
@@ -231,6 +234,7 @@ class Block:
     null: (n, k) directions N on which M vanishes, M N = 0
     max_rank: the largest rank M may have, or None; a condition that is not convex, so that an
         answer is proven by the program without it or is merely stationary
+    log_det: the weight β ≥ 0 of log det M, taken on the face
     """
 
     name: str
@@ -240,6 +244,7 @@ class Block:
     cost: Cost
     null: Array
     max_rank: int | None = None
+    log_det: float = 0.0
 
     @classmethod
     def of(
@@ -252,10 +257,15 @@ class Block:
         cost: Cost | Array | None = None,
         null: ArrayLike | None = None,
         max_rank: int | None = None,
+        log_det: float = 0.0,
     ) -> Block:
         """Build and validate a block; no cost is zero, no null direction is the whole space."""
         if max_rank is not None and max_rank < 1:
             raise InputError(f"max_rank is {max_rank}; it must be at least 1")
+        if not 0 <= log_det < np.inf:
+            raise InputError(f"the weight of log det {name} is {log_det}; it must be ≥ 0")
+        if log_det and max_rank is not None:
+            raise InputError(f"log det {name} has no value on matrices of limited rank")
         if size < 1:
             raise InputError(f"block {name!r} has size {size}; a block needs at least one row")
         x = None if features is None else np.array(features, dtype=np.float64)
@@ -275,7 +285,7 @@ class Block:
             cost = Cost.of(size, sparse=cost)
         if cost is not None and cost.size != size:
             raise InputError(f"block {name!r} has size {size}, its cost has size {cost.size}")
-        return cls(name, size, b, x, cost or Cost.of(size), directions, max_rank)
+        return cls(name, size, b, x, cost or Cost.of(size), directions, max_rank, float(log_det))
 
     def __repr__(self) -> str:
         return f"<Block {_cone(self)}: {self.n_measurements} measurements, C = {self.cost}>"
@@ -358,7 +368,7 @@ class Block:
     @cached_property
     def is_large_graph(self) -> bool:
         """True where n × n matrices are avoided: a graph of more than 1500 nodes."""
-        return self.size > LARGE and self.edges is not None
+        return self.size > LARGE and self.edges is not None and not self.log_det
 
     @cached_property
     def pattern(self) -> Pattern:
@@ -397,11 +407,10 @@ class Block:
         sees: Vu = 0 and Cu = 0 to the last digit.
 
         M may be anything there and is taken to vanish; the dual slack vanishes whatever w is.
-        Features of deficient rank leave such directions.
+        Features of deficient rank leave such directions. A log det sees them all.
         """
-        if self.is_large_graph or (self.cost.is_identity and self.cost.identity):
-            return np.zeros((self.size, 0))
-        if self._measurements_see_all():
+        definite = self.cost.is_identity and self.cost.identity
+        if self.log_det or self.is_large_graph or definite or self._measurements_see_all():
             return np.zeros((self.size, 0))
         scale = self._column_scale()
         rows = np.vstack([self._seen(scale), (self.null_basis / scale[:, None]).T])
@@ -478,6 +487,15 @@ class Block:
         if not np.isfinite(matrix).all():
             return -np.inf  # finite entries may still overflow in their norm
         return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
+
+    def log_det_on_face(self, matrix: Array) -> float:
+        """log det FᵀAF with F the face's basis; −inf unless positive definite there."""
+        if self.null.shape[1]:
+            matrix = self.face.T @ matrix @ self.face
+        if not np.isfinite(matrix).all():
+            return -np.inf
+        factor, info = scipy.linalg.lapack.dpotrf(matrix, lower=1)
+        return 2.0 * float(np.log(np.diag(factor)).sum()) if info == 0 else -np.inf
 
     def smallest_of_slack(self, u: Array, factor: float) -> float:
         """The smallest eigenvalue of Vᵀdiag(u)V − factor·C on the face.
@@ -679,8 +697,10 @@ class Program:
     def _check_family(self) -> None:
         if self.family is None:
             return
-        if self.sense != "min" or self.n_rows or self.n_auxiliary:
-            raise InputError("a family of comparisons is minimised, without rows of its own")
+        if self.sense != "min" or self.n_rows or self.n_auxiliary or self.has_log_det:
+            raise InputError(
+                "a family of comparisons is minimised, without rows or log det of its own"
+            )
         if self.family.block_of.max(initial=0) >= len(self.blocks):
             raise InputError(f"the family names more blocks than the {len(self.blocks)} there are")
         for block in self.blocks:
@@ -709,8 +729,13 @@ class Program:
 
     @property
     def is_linear(self) -> bool:
-        """True if no quadratic or norm penalty is present."""
-        return not self.norms and not self.quadratic_x.any()
+        """True if neither a quadratic or norm penalty nor a log det is present."""
+        return not self.norms and not self.quadratic_x.any() and not self.has_log_det
+
+    @property
+    def has_log_det(self) -> bool:
+        """True if the objective holds the log det of some block."""
+        return any(block.log_det for block in self.blocks)
 
     @property
     def spans(self) -> list[slice]:
@@ -752,7 +777,12 @@ class Program:
             value += float(self.cost_q @ self.measure(matrices))
         if self.family is not None:
             value += self.family.weight * self.family.hinge_sum(self.outputs(matrices))
-        return value - self.sign * self.penalty(x)
+        return value - self.sign * (self.penalty(x) - self.log_dets(matrices))
+
+    def log_dets(self, matrices: Sequence[Matrix]) -> float:
+        """Σ β log det M over the blocks that have one; −inf unless M ≻ 0 on their faces."""
+        pairs = zip(self.blocks, matrices, strict=True)
+        return sum(b.log_det * b.log_det_on_face(np.asarray(m)) for b, m in pairs if b.log_det)
 
     def outputs(self, matrices: Sequence[Matrix]) -> list[Array]:
         """Per block the nodes' images X Lᵀ with M = LᵀL, (N, rank): ‖y_i − y_j‖² measures M."""
@@ -798,8 +828,17 @@ class Program:
         return np.asarray(self.rows_x.T @ w - self.sign * self.cost_x)
 
     def dual_value(self, w: Array) -> float:
-        """bᵀw + Σ r²/(2h) of the maximisation, without the offset."""
+        """bᵀw + Σ r²/(2h) − β log det S + βk(log β − 1) of the maximisation, without the offset.
+
+        Infinite unless S ≻ 0 on the faces of blocks with a log det.
+        """
         value = float(self.rhs @ w)
+        if self.has_log_det:
+            slacks = self.dual_slacks(w)
+            value -= self.log_dets(slacks)
+            for block in self.blocks:
+                k = block.size - block.null_basis.shape[1]
+                value += block.log_det * k * (np.log(block.log_det or 1.0) - 1)
         curved = self.quadratic_x > 0
         if curved.any():
             r = self.reduced_costs(w)
@@ -962,6 +1001,8 @@ class Program:
             out[f"block{k}/null"] = block.null
             if block.max_rank is not None:
                 out[f"block{k}/max_rank"] = np.array(block.max_rank)
+            if block.log_det:
+                out[f"block{k}/log_det"] = np.array(block.log_det)
             if block.features is not None:
                 out[f"block{k}/features"] = block.features
         if self.family is not None:
@@ -1026,6 +1067,7 @@ class Program:
                 ),
                 null=a[f"block{k}/null"],
                 max_rank=int(a[f"block{k}/max_rank"]) if f"block{k}/max_rank" in a else None,
+                log_det=float(a.get(f"block{k}/log_det", 0.0)),
             )
             for k, (name, size) in enumerate(header["blocks"])
         ]
@@ -1064,6 +1106,13 @@ class Program:
         objective = " + ".join(terms) or "0"
         for penalty in penalties:
             objective += (" − " if self.sense == "max" else " + ") + penalty
+        for block in self.blocks:
+            if block.log_det:
+                weight = "" if block.log_det == 1 else f"{block.log_det:g} "
+                objective += (" + " if self.sense == "max" else " − ") + weight
+                objective += f"log det {block.name}"
+        if self.has_log_det and objective.startswith("0 "):
+            objective = objective[2:].removeprefix("+ ").replace("− ", "−", 1)
         costs = [f"C = {b.cost}" for b in self.blocks if b.cost.magnitude()]
         p = self.rows_q.shape[1]
         if self.family is not None:

@@ -153,9 +153,16 @@ def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
     cost = Cost.of(f.shape[1], sparse=_symmetric(f.T @ block.cost.dense() @ f))
     if block.features is None and sparse:
         rows = block.incidence @ sp.csr_array(f)
-        return Block.of(f.shape[1], rows, name=block.name, cost=cost), f
+        return Block.of(f.shape[1], rows, name=block.name, cost=cost, log_det=block.log_det), f
     features = f if block.features is None else block.features @ f
-    return Block.of(f.shape[1], block.incidence, name=block.name, features=features, cost=cost), f
+    return Block.of(
+        f.shape[1],
+        block.incidence,
+        name=block.name,
+        features=features,
+        cost=cost,
+        log_det=block.log_det,
+    ), f
 
 
 def _single_direction_basis(v: Array) -> Array:
@@ -195,7 +202,7 @@ def _eliminate(block: Block) -> tuple[Block, Array] | None:
         return None
     f = u - u.mean(axis=0) if centred else u
     cost = Cost.of(f.shape[1], sparse=_symmetric(f.T @ block.cost.dense() @ f))
-    return Block.of(f.shape[1], rows, name=block.name, cost=cost), f
+    return Block.of(f.shape[1], rows, name=block.name, cost=cost, log_det=block.log_det), f
 
 
 def _annihilates_ones(cost: Cost) -> bool:
@@ -385,10 +392,13 @@ def _take_rows(program: Program, rows: NDArray[np.int64]) -> Program:
 
 
 def _scale(program: Program, beta: float, gamma: float) -> Program:
-    """The program with M, x in units of β and costs in units of γ."""
+    """The program with M, x in units of β and costs in units of γ; a log det less a constant."""
     return replace(
         program,
-        blocks=tuple(replace(b, cost=b.cost.scaled(1 / gamma)) for b in program.blocks),
+        blocks=tuple(
+            replace(b, cost=b.cost.scaled(1 / gamma), log_det=b.log_det / (beta * gamma))
+            for b in program.blocks
+        ),
         rhs=program.rhs / beta,
         cost_q=program.cost_q / gamma,
         cost_x=program.cost_x / gamma,

@@ -7,6 +7,7 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 The rule of `solver="auto"`, in this order:
 
 1. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
+   for a log det over a covering (rows q_j ≤ s_j t): covering;
 2. for a graph of more than 1500 nodes whose rows are its edges: barrier, or lowrank where sparse
    factors fill in (more than 5 million multiplications; the intrinsic dimension is above 2 or so);
 3. else interior, if it can express the program and fits in memory;
@@ -38,6 +39,8 @@ _OURS = {
     "subgradient": "sdpkit.solvers.subgradient:SUBGRADIENT",
     "barrier": "sdpkit.solvers.barrier:BARRIER",
     "lowrank": "sdpkit.solvers.lowrank:LOWRANK",
+    "covering": "sdpkit.solvers.ellipsoid:COVERING",
+    "titterington": "sdpkit.solvers.ellipsoid:TITTERINGTON",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -62,14 +65,17 @@ class Capabilities:
 
     `plain`: programs of written rows; `families`: programs with a family of comparisons, which
     other solvers are given in parts; `ranks`: limits on the rank of a block; `graphs_only`: rows
-    are single edges of graphs, costs a·I and a low rank, auxiliary variables slack; `checkpoint`:
-    its state can be kept in a file.
+    are single edges of graphs, costs a·I and a low rank, auxiliary variables slack; `log_det`:
+    log dets of blocks; `coverings_only`: minimum volume coverings (`beyond_coverings`) and nothing
+    else; `checkpoint`: its state can be kept in a file.
     """
 
     plain: bool = True
     families: bool = False
     ranks: bool = False
     graphs_only: bool = False
+    log_det: bool = False
+    coverings_only: bool = False
     quadratic: bool = False
     norms: bool = False
     warm_start: bool = False
@@ -200,14 +206,19 @@ def _obstacle(solver: Solver, program: Program) -> str | None:
 def _cannot_express(solver: Solver, program: Program) -> str | None:
     """What in `program` keeps `solver` from taking it, in words, or None."""
     can = solver.capabilities
-    if program.family is None and not can.plain:
+    if program.family is None and not can.plain and not can.coverings_only:
         return "programs with a family of comparisons only"
     if _has_rank_limit(program) and not can.ranks:
         return "no limit on the rank"
+    if can.coverings_only:
+        lacking = beyond_coverings(program)
+        return None if lacking is None else f"minimum volume coverings only, no {lacking}"
     if program.quadratic_x.any() and not can.quadratic:
         return "no quadratic penalties"
     if program.norms and not can.norms:
         return "no norm penalties"
+    if program.has_log_det and not can.log_det:
+        return "no log det"
     beyond = beyond_graphs(program) if can.graphs_only else None
     return None if beyond is None else f"no {beyond}"
 
@@ -220,6 +231,8 @@ def _general(program: Program) -> str:
     """The solvers to name where a special one refuses."""
     if program.family is not None:
         return "factored"
+    if program.has_log_det:
+        return "clarabel or scs" if beyond_coverings(program) else "covering"
     return "clarabel or scs" if not program.is_linear else "interior"
 
 
@@ -238,6 +251,33 @@ def beyond_graphs(program: Program) -> str | None:
     if program.free_x.any() or (x.indptr[1:] - x.indptr[:-1] != 1).any():
         return "auxiliary variables but the slacks of single rows"
     return None
+
+
+def beyond_coverings(program: Program) -> str | None:
+    """What keeps a program from being a minimum volume covering, or None. It is one if it reads
+
+        minimise  <C, M> + c·t − β log det M,   a_j v_jᵀMv_j ≤ s_j t,   C ⪰ 0,  a, s, c, β > 0
+
+    with one block and one nonnegative t, or the negated maximisation.
+    """
+    if len(program.blocks) != 1 or not program.has_log_det:
+        return "programs but of one block with its log det"
+    q, x = program.rows_q, program.rows_x
+    p = q.shape[1]
+    if q.shape != (p, p) or q.nnz != p or (q.data <= 0).any() or (q.indices != range(p)).any():
+        return "rows but single measurements"
+    one = program.n_auxiliary == 1 and not program.free_x.any() and not program.norms
+    if not one or x.nnz != p or (x.data >= 0).any() or program.quadratic_x.any():
+        return "auxiliary variables but one nonnegative t in every row"
+    if program.rhs.any() or (program.relations != -1).any() or program.cost_q.any():
+        return "rows but q_j ≤ s_j t, no costs of measurements"
+    if program.sign * program.cost_x[0] >= 0 or program.blocks[0].null.shape[1]:
+        return "null directions, no t that costs nothing"
+    cost = program.blocks[0].cost
+    weakest = program.blocks[0].smallest_on_face(-program.sign * cost.dense())
+    return (
+        None if weakest >= -1e-12 * cost.magnitude() else "cost C but a positive semidefinite one"
+    )
 
 
 def free_memory() -> float:
@@ -269,6 +309,8 @@ def choose(program: Program) -> tuple[Solver, str]:
         if few and get_solver("interior").memory(program) <= free_memory():
             return get_solver("interior"), "auto: few enough comparisons to write them down"
         return get_solver("factored"), "auto: a family of comparisons"
+    if program.has_log_det and beyond_coverings(program) is None:
+        return get_solver("covering"), "auto: a minimum volume covering"
     order = [*_for_large_graphs(program), "interior", *["clarabel"] * small, "csdp", "scs"]
     order += ["clarabel"] * (not small)
     passed: list[str] = []

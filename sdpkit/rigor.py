@@ -57,7 +57,7 @@ class Verification:
 def verify_dual(program: Program, w: Array) -> Verification:
     """Prove that w, or a neighbour of w, is dual feasible and return its exact value."""
     if not program.is_linear:
-        return Verification(None, "quadratic and norm penalties are not verified")
+        return Verification(None, "quadratic and norm penalties and log dets are not verified")
     for moved, how in _neighbours(program, w):
         if _linear_conditions_hold(program, moved) and _slacks_hold(program, moved, True):
             value = _exact_value(program, moved)

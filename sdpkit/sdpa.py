@@ -377,7 +377,9 @@ def write_sdpa(program: Program, path: str | Path) -> None:
     True
     """
     if not program.is_linear:
-        raise InputError("SDPA files hold no quadratic or norm penalties; use clarabel or scs")
+        raise InputError(
+            "SDPA files hold no quadratic or norm penalties and no log det; use clarabel or scs"
+        )
     blocks, linear = program.blocks, standard_columns(program)
     nulls = [(k, v) for k, block in enumerate(blocks) for v in block.null.T]
     m = program.n_rows + len(nulls)

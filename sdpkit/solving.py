@@ -207,7 +207,7 @@ def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
 
 def _nothing_left(program: Program) -> Answer | None:
     """M = 0 and x = 0 where they prove themselves optimal (all points equal, no rows at all)."""
-    if program.rhs.any() or program.family is not None:
+    if program.rhs.any() or program.family is not None or program.has_log_det:
         return None
     zeros = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
     x, words = np.zeros(program.n_auxiliary), "zero is optimal"
@@ -416,6 +416,8 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
     proven = [ray for ray in rays if ray.passes(_RAY_TOL)]
     if any(ray.kind == "infeasible" for ray in proven):
         return next(ray for ray in proven if ray.kind == "infeasible")
+    if solver.capabilities.coverings_only:
+        return proven[0] if proven else None  # such a program is feasible and not asked about
     if proven and program.n_rows:
         # An infeasible program may have improving directions too, which mean nothing then.
         plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
@@ -462,7 +464,7 @@ def elastic(program: Program) -> Program:
     """
     m = program.n_rows
     eye = sp.eye_array(m, format="csr")
-    zero = [replace(block, cost=block.cost.scaled(0.0)) for block in program.blocks]
+    zero = [replace(b, cost=b.cost.scaled(0.0), log_det=0.0) for b in program.blocks]
     return Program.of(
         zero,
         program.rhs,
@@ -517,7 +519,11 @@ def _nothing(program: Program, width: int) -> sp.csr_array:
 
 
 def _with_unit_vectors(block: Block) -> Block:
-    """The block with e_1, …, e_n measured after its own vectors: their lengths sum to tr M."""
+    """The block with e_1, …, e_n measured after its own vectors: their lengths sum to tr M.
+
+    Without its log det, which grows more slowly than any ray.
+    """
+    block = replace(block, log_det=0.0)
     eye = sp.eye_array(block.size, format="csr")
     if block.features is None:
         return replace(block, incidence=sp.csr_array(sp.vstack([block.incidence, eye])))
@@ -536,7 +542,7 @@ def _wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
     certificate = solution.certificate
     if solution.status is not Status.INACCURATE or answer.stop is not Stop.DONE:
         return False
-    if solution.program.family is not None:
+    if solution.program.family is not None or solution.program.has_log_det:
         return False  # its bound scales the dual, which is as good as a margin
     if not np.isfinite([certificate.primal_residual, certificate.dual_objective]).all():
         return False

@@ -6,8 +6,8 @@ Of the two equivalent forms the smaller one is handed over:
     matrix form  variables Z, x:          max <C, Z>,  <A_e, Z> = b_e;      w is its multiplier
 
 Graph programs have far fewer rows than matrix entries, so the LMI form is the rule; programs
-with more rows than n(n+1)/2 (LMNN's triplets) take the matrix form. Both are assembled as one
-sparse matrix; no loop over rows ever meets cvxpy.
+with more rows than n(n+1)/2 (LMNN's triplets) take the matrix form, and so do log dets. Both
+are assembled as one sparse matrix; no loop over rows ever meets cvxpy.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class CvxpyBackend:
         reduction = reduce(program, orthonormal=self.orthonormal)
         reduced = reduction.program
         entries = sum(b.size * (b.size + 1) // 2 for b in reduced.blocks) + reduced.n_auxiliary
-        form = _lmi_form if reduced.n_rows <= entries else _matrix_form
+        few = reduced.n_rows <= entries and not reduced.has_log_det
+        form = _lmi_form if few else _matrix_form
         model = form(reduced)
         setup = time.perf_counter() - started
         outcome = self._call(model, settings)
@@ -381,6 +382,9 @@ def _matrix_form(program: Program) -> _Model:
     for z, rows, cost in zip(matrices, _row_matrices(program), _cost_vectors(program), strict=True):
         values = values + rows @ cp.vec(z, order="C")
         objective = objective + cost @ cp.vec(z, order="C")
+    for block, z in zip(program.blocks, matrices, strict=True):
+        if block.log_det:
+            objective = objective + block.log_det * cp.log_det(z)
     rows_of = {k: np.flatnonzero(program.relations == k) for k in (-1, 0, 1)}
     limits = {
         k: _related(values[where], k, program.rhs[where])
@@ -448,15 +452,16 @@ def _scaled_rows(sizes: list[int], m: int) -> float:
     return 3 * m * sum(n**2 for n in sizes) + m**2
 
 
-def _conic(summary: str) -> Capabilities:
-    return Capabilities(quadratic=True, norms=True, summary=summary)
+def _conic(summary: str, log_det: bool = False) -> Capabilities:
+    """cvxpy writes a log det with exponential cones, which not every solver has."""
+    return Capabilities(quadratic=True, norms=True, log_det=log_det, summary=summary)
 
 
 SCS = CvxpyBackend(
-    "scs", "SCS", "scs", _conic("first-order splitting"), _first_order, orthonormal=True
+    "scs", "SCS", "scs", _conic("first-order splitting", True), _first_order, orthonormal=True
 )
 CLARABEL = CvxpyBackend(
-    "clarabel", "CLARABEL", "clarabel", _conic("interior point; small cones"), _quartic
+    "clarabel", "CLARABEL", "clarabel", _conic("interior point; small cones", True), _quartic
 )
 CVXOPT = CvxpyBackend(
     "cvxopt", "CVXOPT", "cvxopt", _conic("interior point in Python"), _scaled_rows
