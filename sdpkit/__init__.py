@@ -58,6 +58,14 @@ _EXPORTS = {
     "Trajectory": "sdpkit.trajectory",
     "LMNN": "sdpkit.problems.lmnn",
     "Metric": "sdpkit.metrics",
+    "KernelMixture": "sdpkit.problems.mixtures",
+    "DistanceMixture": "sdpkit.problems.mixtures",
+    "gaussian_weights": "sdpkit.problems.mixtures",
+    "adjacency_weights": "sdpkit.problems.mixtures",
+    "laplacian_kernel": "sdpkit.problems.mixtures",
+    "learned_width": "sdpkit.problems.mixtures",
+    "MMC": "sdpkit.problems.mmc",
+    "POLA": "sdpkit.problems.pola",
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
     "Localization": "sdpkit.problems.localization",
@@ -87,9 +95,19 @@ if TYPE_CHECKING:
     from sdpkit.metrics import Metric
     from sdpkit.problems.lmnn import LMNN
     from sdpkit.problems.localization import Localization
+    from sdpkit.problems.mixtures import (
+        DistanceMixture,
+        KernelMixture,
+        adjacency_weights,
+        gaussian_weights,
+        laplacian_kernel,
+        learned_width,
+    )
+    from sdpkit.problems.mmc import MMC
     from sdpkit.problems.mve import MVE
     from sdpkit.problems.mvu import MVU
     from sdpkit.problems.out_of_sample import OutOfSample
+    from sdpkit.problems.pola import POLA
     from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
     from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
@@ -116,18 +134,22 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "LMNN",
+    "MMC",
     "MVE",
     "MVU",
+    "POLA",
     "Answer",
     "Block",
     "Capabilities",
     "Certificate",
     "ConvergenceWarning",
     "Cost",
+    "DistanceMixture",
     "Embedding",
     "Ending",
     "GraphError",
     "InputError",
+    "KernelMixture",
     "Localization",
     "Metric",
     "NeighborhoodGraph",
@@ -146,12 +168,16 @@ __all__ = [
     "Trajectory",
     "UnboundedProblemError",
     "VariationalMVU",
+    "adjacency_weights",
     "available_solvers",
     "certify",
     "datasets",
     "errors",
     "extension",
+    "gaussian_weights",
     "graphs",
+    "laplacian_kernel",
+    "learned_width",
     "plotting",
     "quality",
     "read_sdpa",

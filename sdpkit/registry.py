@@ -7,11 +7,12 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 The rule of `solver="auto"`, in this order:
 
 1. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
-2. barrier, for a graph of more than 1500 nodes whose rows are its edges;
-3. else interior, if it can express the program and fits in memory;
-4. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
-5. else csdp, where it is installed;
-6. else scs, else clarabel at any size that fits.
+2. ascent, for a sum of square roots;
+3. barrier, for a graph of more than 1500 nodes whose rows are its edges;
+4. else interior, if it can express the program and fits in memory;
+5. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
+6. else csdp, where it is installed;
+7. else scs, else clarabel at any size that fits.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _OURS = {
     "projected": "sdpkit.solvers.factored:PROJECTED",
     "subgradient": "sdpkit.solvers.subgradient:SUBGRADIENT",
     "barrier": "sdpkit.solvers.barrier:BARRIER",
+    "ascent": "sdpkit.solvers.ascent:ASCENT",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -56,13 +58,14 @@ _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
 class Capabilities:
     """What a solver can take and what it returns.
 
-    `plain`: programs of written rows; `families`: programs with a family of comparisons, which
-    other solvers are given in parts; `ranks`: limits on the rank of a block; `graphs_only`: rows
-    are single edges of graphs, costs multiples of I, auxiliary variables slack; `checkpoint`: its
-    state can be kept in a file.
+    `plain`: programs of written rows; `roots`: of these, sums of square roots (`sdpkit.roots`);
+    `families`: programs with a family of comparisons, which other solvers are given in parts;
+    `ranks`: limits on the rank of a block; `graphs_only`: rows are single edges of graphs, costs
+    multiples of I, auxiliary variables slack; `checkpoint`: its state can be kept in a file.
     """
 
     plain: bool = True
+    roots: bool = False
     families: bool = False
     ranks: bool = False
     graphs_only: bool = False
@@ -197,7 +200,9 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
     """What in `program` keeps `solver` from taking it, in words, or None."""
     can = solver.capabilities
     if program.family is None and not can.plain:
-        return "programs with a family of comparisons only"
+        if not can.roots:
+            return "programs with a family of comparisons only"
+        return None if _is_sum_of_roots(program) else "sums of square roots only"
     if _has_rank_limit(program) and not can.ranks:
         return "no limit on the rank"
     if program.quadratic_x.any() and not can.quadratic:
@@ -206,6 +211,12 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
         return "no norm penalties"
     beyond = _beyond_graphs(program) if can.graphs_only else None
     return None if beyond is None else f"no {beyond}"
+
+
+def _is_sum_of_roots(program: Program) -> bool:
+    from sdpkit.roots import Roots
+
+    return Roots.of(program) is not None
 
 
 def _has_rank_limit(program: Program) -> bool:
@@ -256,6 +267,8 @@ def choose(program: Program) -> tuple[Solver, str]:
         if few and get_solver("interior").memory(program) <= free_memory():
             return get_solver("interior"), "auto: few enough comparisons to write them down"
         return get_solver("factored"), "auto: a family of comparisons"
+    if _is_sum_of_roots(program) and get_solver("ascent").memory(program) <= free_memory():
+        return get_solver("ascent"), "auto: a sum of square roots"
     large = any(block.is_large_graph for block in program.blocks)
     order = [*["barrier"] * large, "interior", *["clarabel"] * small, "csdp", "scs"]
     order += ["clarabel"] * (not small)
