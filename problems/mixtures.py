@@ -157,9 +157,14 @@ def partition_agreement(weights: ArrayLike, y: ArrayLike) -> float:
     labels = np.unique(np.asarray(y), return_inverse=True)[1]
     if labels.shape != (len(W),):
         raise InputError(f"y has shape {labels.shape}, expected ({len(W)},): one label per point")
+    if labels.max() == 0:
+        raise InputError("all points have the same label: there is no partition to agree with")
     n, c = len(W), int(labels.max()) + 1
     roots = np.sqrt(degrees)
-    U = scipy.linalg.eigh(W / np.outer(roots, roots), subset_by_index=[n - c, n - 1])[1]
+    # The top eigenvector is known; it is taken out, or others of eigenvalue 1 might replace it.
+    top = roots / np.linalg.norm(roots)
+    rest = W / np.outer(roots, roots) - 2 * np.outer(top, top)
+    U = np.c_[top, scipy.linalg.eigh(rest, subset_by_index=[n - c + 1, n - 1])[1]]
     indicators = roots[:, None] * (labels[:, None] == np.arange(c))
     shares = np.square(U.T @ indicators).sum(axis=0) / np.square(indicators).sum(axis=0)
     return float(shares.sum())

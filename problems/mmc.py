@@ -174,18 +174,19 @@ class MMC:
             values, vectors = scipy.linalg.eigh(cost)
         kept = values > _NULL
         self._check_free(far * units @ vectors[:, ~kept])
-        if not kept.any():
-            raise InputError("all points are equal: there is no metric to learn")
+        if not kept.any() or not far.any():
+            raise InputError("the points of every dissimilar pair are equal: nothing can be far")
         return np.asarray(units[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
 
     def _check_free(self, along: Array) -> None:
         """`along`: the dissimilar differences along directions that cost nothing."""
         apart = np.abs(along).max(initial=0.0)
         if apart > np.sqrt(_NULL):
+            count = along.shape[1]
             raise UnboundedProblemError(
-                f"{along.shape[1]} directions separate dissimilar pairs, and no similar pair "
-                "differs along them: the metric grows there without limit; pass more similar "
-                "pairs, or reduce the points (PCA) to fewer dimensions"
+                f"{count} direction{'s separate' if count > 1 else ' separates'} dissimilar pairs, "
+                "and no similar pair differs there: the metric grows without limit; pass more "
+                "similar pairs, or reduce the points (PCA) to fewer dimensions"
             )
 
     @cached_property

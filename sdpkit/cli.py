@@ -57,6 +57,8 @@ TABLES = {
     "lmnn-circles": ("sdpkit.bench.lmnn", "circles", ("picture",)),
     "lmnn-square": ("sdpkit.bench.lmnn", "square", ()),
     "impostors": ("sdpkit.bench.lmnn", "impostors", ()),
+    "mixtures": ("sdpkit.bench.mixtures", "mixtures", ("data",)),
+    "mmc": ("sdpkit.bench.mixtures", "mmc", ("data", "picture")),
 }
 # Tables that cannot do without a folder of data.
 _NEED_DATA = ("sdplib", "lmnn-small", "lmnn-digits", "lmnn-letters", "lmnn-mnist")

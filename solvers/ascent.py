@@ -68,7 +68,7 @@ class _Run:
         q = _lengths(self.roots, factor)
         value, bound = float(np.sqrt(q).sum()), self.roots.bound(q)
         # The bound of one point holds for all; but the multipliers must be those of one point.
-        if bound - value < self.bound - self.value or not np.isfinite(self.bound):
+        if bound - value < self.bound - self.value or self.value == -np.inf:
             self.factor, self.value, self.bound = factor.copy(), value, bound
         row = {"iteration": float(self.iterations), "objective": value, "bound": bound}
         self.history.append({**row, "gap": self.gap})
@@ -123,9 +123,9 @@ def _quasi_newton(run: _Run) -> bool:
         gradient = (_gradient(roots, unit, q) - value * unit) / norm
         return -value / scale, -gradient.ravel() / scale
 
-    def seen(flat: Array) -> None:
+    def seen(xk: Array) -> None:
         run.iterations += 1
-        if run.iterations % 10 == 0 and run.look(flat.reshape(shape) / np.linalg.norm(flat)):
+        if run.iterations % 10 == 0 and run.look(xk.reshape(shape) / np.linalg.norm(xk)):
             raise _Enough
 
     scale = max(run.value, np.finfo(float).tiny)
@@ -179,6 +179,8 @@ class Ascent:
             raise SolverError(f"ascent takes no options, not {sorted(settings.options)}")
         # Pairs that coincide have the root 0 under every M.
         apart = np.abs(roots.values).max(axis=1) > 0
+        if not apart.any():
+            raise SolverError("all vectors of this sum of roots vanish: every M gives 0")
         kept = Roots(roots.values[apart], roots.diagonal)
         size = roots.values.shape[1]
         identity = np.ones(size) if roots.diagonal else np.eye(size)
