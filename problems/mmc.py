@@ -9,16 +9,15 @@ q_p = v_pᵀ M v_p, v_p the difference of a pair,
 a concave objective: without the root it would be an eigenvalue problem, as in discriminant
 analysis. Every pair counts once. (Sums over ordered pairs count twice; that halves M and multiplies
 f by √2.) In the common form √q_p
-is the entry s_p of a matrix [[t_p, s_p], [s_p, 1]] ⪰ 0 with t_p ≤ q_p; these share their entry 1,
-and are the principal minors of one matrix T whose other entries are free:
+is the entry s_p of a matrix of its own (`sdpkit.roots` has the details):
 
-    maximise Σ s_p,     T = [[…t_p…, s], [sᵀ, 1]] ⪰ 0,   t_p ≤ q_p,   <A, M> ≤ 1
+    maximise Σ s_p,     [[t_p, s_p], [s_p, 1]] ⪰ 0,   t_p ≤ q_p,   <A, M> ≤ 1
 
-with A = Σ_{similar} v_p v_pᵀ. Dual, a_p the multiplier of t_p ≤ q_p and β that of the entry 1:
+with A = Σ_{similar} v_p v_pᵀ. Dual, a_p the multiplier of t_p ≤ q_p and τ that of the limit:
 
-    minimise    τ + β   subject to  τA ⪰ Σ a_p v_p v_pᵀ,   β ≥ Σ 1/(4a_p),   a ≥ 0
+    minimise    τ + Σ 1/(4a_p)   subject to  τA ⪰ Σ a_p v_p v_pᵀ,   a ≥ 0
 
-For any M that keeps to the constraint, a_p = c/(2√q_p), β = f(M)/(2c) and the best c give
+For any M that keeps to the constraint, a_p = c/(2√q_p) and the best c give
 
     f* ≤ √(2 τ f(M)),    τ = λ_max(A^(−½) Σ_p v_p v_pᵀ/(2√q_p) A^(−½))                     (bound)
 
@@ -57,8 +56,8 @@ Indices = NDArray[np.int64]
 # Eigenvalues of A below this share of the largest count as zero, every feature in units of its
 # own spread.
 _NULL = 1e-12
-# T has a row for every dissimilar pair.
-_MOST_PAIRS = 3000
+# Dissimilar pairs of the largest program that is built.
+_MOST_PAIRS = 20_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,8 +190,12 @@ class MMC:
 
     @cached_property
     def _whitened(self) -> Array:
-        """(m, d) dissimilar differences in the coordinates of the program."""
-        return np.asarray(self._differences[1] @ self.whitening)
+        """(m, d) dissimilar differences in the coordinates of the program.
+
+        Pairs of equal points have the root 0 under every M and are left out.
+        """
+        v = np.asarray(self._differences[1] @ self.whitening)
+        return v[np.abs(v).max(axis=1) > 0]
 
     # -- the program -------------------------------------------------------------------------
 
@@ -202,7 +205,7 @@ class MMC:
         count = len(v)
         if count > _MOST_PAIRS:
             raise InputError(
-                f"{count} dissimilar pairs are too many for one matrix; pass max_pairs, up to "
+                f"{count} dissimilar pairs are too many for one program; pass max_pairs, up to "
                 f"{_MOST_PAIRS}, to learn from a part of them"
             )
         values = np.square(v) if self.diagonal else v
@@ -260,10 +263,10 @@ class MMC:
 
     def bound(self, matrix: ArrayLike) -> float:
         """√(2τf): no M does better. From any M, and equal to f at the best."""
-        v = self._whitened
-        apart = np.abs(v).max(axis=1) > 0
-        values = np.square(v[apart]) if self.diagonal else v[apart]
-        return Roots(values, self.diagonal).bound(self._lengths(matrix)[apart])
+        v, q = self._whitened, self._lengths(matrix)
+        values = np.square(v) if self.diagonal else v
+        apart = np.abs(self._differences[1] @ self.whitening).max(axis=1) > 0
+        return Roots(values, self.diagonal).bound(q[apart])
 
     def _lengths(self, matrix: ArrayLike) -> Array:
         """(m,) squared distances of the dissimilar pairs, in units of the similar ones' sum."""

@@ -5,12 +5,16 @@
 with q_p = v_pᵀ M v_p, or q_p = Σ_j m_j v_pj² where M is diagonal.
 
 √q_p is the entry s_p of [[t_p, s_p], [s_p, 1]] ⪰ 0 with t_p ≤ q_p. These matrices share their
-entry 1; they are the principal minors of one T, whose other entries are free (a chordal pattern
-can always be completed). The rows, in this order:
+entry 1: those of a group of roots are the principal minors of one T, whose other entries are free
+(such a pattern can always be completed), and groups of 64 are cheaper than single roots or than
+one T for all. The rows, in this order:
 
-    tr M ≤ 1,     t_p − q_p ≤ 0  for every p,     T_corner = 1
+    tr M ≤ 1,     t_p − q_p ≤ 0  for every p,     T_corner = 1  for every T
 
-with multipliers τ, a_p and β; the dual is  min τ + β,  τI ⪰ Σ a_p v_p v_pᵀ,  β ≥ Σ 1/(4a_p).
+with multipliers τ, a_p and β_T; the dual is
+
+    minimise  τ + Σβ_T,     τI ⪰ Σ a_p v_p v_pᵀ,     β_T ≥ Σ_{p in T} 1/(4a_p)
+
 A solver for such sums knows them by `Roots.of`, never by their problem.
 """
 
@@ -27,6 +31,10 @@ from numpy.typing import NDArray
 from sdpkit.program import Block, Cost, Program, SafeBounds
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Roots in one T. Proofs cost the cube of this, and something for every T.
+_GROUP = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +50,10 @@ class Roots:
     >>> program = roots.program()
     >>> print(program)
     sum of roots
-      maximise    <C, T>,  C = sparse (2 nonzeros)
+      maximise    <C, T1>,  C = sparse (2 nonzeros)
       subject to  A_q q ≤ b  (2 rows); A_q q = b  (1 row),  q_p = v_pᵀ M v_p  (5 measurements)
                   M ∈ S², M ⪰ 0
-                  T ∈ S², T ⪰ 0
+                  T1 ∈ S², T1 ⪰ 0
     >>> Roots.of(program).values
     array([[3., 4.]])
     """
@@ -82,50 +90,70 @@ class Roots:
     def program(self, name: str = "sum of roots", notes: tuple[str, ...] = ()) -> Program:
         """The program of the module's docstring."""
         count, size = self.values.shape
-        ends, corner = np.arange(count), np.full(count, count)
-        arrow = (np.full(2 * count, 0.5), (np.r_[ends, corner], np.r_[corner, ends]))
-        every = sp.eye_array(count + 1, format="csr")
-        cost = Cost.of(count + 1, sparse=sp.csr_array(arrow, shape=(count + 1, count + 1)))
-        roots, nothing = (
-            Block.of(count + 1, every, name="T", cost=cost),
-            sp.csr_array((1, count + 1)),
-        )
-        blocks, rows_x = [roots], None
+        blocks = [_arrow(len(group), k) for k, group in enumerate(self.groups)]
+        # The measurements of a T are its ends, one per root, and then its corner.
+        starts = np.cumsum([0, *(block.size for block in blocks)])
+        places = zip(self.groups, starts[:-1], strict=True)
+        ends = np.concatenate([group - group[0] + first for group, first in places])
+        columns = np.concatenate([ends, starts[1:] - 1])
+        picked = (np.ones(columns.size), (np.arange(columns.size), columns))
+        rows_q: Any = sp.csr_array(picked, shape=(columns.size, columns.size))
+        rows_q = sp.vstack([sp.csr_array((1, columns.size)), rows_q])
+        rows_x = None
         if self.diagonal:
-            rows_q = sp.vstack([nothing, every])
-            rows_x = np.vstack([np.ones(size), -self.values, np.zeros(size)])
-            fair = float(np.sqrt(self.values.sum(axis=1) / size).sum())
+            rows_x = np.vstack([np.ones(size), -self.values, np.zeros((len(blocks), size))])
         else:
-            blocks = [Block.of(size, np.vstack([np.eye(size), self.values]), name="M"), roots]
+            blocks = [Block.of(size, np.vstack([np.eye(size), self.values]), name="M"), *blocks]
             limit = np.r_[np.ones(size), np.zeros(count)][None, :]
-            lengths: Any = sp.hstack([sp.csr_array((count, size)), -sp.eye_array(count)])
-            lengths = sp.vstack([lengths, sp.csr_array((1, size + count))])
-            rows_q = sp.vstack([sp.hstack([limit, nothing]), sp.hstack([lengths, every])])
-            fair = float(np.sqrt(np.square(self.values).sum(axis=1) / size).sum())
+            lengths = sp.hstack([sp.csr_array((count, size)), -sp.eye_array(count)])
+            corners = sp.csr_array((len(blocks) - 1, size + count))
+            rows_q = sp.hstack([sp.vstack([sp.csr_array(limit), lengths, corners]), rows_q])
+        squares = self.values if self.diagonal else np.square(self.values)
         return Program.of(
             blocks,
-            np.r_[1.0, np.zeros(count), 1.0],
+            np.r_[1.0, np.zeros(count), np.ones(len(self.groups))],
             rows_q=sp.csr_array(rows_q),
             rows_x=rows_x,
-            relations=np.r_[-np.ones(1 + count), 0],
-            safe=SafeBounds(value_scale=fair),  # the value at M = I/d, of the optimum's order
+            relations=np.r_[-np.ones(1 + count), np.zeros(len(self.groups))],
+            # The value at M = I/d, of the optimum's order.
+            safe=SafeBounds(value_scale=float(np.sqrt(squares.sum(axis=1) / size).sum())),
             notes=notes,
             name=name,
         )
 
+    @property
+    def groups(self) -> list[Indices]:
+        """The numbers of the roots that share a T."""
+        count = len(self.values)
+        starts = range(0, count, _GROUP)
+        return [np.arange(first, min(first + _GROUP, count)) for first in starts]
+
     @classmethod
     def of(cls, program: Program) -> Roots | None:
         """The sum of roots that a program is, or None."""
-        count = program.n_rows - 2
-        shapes = count >= 1 and program.blocks[-1].size == count + 1 and program.sense == "max"
-        if not shapes or program.family is not None or len(program.blocks) > 2:
+        if program.family is not None or program.sense != "max" or program.n_rows < 3:
             return None
-        if len(program.blocks) == 1:
-            values = -program.rows_x.toarray()[1:-1]
+        diagonal = program.n_auxiliary > 0
+        count = program.n_rows - 1 - len(program.blocks) + (not diagonal)
+        first = program.blocks[0]
+        if diagonal:
+            values = -program.rows_x.toarray()[1 : 1 + count]
+        elif first.n_measurements == first.size + count and first.features is None:
+            values = first.vectors().toarray()[first.size :]
         else:
-            vectors = program.blocks[0].vectors().toarray()
-            values = vectors[program.blocks[0].size :]
-        if values.shape[0] != count or values.shape[1] < 1:
             return None
-        found = cls(np.asarray(values), len(program.blocks) == 1)
+        if count < 1 or len(program.blocks) != -(-count // _GROUP) + (not diagonal):
+            return None
+        if np.any(np.abs(values).max(axis=1) == 0):
+            return None  # the root of nothing, and nothing to divide by
+        found = cls(np.asarray(values), diagonal)
         return found if found.program().fingerprint == program.fingerprint else None
+
+
+def _arrow(count: int, number: int) -> Block:
+    """The block T of some roots: Σ s_p is the cost, the diagonal is measured."""
+    ends, corner = np.arange(count), np.full(count, count)
+    arrow = (np.full(2 * count, 0.5), (np.r_[ends, corner], np.r_[corner, ends]))
+    cost = Cost.of(count + 1, sparse=sp.csr_array(arrow, shape=(count + 1, count + 1)))
+    every = sp.eye_array(count + 1, format="csr")
+    return Block.of(count + 1, every, name=f"T{number + 1}", cost=cost)

@@ -11,7 +11,7 @@ G = Σ_p v_p v_pᵀ/(2√q_p):
   concave in M.
 
 Every look at the gap costs one eigenvalue: f* ≤ √(2τf), τ = λ_max(G). The same numbers are the
-multipliers: a_p = c/(2√q_p), β = f/(2c), cτ for the trace, with c = √(f/2τ).
+multipliers: a_p = c/(2√q_p), β_T = Σ 1/(4a_p), cτ for the trace, with c = √(f/2τ).
 """
 
 from __future__ import annotations
@@ -166,8 +166,9 @@ class Ascent:
         return None
 
     def memory(self, program: Program) -> float:
-        """T, and a few copies of the vectors."""
-        return 8.0 * (2 * program.n_rows**2 + 4 * program.n_rows * program.blocks[0].size)
+        """The matrices T, a few copies of the vectors, and their products in the certificate."""
+        squares = float(sum(block.size**2 for block in program.blocks))
+        return 8.0 * (4 * squares + 3 * program.n_rows * program.blocks[0].size ** 2)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Ascend; interrupted, the best point so far is returned."""
@@ -177,40 +178,34 @@ class Ascent:
             raise SolverError("ascent takes sums of square roots only (sdpkit.roots)")
         if settings.options:
             raise SolverError(f"ascent takes no options, not {sorted(settings.options)}")
-        # Pairs that coincide have the root 0 under every M.
-        apart = np.abs(roots.values).max(axis=1) > 0
-        if not apart.any():
-            raise SolverError("all vectors of this sum of roots vanish: every M gives 0")
-        kept = Roots(roots.values[apart], roots.diagonal)
         size = roots.values.shape[1]
         identity = np.ones(size) if roots.diagonal else np.eye(size)
-        run = _Run(kept, settings, began, identity / np.sqrt(size))
+        run = _Run(roots, settings, began, identity / np.sqrt(size))
         setup = time.perf_counter() - began
         try:
             _ascend(run)
         except KeyboardInterrupt:
             run.stop = Stop.INTERRUPTED
-        return _answer(run, roots, apart, setup)
+        return _answer(run, setup)
 
 
-def _answer(run: _Run, roots: Roots, apart: NDArray[np.bool_], setup: float) -> Answer:
-    q = np.zeros(apart.size)
-    q[apart] = _lengths(run.roots, run.factor)
-    lift = np.r_[np.sqrt(q), 1.0]
-    T = np.outer(lift, lift)
-    matrices: tuple[Array, ...] = (T,)
+def _answer(run: _Run, setup: float) -> Answer:
+    roots, q = run.roots, _lengths(run.roots, run.factor)
+    lifts = [np.r_[np.sqrt(q[group]), 1.0] for group in roots.groups]
+    matrices = [np.outer(lift, lift) for lift in lifts]
     x = np.zeros(0)
+    square = float(np.square(run.factor).sum())
     if roots.diagonal:
-        x = np.square(run.factor) / float(np.square(run.factor).sum())
+        x = np.square(run.factor) / square
     else:
-        matrices = (run.factor.T @ run.factor / float(np.square(run.factor).sum()), T)
+        matrices = [run.factor.T @ run.factor / square, *matrices]
     seconds = time.perf_counter() - run.started - setup
     return Answer(
         run.stop,
         f"gap {run.gap:.1e} after {run.iterations} steps",
-        matrices=matrices,
+        matrices=tuple(matrices),
         x=x,
-        dual=_multipliers(run, apart),
+        dual=_multipliers(roots, q),
         iterations=run.iterations,
         setup_time=setup,
         solve_time=seconds,
@@ -218,21 +213,24 @@ def _answer(run: _Run, roots: Roots, apart: NDArray[np.bool_], setup: float) -> 
     )
 
 
-def _multipliers(run: _Run, apart: NDArray[np.bool_]) -> Array | None:
-    """(m + 2,) cτ, a_p and β; pairs that coincide get an a_p so large that 1/(4a_p) is nothing."""
-    q = _lengths(run.roots, run.factor)
-    if q.size == 0 or q.min() <= 0:
+def _multipliers(roots: Roots, q: Array) -> Array | None:
+    """(m,) cτ, a_p and β_T."""
+    if q.min() <= 0:
         return None
     weights = 0.5 / np.sqrt(q)
-    tau, value = run.roots.largest(run.roots.image(weights)), float(np.sqrt(q).sum())
+    tau, value = roots.largest(roots.image(weights)), float(np.sqrt(q).sum())
     c = np.sqrt(value / (2 * tau))
-    a = np.empty(apart.size)
-    a[apart] = c * weights
-    hidden = int(np.sum(~apart))
-    beta = value / (2 * c)
-    if hidden:
-        a[~apart] = hidden / (4 * _ROOM * beta)
-    return np.asarray(np.r_[(1 + _ROOM) * c * tau, a, (1 + 3 * _ROOM) * beta])
+    a = c * weights
+    beta = [_corner(a[group]) for group in roots.groups]
+    return np.asarray(np.r_[(1 + _ROOM) * c * tau, a, beta])
+
+
+def _corner(a: Array) -> float:
+    """β ≥ Σ 1/(4a), by so much that the eigenvalue 0 of T's slack becomes more than rounding."""
+    s = 0.5 / a
+    beta = 0.5 * float(s.sum())
+    rounding = 8 * a.size * np.finfo(float).eps * max(float(a.max()), beta)
+    return (1 + _ROOM) * beta + rounding * (1 + float(s @ s))
 
 
 ASCENT: Any = Ascent()

@@ -30,7 +30,10 @@ def blobs(seed: int, n: int = 12, d: int = 3, classes: int = 3) -> tuple[Array, 
 
 
 def optimum(problem: MMC) -> float:
-    return float(problem.to_cvxpy().solve(solver="CLARABEL"))
+    with warnings.catch_warnings():
+        # It stops a digit short of its own tolerance now and then; what it found is compared.
+        warnings.filterwarnings("ignore", "Solution may be inaccurate")
+        return float(problem.to_cvxpy().solve(solver="CLARABEL"))
 
 
 def literal(problem: MMC, M: Array) -> float:
@@ -295,7 +298,7 @@ def test_limits_are_kept_and_bounds_hold_before_the_end() -> None:
 def test_fewer_pairs_are_a_problem_with_a_note() -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(InputError, match="max_pairs"):
-        MMC(X, y).program()
+        MMC(np.repeat(X, 2, axis=0), np.repeat(y, 2)).program()
     problem = MMC(X, y, max_pairs=150)
     solution = sdpkit.solve(problem)
     assert solution.status is Status.OPTIMAL
