@@ -605,6 +605,7 @@ def factor(matrix: Array, rank: int | None) -> Array:
 
 
 def finite(values: Any, what: str) -> Array:
+    """Points (n, D), n ≥ 2, as a read-only copy; `what` names them in the error otherwise."""
     try:
         given = np.asarray(values)
         out = np.array(given.real, dtype=np.float64)

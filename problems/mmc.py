@@ -195,7 +195,7 @@ class MMC:
         Pairs of equal points have the root 0 under every M and are left out.
         """
         v = np.asarray(self._differences[1] @ self.whitening)
-        return v[np.abs(v).max(axis=1) > 0]
+        return np.asarray(v[np.abs(v).max(axis=1) > 0])
 
     # -- the program -------------------------------------------------------------------------
 

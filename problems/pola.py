@@ -31,8 +31,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from sdpkit.errors import InputError
 from sdpkit.problems.lmnn import factor
@@ -40,8 +38,11 @@ from sdpkit.problems.lmnn import factor
 Array = NDArray[np.float64]
 
 
-class POLA(BaseEstimator):  # type: ignore[misc]
+class POLA:
     """Learns a metric and a threshold from pairs, online (`partial_fit`) or in batch (`fit`).
+
+    An estimator by scikit-learn's conventions: parameters at construction, `get_params`,
+    `set_params` and `clone`, learned attributes with a trailing underscore.
 
     Parameters
     ----------
@@ -63,9 +64,31 @@ class POLA(BaseEstimator):  # type: ignore[misc]
     2
     """
 
+    matrix_: Array
+    threshold_: float
+    losses_: list[float]
+    n_iter_: int
+    converged_: bool
+    n_features_in_: int
+
     def __init__(self, beta: float = 1e-3, max_iter: int = 1000) -> None:
         self.beta = beta
         self.max_iter = max_iter
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name."""
+        return {"beta": self.beta, "max_iter": self.max_iter}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters by name."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                raise InputError(f"POLA has no parameter {name!r}; it has beta and max_iter")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"POLA(beta={self.beta!r}, max_iter={self.max_iter!r})"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Repeat the pairs X (m, 2, d), y ±1, until none has a loss of more than beta."""
@@ -100,7 +123,7 @@ class POLA(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = size
         self.matrix_ = np.zeros((size, size))
         self.threshold_ = 1.0
-        self.losses_: list[float] = []
+        self.losses_ = []
 
     def _learn(self, differences: Array, signs: Array) -> float:
         """One look at every pair; the largest loss."""
@@ -126,12 +149,12 @@ class POLA(BaseEstimator):  # type: ignore[misc]
     @property
     def components_(self) -> Array:
         """(r, d) L with M = LᵀL."""
-        check_is_fitted(self, "matrix_")
+        self._check_fitted()
         return factor(self.matrix_, None)
 
     def transform(self, X: ArrayLike) -> Array:
         """(n, r) the images L x, whose Euclidean distance is the metric."""
-        check_is_fitted(self, "matrix_")
+        self._check_fitted()
         points = np.atleast_2d(np.asarray(X, dtype=np.float64))
         if points.ndim != 2 or not np.isfinite(points).all():
             raise InputError(f"points have shape {points.shape}, expected finite numbers (n, d)")
@@ -140,7 +163,7 @@ class POLA(BaseEstimator):  # type: ignore[misc]
 
     def decision_function(self, X: ArrayLike) -> Array:
         """(m,) b − vᵀMv of pairs: positive for similar ones, 1 and more beyond the margin."""
-        check_is_fitted(self, "matrix_")
+        self._check_fitted()
         differences = _differences(X)
         self._check_width(differences.shape[1])
         lengths = np.einsum("pi,pi->p", differences @ self.matrix_, differences)
@@ -162,6 +185,12 @@ class POLA(BaseEstimator):  # type: ignore[misc]
         best = np.asarray(matrix, dtype=np.float64)
         distance = float(np.square(best).sum()) + (threshold - 1.0) ** 2
         return (radius**4 + 1.0) * distance
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "matrix_"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("this POLA has seen no pairs yet: call fit or partial_fit first")
 
     def _check_width(self, width: int) -> None:
         if width != self.n_features_in_:

@@ -137,6 +137,8 @@ def test_it_is_an_estimator() -> None:
     model = POLA(beta=0.2, max_iter=5)
     twin = clone(model)
     assert twin.get_params() == {"beta": 0.2, "max_iter": 5}
+    assert repr(twin.set_params(beta=0.3)) == "POLA(beta=0.3, max_iter=5)"
+    assert model.beta == 0.2
     pairs, y, _, _ = separable(0)
     assert model.fit(pairs, y) is model
     assert model.n_features_in_ == 3
@@ -158,6 +160,7 @@ PAIRS, SIGNS = separable(0)[:2]
         (lambda: POLA().fit([[["a"], ["b"]]], [1]), "numbers"),
         (lambda: POLA().fit(PAIRS, SIGNS[:2]), "one sign per pair"),
         (lambda: POLA().fit(PAIRS, 2 * SIGNS), "nothing else"),
+        (lambda: POLA().set_params(gamma=1), "no parameter"),
         (lambda: POLA(beta=0.0).fit(PAIRS, SIGNS), "beta"),
         (lambda: POLA(max_iter=0).fit(PAIRS, SIGNS), "max_iter"),
         (lambda: POLA().fit(PAIRS, SIGNS).partial_fit(PAIRS[:, :, :2], SIGNS), "fitted to 3"),

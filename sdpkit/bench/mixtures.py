@@ -18,12 +18,6 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.bench.lmnn import load
-from sdpkit.problems.mixtures import (
-    adjacency_weights,
-    gaussian_weights,
-    laplacian_kernel,
-    learned_width,
-)
 from sdpkit.solution import Solution
 
 Array = NDArray[np.float64]
@@ -76,13 +70,13 @@ def mixtures(folder: Path | None = None) -> None:
 
 def _circles() -> None:
     X, y = sdpkit.datasets.concentric_circles()
-    inner, lap = X @ X.T, laplacian_kernel
+    inner, lap = X @ X.T, sdpkit.laplacian_kernel
     cases: list[tuple[str, Any, list[int]]] = [
         ("quadratic", (1 + inner) ** 2, [2, 5]),
-        ("Gaussian, width 1", gaussian_weights(X, 1.0), [2, 5, 8]),
-        ("eigenmap, Gaussian W, width 1", lap(gaussian_weights(X, 1.0)), [2, 5, 8]),
-        ("eigenmap, Gaussian W, width 0.3", lap(gaussian_weights(X, 0.3)), [8, 12, 20]),
-        ("eigenmap, 5 neighbours", lap(adjacency_weights(X, 5)), [8, 20, 40]),
+        ("Gaussian, width 1", sdpkit.gaussian_weights(X, 1.0), [2, 5, 8]),
+        ("eigenmap, Gaussian W, width 1", lap(sdpkit.gaussian_weights(X, 1.0)), [2, 5, 8]),
+        ("eigenmap, Gaussian W, width 0.3", lap(sdpkit.gaussian_weights(X, 0.3)), [8, 12, 20]),
+        ("eigenmap, 5 neighbours", lap(sdpkit.adjacency_weights(X, 5)), [8, 20, 40]),
     ]
     print(f"concentric circles, {len(X)} points, leave-one-out 1-NN errors of kernel LMNN, k = 1")
     plain = sdpkit.LMNN(X, y, n_neighbors=1)
@@ -103,7 +97,7 @@ def _widths(folder: Path | None) -> None:
     print("width of Gaussian weights by eq. 5")
     for name, X, y in _sets(folder, FURTHER):
         started = time.perf_counter()
-        found = learned_width(X, y)
+        found = sdpkit.learned_width(X, y)
         seconds = time.perf_counter() - started
         climbs = bool(np.all(np.diff([value for _, value in found.path]) > 0))
         first = found.path[0]
@@ -121,8 +115,8 @@ def _kernels(X: Array) -> dict[str, Array]:
     return {
         "linear": inner,
         "quadratic": (1 + inner / X.shape[1]) ** 2,
-        "Gaussian": gaussian_weights(X, width),
-        "eigenmap": laplacian_kernel(gaussian_weights(X, width / 2)),
+        "Gaussian": sdpkit.gaussian_weights(X, width),
+        "eigenmap": sdpkit.laplacian_kernel(sdpkit.gaussian_weights(X, width / 2)),
     }
 
 
