@@ -212,6 +212,30 @@ def test_a_mixture_beats_each_of_its_kernels_and_never_rises() -> None:
     assert all(step.status is Status.OPTIMAL for step in solution.trajectory)
 
 
+@given(seed=st.integers(0, 10**6), m=st.integers(2, 4))
+@settings(max_examples=20, deadline=None)
+def test_the_search_finds_the_least_of_a_bowl(seed: int, m: int) -> None:
+    """Told a convex function instead of programs, it ends next to its minimum, inside or not."""
+    rng = np.random.default_rng(seed)
+    kernels, y = half_views(n=12)
+    problem = KernelMixture([kernels[0]] * m, y, rank=2, min_gain=1e-6, min_step=0.01)
+    centre = rng.dirichlet(np.full(m, 0.5))
+    search = problem._search()
+    theta, tried, best, at, reason = next(search), 0, np.inf, np.zeros(m), ""
+    while not reason:
+        tried += 1
+        found = 1 + float(np.square(theta - centre).sum())
+        if found < best:
+            best, at = found, theta
+        try:
+            theta = search.send(found)
+        except StopIteration as end:
+            reason = end.value
+    assert "no exchange of 0.01" in reason
+    assert np.abs(at - centre).max() <= 0.02
+    assert tried < 60 * m * m
+
+
 def test_no_small_exchange_gains_at_the_end() -> None:
     kernels, y = half_views()
     problem = KernelMixture(kernels, y, rank=2)
