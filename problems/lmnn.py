@@ -154,7 +154,7 @@ class LMNN:
     def _inputs(self) -> Array:
         if (self.X is None) == (self.kernel is None):
             raise InputError("pass the points X, or a kernel matrix, and not both")
-        X = _finite(self.X if self.kernel is None else self.kernel, "X or kernel")
+        X = finite(self.X if self.kernel is None else self.kernel, "X or kernel")
         if self.kernel is None:
             if self.rank is not None:
                 raise InputError("rank belongs to a kernel; reduce the points X by PCA first")
@@ -227,7 +227,7 @@ class LMNN:
         return np.unique(found.labels_, return_inverse=True)[1].astype(np.int64)
 
     @cached_property
-    def _kernel_map(self) -> Array | None:
+    def kernel_map(self) -> Array | None:
         """(n, rank) A with features K A: kernel PCA, its columns orthogonal to the constant."""
         if self.kernel is None:
             return None
@@ -253,13 +253,13 @@ class LMNN:
     @cached_property
     def features(self) -> Array:
         """(n, D) the points, or the kernel-PCA features; centred."""
-        points = self.X if self._kernel_map is None else self.X @ self._kernel_map
+        points = self.X if self.kernel_map is None else self.X @ self.kernel_map
         return np.asarray(points - points.mean(axis=0))
 
     @property
     def _distance_features(self) -> Array:
         """The points in which target neighbours are nearest; not centred, integers tie exactly."""
-        return self.X if self._kernel_map is None else self.features
+        return self.X if self.kernel_map is None else self.features
 
     # -- the program -------------------------------------------------------------------------
 
@@ -421,8 +421,8 @@ class LMNN:
     def recover(self, solution: Solution) -> Metric:
         """The learned metric in the original coordinates (of the kernel's rows, with a kernel)."""
         components = self._components(solution)
-        if self._kernel_map is not None:
-            components = [part @ self._kernel_map.T for part in components]
+        if self.kernel_map is not None:
+            components = [part @ self.kernel_map.T for part in components]
         return Metric(
             tuple(components),
             self.X,
@@ -437,7 +437,7 @@ class LMNN:
 
     def _components(self, solution: Solution) -> list[Array]:
         """Per block L with M = LᵀL on the features, the free directions included."""
-        roots = [_factor(np.asarray(m), self.n_components) for m in solution.matrices]
+        roots = [factor(np.asarray(m), self.n_components) for m in solution.matrices]
         components = [r @ c.whitening.T for r, c in zip(roots, self.coordinates, strict=True)]
         pushes = self._free_pushes(components)
         return [
@@ -479,11 +479,11 @@ class LMNN:
             mine = self.block_of[j] == block
             pull += float(np.square(points[i[mine]] - points[j[mine]]).sum())
         every = self._every_triplet()
-        traces = sum(self._trace(part) for part in parts) if self.ridge else 0.0
+        traces = sum(self.trace(part) for part in parts) if self.ridge else 0.0
         push = self.mu * every.hinge_sum(outputs)
         return (1 - self.mu) * pull + self.ridge * traces + push
 
-    def _trace(self, part: Array) -> float:
+    def trace(self, part: Array) -> float:
         """tr LᵀL; with a kernel, of the map of its features that `part` is in terms of points."""
         if self.kernel is None:
             return float(np.square(part).sum())
@@ -500,7 +500,7 @@ class LMNN:
             raise InputError("given triplets have no target neighbours to choose again")
         outputs = [self.features @ part.T for part in self._components(solution)]
         found = _nearest_in_class(outputs, self.labels, self.block_of, self.n_neighbors)
-        return replace(self, targets=_table(found, self.X.shape[0]), **self._given())
+        return replace(self, targets=target_table(found, self.X.shape[0]), **self._given())
 
     def _given(self) -> dict[str, Any]:
         """What was passed as data, which __post_init__ replaced."""
@@ -587,7 +587,7 @@ def _given_targets(targets: ArrayLike, n: int) -> Indices:
     return np.asarray(pairs[pairs[:, 1] >= 0])
 
 
-def _table(pairs: Indices, n: int) -> Indices:
+def target_table(pairs: Indices, n: int) -> Indices:
     """(n, k) target neighbours from pairs ordered by anchor, −1 where there are fewer."""
     counts = np.bincount(pairs[:, 0], minlength=n)
     out = np.full((n, int(counts.max())), -1)
@@ -596,7 +596,7 @@ def _table(pairs: Indices, n: int) -> Indices:
     return out
 
 
-def _factor(matrix: Array, rank: int | None) -> Array:
+def factor(matrix: Array, rank: int | None) -> Array:
     """(r, d) L with LᵀL = M, rows of decreasing length, without those that are zero."""
     values, vectors = scipy.linalg.eigh(matrix)
     kept = values > 1e-14 * max(float(values[-1]), 0.0)
@@ -604,7 +604,8 @@ def _factor(matrix: Array, rank: int | None) -> Array:
     return np.asarray(rows[:rank])
 
 
-def _finite(values: Any, what: str) -> Array:
+def finite(values: Any, what: str) -> Array:
+    """Points (n, D), n ≥ 2, as a read-only copy; `what` names them in the error otherwise."""
     try:
         given = np.asarray(values)
         out = np.array(given.real, dtype=np.float64)

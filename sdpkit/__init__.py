@@ -61,6 +61,14 @@ _EXPORTS = {
     "Ellipsoid": "sdpkit.ellipsoids",
     "Metric": "sdpkit.metrics",
     "QueryMetric": "sdpkit.query_metric",
+    "KernelMixture": "sdpkit.problems.mixtures",
+    "DistanceMixture": "sdpkit.problems.mixtures",
+    "gaussian_weights": "sdpkit.problems.mixtures",
+    "adjacency_weights": "sdpkit.problems.mixtures",
+    "laplacian_kernel": "sdpkit.problems.mixtures",
+    "learned_width": "sdpkit.problems.mixtures",
+    "MMC": "sdpkit.problems.mmc",
+    "POLA": "sdpkit.problems.pola",
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
     "Localization": "sdpkit.problems.localization",
@@ -92,9 +100,19 @@ if TYPE_CHECKING:
     from sdpkit.problems.ellipsoid import CoveringEllipsoid
     from sdpkit.problems.lmnn import LMNN
     from sdpkit.problems.localization import Localization
+    from sdpkit.problems.mixtures import (
+        DistanceMixture,
+        KernelMixture,
+        adjacency_weights,
+        gaussian_weights,
+        laplacian_kernel,
+        learned_width,
+    )
+    from sdpkit.problems.mmc import MMC
     from sdpkit.problems.mve import MVE
     from sdpkit.problems.mvu import MVU
     from sdpkit.problems.out_of_sample import OutOfSample
+    from sdpkit.problems.pola import POLA
     from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
     from sdpkit.query_metric import QueryMetric
@@ -122,8 +140,10 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "LMNN",
+    "MMC",
     "MVE",
     "MVU",
+    "POLA",
     "Answer",
     "Block",
     "Capabilities",
@@ -132,10 +152,12 @@ __all__ = [
     "Cost",
     "CoveringEllipsoid",
     "Ellipsoid",
+    "DistanceMixture",
     "Embedding",
     "Ending",
     "GraphError",
     "InputError",
+    "KernelMixture",
     "Localization",
     "Metric",
     "NeighborhoodGraph",
@@ -155,12 +177,16 @@ __all__ = [
     "Trajectory",
     "UnboundedProblemError",
     "VariationalMVU",
+    "adjacency_weights",
     "available_solvers",
     "certify",
     "datasets",
     "errors",
     "extension",
+    "gaussian_weights",
     "graphs",
+    "laplacian_kernel",
+    "learned_width",
     "plotting",
     "quality",
     "read_sdpa",

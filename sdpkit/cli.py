@@ -64,6 +64,8 @@ TABLES = {
     "impostors": ("sdpkit.bench.lmnn", "impostors", ()),
     "ellipsoid": ("sdpkit.bench.ellipsoids", "ellipsoid", ()),
     "query-metric": ("sdpkit.bench.ellipsoids", "query_metric", ("data",)),
+    "mixtures": ("sdpkit.bench.mixtures", "mixtures", ("data",)),
+    "mmc": ("sdpkit.bench.mixtures", "mmc", ("data", "picture")),
 }
 # Tables that cannot do without a folder of data.
 _NEED_DATA = (

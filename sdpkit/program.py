@@ -940,16 +940,19 @@ class Program:
         each = np.arange(count)
         coefficients = np.concatenate([np.full(count, -1.0), np.ones(count)])
         entries = (coefficients, (np.concatenate([each, each]), position[which]))
+        rows_q = sp.csr_array(entries, shape=(count, keys.size))
+        if family.summed:
+            rows_q = sp.hstack([rows_q] * len(self.blocks), format="csr")
         blocks = [
             replace(block, incidence=_differences(start[mine], end[mine], n))
             for k, block in enumerate(self.blocks)
-            for mine in [family.block_of[end] == k]
+            for mine in [(family.block_of[end] == k) | family.summed]
         ]
         return Program.of(
             blocks,
             np.ones(count),
             sense="min",
-            rows_q=sp.csr_array(entries, shape=(count, keys.size)),
+            rows_q=rows_q,
             rows_x=sp.eye_array(count, format="csr"),
             relations=">=",
             cost_x=np.full(count, family.weight),

@@ -7,7 +7,7 @@ A solver is an object with the attributes of `Solver`. Ours are listed below as
 The rule of `solver="auto"`, in this order:
 
 1. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
-   for a log det over a covering (rows q_j ≤ s_j t): covering;
+   for a log det over a covering (rows q_j ≤ s_j t): covering; for a sum of square roots: ascent;
 2. for a graph of more than 1500 nodes whose rows are its edges: barrier, or lowrank where sparse
    factors fill in (more than 5 million multiplications; the intrinsic dimension is above 2 or so);
 3. else interior, if it can express the program and fits in memory;
@@ -41,6 +41,7 @@ _OURS = {
     "lowrank": "sdpkit.solvers.lowrank:LOWRANK",
     "covering": "sdpkit.solvers.ellipsoid:COVERING",
     "titterington": "sdpkit.solvers.ellipsoid:TITTERINGTON",
+    "ascent": "sdpkit.solvers.ascent:ASCENT",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -63,14 +64,15 @@ _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
 class Capabilities:
     """What a solver can take and what it returns.
 
-    `plain`: programs of written rows; `families`: programs with a family of comparisons, which
-    other solvers are given in parts; `ranks`: limits on the rank of a block; `graphs_only`: rows
-    are single edges of graphs, costs a·I and a low rank, auxiliary variables slack; `log_det`:
+    `plain`: programs of written rows; `roots`: of these, sums of square roots (`sdpkit.roots`);
+    `families`: programs with a family of comparisons, which other solvers are given in parts;
+    `ranks`: limits on the rank of a block; `graphs_only`: rows are single edges of graphs, costs a·I and a low rank, auxiliary variables slack; `log_det`:
     log dets of blocks; `coverings_only`: minimum volume coverings (`beyond_coverings`) and nothing
     else; `checkpoint`: its state can be kept in a file.
     """
 
     plain: bool = True
+    roots: bool = False
     families: bool = False
     ranks: bool = False
     graphs_only: bool = False
@@ -207,7 +209,9 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
     """What in `program` keeps `solver` from taking it, in words, or None."""
     can = solver.capabilities
     if program.family is None and not can.plain and not can.coverings_only:
-        return "programs with a family of comparisons only"
+        if not can.roots:
+            return "programs with a family of comparisons only"
+        return None if _is_sum_of_roots(program) else "sums of square roots only"
     if _has_rank_limit(program) and not can.ranks:
         return "no limit on the rank"
     if can.coverings_only:
@@ -221,6 +225,12 @@ def _cannot_express(solver: Solver, program: Program) -> str | None:
         return "no log det"
     beyond = beyond_graphs(program) if can.graphs_only else None
     return None if beyond is None else f"no {beyond}"
+
+
+def _is_sum_of_roots(program: Program) -> bool:
+    from sdpkit.roots import Roots
+
+    return Roots.of(program) is not None
 
 
 def _has_rank_limit(program: Program) -> bool:
@@ -311,6 +321,8 @@ def choose(program: Program) -> tuple[Solver, str]:
         return get_solver("factored"), "auto: a family of comparisons"
     if program.has_log_det and beyond_coverings(program) is None:
         return get_solver("covering"), "auto: a minimum volume covering"
+    if _is_sum_of_roots(program) and get_solver("ascent").memory(program) <= free_memory():
+        return get_solver("ascent"), "auto: a sum of square roots"
     order = [*_for_large_graphs(program), "interior", *["clarabel"] * small, "csdp", "scs"]
     order += ["clarabel"] * (not small)
     passed: list[str] = []

@@ -155,7 +155,8 @@ def _solve_one(
         rest = _remaining(settings, started)
         solution = _judge(program, chosen, reason, rest, answer, compiled)
         rest = _remaining(settings, started)
-        if rest.time_limit != 0 and _wants_margin(solution, answer, settings.tol):
+        able = chosen.capabilities.plain  # with a margin, a special program is one no longer
+        if able and rest.time_limit != 0 and _wants_margin(solution, answer, settings.tol):
             solution = _with_margin(solution, chosen, rest)
     if settings.callback is not None and not chosen.capabilities.callback:
         gap = solution.certificate.relative_gap

@@ -5,9 +5,10 @@ price for what is missing,
 
     weight · [1 + q_ij − q_il]₊ ,       q_io = ‖L_b(o) (x_i − x_o)‖²
 
-with b(o) the block by which the *other* point measures (a single metric has one block). There are
-as many as target pairs times differently labelled points, and nearly all of them are satisfied.
-A `RowFamily` therefore never lists them: for given outputs y = L x it returns, exactly, the rows
+with b(o) the block by which the *other* point measures (a single metric has one block); in a
+*summed* family every block measures every distance, q_io = Σ_b ‖L_b (x_i − x_o)‖². There are as
+many as target pairs times differently labelled points, and nearly all of them are satisfied. A
+`RowFamily` therefore never lists them: for given outputs y = L x it returns, exactly, the rows
 that are violated or within a margin of it, and the exact sum of all hinges. Solvers know families
 by that protocol alone.
 
@@ -90,7 +91,11 @@ class RowFamily(Protocol):
 
     @property
     def block_of(self) -> Indices:
-        """(n,) the block by which the distance to a point is measured."""
+        """(n,) the block by which the distance to a point is measured; 0 if they are summed."""
+
+    @property
+    def summed(self) -> bool:
+        """True if a distance is the sum of what all blocks measure."""
 
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the rows with 1 + q_ij − q_il > −slack at `outputs`, one (n, r) per block."""
@@ -126,7 +131,7 @@ def rows_of(family: RowFamily, keys: Indices) -> Rows:
 
 def hinges(family: RowFamily, rows: Rows, outputs: Sequence[Array]) -> Array:
     """(m,) the values 1 + q_ij − q_il of some rows."""
-    stacked, columns = _side_by_side(outputs)
+    stacked, columns = side_by_side(family, outputs)
     i, j = family.target_pairs.T
     near = _squared_lengths(stacked, columns, family.block_of, i, j)
     # Rows with the same anchor and impostor share a distance.
@@ -146,14 +151,14 @@ def laplacians(family: RowFamily, rows: Rows, weights: Array, n_blocks: int) -> 
     end = np.concatenate([j[used], rows.impostor])
     values = np.concatenate([pulls[used], -weights])
     n, out = family.n_points, []
-    for block in range(n_blocks):
+    for block in range(1 if family.summed else n_blocks):
         mine = family.block_of[end] == block
         entries = (values[mine], (start[mine], end[mine]))
         adjacency = sp.csr_array(entries, shape=(n, n))
         adjacency = sp.csr_array(adjacency + adjacency.T)
         degree = np.asarray(adjacency.sum(axis=1)).ravel()
         out.append(sp.csr_array(sp.diags_array(degree) - adjacency))
-    return out
+    return out * n_blocks if family.summed else out
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +173,7 @@ class Impostors:
     groups: (n_blocks, n), or None: l counts for i only if they share the group of l's block.
         Points in different groups are kept apart for free (see `sdpkit.problems.lmnn`).
     search: "blocks" (matrix products), "tree" (a ball tree per class, thesis 2.1.9) or "auto"
+    summed: every block measures every distance, and they add up; block_of is 0 then
 
     >>> family = Impostors.of([[0, 1], [1, 0]], labels=[0, 0, 1])
     >>> points = [np.array([[0.0], [1.0], [1.5]])]
@@ -181,6 +187,7 @@ class Impostors:
     block_of: Indices
     groups: Indices | None
     search: Literal["auto", "blocks", "tree"] = "auto"
+    summed: bool = False
 
     @classmethod
     def of(
@@ -192,6 +199,7 @@ class Impostors:
         block_of: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         search: Literal["auto", "blocks", "tree"] = "auto",
+        summed: bool = False,
     ) -> Impostors:
         """Build and validate a family; target pairs are put in order."""
         y = np.array(labels, dtype=np.int64)
@@ -202,7 +210,9 @@ class Impostors:
         shared = None if groups is None else np.array(groups, dtype=np.int64)
         if blocks.shape != y.shape or (shared is not None and shared.shape[1:] != y.shape):
             raise InputError(f"block_of and groups must have one entry for each of {y.size} points")
-        return cls(pairs, y, _price(weight), blocks, shared, search)
+        if summed and blocks.any():
+            raise InputError("distances that are summed over the blocks have no block of their own")
+        return cls(pairs, y, _price(weight), blocks, shared, search, summed)
 
     @property
     def n_points(self) -> int:
@@ -222,7 +232,7 @@ class Impostors:
 
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the rows with 1 + q_ij − q_il > −slack."""
-        stacked, columns = _side_by_side(outputs)
+        stacked, columns = side_by_side(self, outputs)
         lengths = self._target_lengths(stacked, columns)
         reach = self._reach(lengths, slack)
         i, other = self._pairs(stacked, columns, reach)
@@ -236,7 +246,7 @@ class Impostors:
 
     def hinge_sum(self, outputs: Sequence[Array]) -> float:
         """Σ [1 + q_ij − q_il]₊ over all rows, in tiles: no list of rows is kept."""
-        stacked, columns = _side_by_side(outputs)
+        stacked, columns = side_by_side(self, outputs)
         lengths = self._target_lengths(stacked, columns)
         reach = self._reach(lengths, 0.0)
 
@@ -290,6 +300,8 @@ class Impostors:
             "weight": np.array(self.weight),
             "block_of": self.block_of,
         }
+        if self.summed:
+            out["summed"] = np.array(True)
         return out if self.groups is None else {**out, "groups": self.groups}
 
     # -- the search --------------------------------------------------------------------------
@@ -428,6 +440,9 @@ class ListedTriplets:
     weight: float
     block_of: Indices
 
+    # Listed triplets are told by one metric, or by that of the point they lead to.
+    summed = False
+
     @classmethod
     def of(
         cls,
@@ -498,7 +513,8 @@ def family_from(arrays: Mapping[str, NDArray[Any]]) -> RowFamily:
         n = int(arrays["n_points"])
         return ListedTriplets.of(arrays["triplets"], n, weight=weight, block_of=blocks)
     pairs, y, groups = arrays["target_pairs"], arrays["labels"], arrays.get("groups")
-    return Impostors.of(pairs, y, weight=weight, block_of=blocks, groups=groups)
+    summed = bool(arrays.get("summed", False))
+    return Impostors.of(pairs, y, weight=weight, block_of=blocks, groups=groups, summed=summed)
 
 
 def best_scale(family: RowFamily, outputs: Sequence[Array], pull: float) -> float:
@@ -562,9 +578,13 @@ def _price(weight: float) -> float:
     return float(weight)
 
 
-def _side_by_side(outputs: Sequence[Array]) -> tuple[Array, Indices]:
-    """The outputs of all blocks in one (n, Σr) array, and where each block's columns begin."""
+def side_by_side(family: RowFamily, outputs: Sequence[Array]) -> tuple[Array, Indices]:
+    """The outputs of all blocks in one (n, Σr) array, and where each block's columns begin.
+
+    Summed squared distances are those of the outputs side by side: one block of all columns.
+    """
     widths = [part.shape[1] for part in outputs]
+    widths = [sum(widths)] if family.summed else widths
     stacked = outputs[0] if len(outputs) == 1 else np.hstack(list(outputs))
     return np.ascontiguousarray(stacked, dtype=np.float64), np.cumsum([0, *widths])
 

@@ -282,7 +282,9 @@ def _evaluate(
     """The augmented Lagrangian and its gradient 2(L + weight·(Laplacian·Y)ᵀX)."""
     small = [factor.T.astype(problem.dtype) for factor in factors]
     stacked = np.hstack(_by_parts(pool, working.features, small))
-    columns = np.cumsum([0, *(factor.shape[0] for factor in factors)])
+    ends = np.cumsum([0, *(factor.shape[0] for factor in factors)])
+    # Summed distances are measured in all columns at once.
+    columns = ends[[0, -1]] if problem.family.summed else ends
     alpha = np.empty(working.rows.size)
     layout = (
         working.block_of,
@@ -305,7 +307,7 @@ def _evaluate(
     for _, _, other in parts[1:]:
         pull += other
     square, weight = _square(factors), problem.weight
-    spans = list(pairwise(columns))
+    spans = list(pairwise(ends))
     gradient = [
         2 * (factor + weight * _across(pool, pull[:, first:last], x))
         for factor, x, (first, last) in zip(factors, working.features, spans, strict=True)

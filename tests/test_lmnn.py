@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris, load_wine
 
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
-from sdpkit.problems.lmnn import _table, target_neighbors
+from sdpkit.problems.lmnn import target_neighbors, target_table
 from sdpkit.solving import ConvergenceWarning
 from sdpkit.triplets import hinges
 
@@ -85,7 +85,7 @@ def problems() -> dict[str, Callable[[], LMNN]]:
     told = np.c_[X, (y == 1) * 2.0, rng.standard_normal(18)]
     twins = np.vstack([X, X[:5]])
     wide = rng.standard_normal((12, 16))
-    targets = np.where(rng.random((18, 2)) < 0.3, -1, _table(target_neighbors(X, y, 2), 18))
+    targets = np.where(rng.random((18, 2)) < 0.3, -1, target_table(target_neighbors(X, y, 2), 18))
     gram = np.exp(-0.2 * np.square(X[:, None] - X).sum(-1))
     return {
         "single": lambda: LMNN(X, y, n_neighbors=2),
@@ -311,7 +311,7 @@ def test_units_of_the_features_do_not_matter(exponents: list[float]) -> None:
     """For given targets the problem is invariant under every regular linear map."""
     problem, value = reference("single")
     units = 10.0 ** np.array(exponents)
-    table = _table(problem.target_pairs, len(problem.X))
+    table = target_table(problem.target_pairs, len(problem.X))
     other = LMNN(problem.X * units, problem.labels, targets=table)
     solution = solved(other, 1e-5)
     assert not any("for free" in note for note in solution.notes)
@@ -322,7 +322,7 @@ def test_units_of_the_features_do_not_matter(exponents: list[float]) -> None:
 def test_a_small_feature_is_not_a_free_one() -> None:
     """Petal widths in kilometres: small numbers, but not directions without pull."""
     X, y = load_iris(return_X_y=True)
-    table = _table(target_neighbors(X, y, 3), len(X))
+    table = target_table(target_neighbors(X, y, 3), len(X))
     expected = iris()[1].objective
     for units in ([1, 1, 1, 1e-8], [1e8, 1, 1, 1]):
         solution = sdpkit.solve(LMNN(X * units, y, targets=table))

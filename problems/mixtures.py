@@ -1,0 +1,715 @@
+"""Kernels and mixtures of them for large-margin nearest neighbours (Min 2008).
+
+**Laplacian eigenmaps without the embedding** (section 3.2). A graph with weights W and degrees
+D = diag(W1) has the kernel
+
+    K = D⁻¹WD⁻¹ − eeᵀ/(eᵀDe)
+
+and LMNN on it needs no embedding: the columns of K span what the eigenmap's coordinates span if
+W̃ = D^(−1/2)WD^(−1/2) is positive semidefinite (theorem 3), and linear maps of these columns are
+those of the feature space (theorem 4). The second term is the same in every entry: it cancels in
+all differences of columns. `laplacian_kernel(W)` goes to `LMNN(kernel=…, rank=…)`.
+
+The width σ of Gaussian weights is learned (eq. 5) so that the top c eigenvectors U of W̃ agree
+with the partition E of the points into c classes:
+
+    maximise  J = Σ_r  E_rᵀ D^½ U Uᵀ D^½ E_r / E_rᵀ D E_r,        1 ≤ J ≤ c
+
+**Mixtures of kernels** (eq. 6). With K(θ) = Σθ_k K^(k), θ in the simplex, and f(θ) the optimum of
+LMNN on the first r kernel-PCA features of K(θ), target neighbours fixed,
+
+    minimise  f(θ)   subject to  θ ≥ 0, Σθ = 1
+
+f(θ) is a convex program, certified like any; f itself is not convex. It is searched along
+exchanges θ + s(e_k − e_l), which span every feasible direction: only steps that lower f are taken,
+so that it never rises, and the end, where no exchange of the least size gains, is *stationary*.
+The kernels themselves are tried first, so that the end is no worse than the best of them.
+
+**Mixtures of distances** (eq. 7). D(i, j) = Σ_k θ_k (K_i − K_j)ᵀQ_k(K_i − K_j), all taken of the
+k-th kernel. With N_k = θ_k Q_k the θ disappear, and what is left is one convex program with a
+block per kernel, each distance the sum over all of them:
+
+    minimise  (1−μ) Σ_k <N_k, P_k> + μ Σ_t [1 + Σ_k <N_k, C^k_ij − C^k_il>]₊ ,      N_k ⪰ 0
+    dual      maximise Σα,  0 ≤ α ≤ μ,  (1−μ)P_k + Σα_t (C^k_ij − C^k_il) ⪰ 0  for every k
+    bound     θΣα, the largest θ ≤ 1 that satisfies all of them: θ = min_k θ_k
+
+It is solved at once; the paper's assignment of each point to one kernel is no descent step. θ can
+be read off as shares of the learned distances, no more: Q_k has no scale of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import permutations
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.metrics import Metric
+from sdpkit.problems.lmnn import LMNN, factor, finite, target_neighbors, target_table
+from sdpkit.program import Block, Cost, Program, SafeBounds
+from sdpkit.solution import Solution, Status
+from sdpkit.trajectory import Ending
+from sdpkit.triplets import Impostors, hinges
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Entries of the largest cvxpy model that is built.
+_MODEL_ENTRIES = 2e7
+# The first exchange between two kernels.
+_FIRST_EXCHANGE = 0.25
+# The search for a width: the first step and the last, as logarithms to the base 2.
+_FIRST_OCTAVE, _LAST_OCTAVE = 1.0, 1 / 64
+
+
+# -- kernels of graphs ----------------------------------------------------------------------
+
+
+def gaussian_weights(X: ArrayLike, width: float, new: ArrayLike | None = None) -> Array:
+    """(n, n) exp(−‖x_i − x_j‖²/2σ²), or (b, n) between new points and X.
+
+    >>> gaussian_weights([[0.0], [1.0]], width=1.0).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    """
+    points = finite(X, "X")
+    if not isinstance(width, Real) or not 0 < width < np.inf:
+        raise InputError(f"width is {width!r}; it must be a positive number")
+    others = points if new is None else _rows_like(new, points.shape[1], "new points")
+    from scipy.spatial.distance import cdist
+
+    return np.asarray(np.exp(-cdist(others, points, "sqeuclidean") / (2 * width**2)))
+
+
+def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
+    """(n, n) 0/1 weights of the symmetric neighbourhood graph, with self-loops.
+
+    Each loop weighs as much as the node's edges together. The random walk then stays where it is
+    half of the time: the eigenvectors are those without loops, and no eigenvalue is negative, as
+    theorem 3 needs it.
+
+    >>> adjacency_weights([[0.0], [1.0], [3.0]], n_neighbors=1)
+    array([[1., 1., 0.],
+           [1., 2., 1.],
+           [0., 1., 1.]])
+    """
+    points = finite(X, "X")
+    everyone = np.zeros(len(points), dtype=np.int64)
+    pairs = target_neighbors(points, everyone, _positive_whole("n_neighbors", n_neighbors))
+    adjacency = np.zeros((len(points),) * 2)
+    adjacency[pairs[:, 0], pairs[:, 1]] = adjacency[pairs[:, 1], pairs[:, 0]] = 1.0
+    return np.asarray(adjacency + np.diag(adjacency.sum(axis=1)))
+
+
+def laplacian_kernel(weights: ArrayLike, new: ArrayLike | None = None) -> Array:
+    """(n, n) K = D⁻¹WD⁻¹ − eeᵀ/(eᵀDe) of a graph's weights W, (n, n).
+
+    For new points, `new` are their weights to the n nodes, (b, n), and the result is their rows
+    of kernel values, as a `Metric` takes them.
+
+    >>> K = laplacian_kernel(adjacency_weights([[0.0], [1.0], [3.0]], n_neighbors=1))
+    >>> K
+    array([[ 0.125,  0.   , -0.125],
+           [ 0.   ,  0.   ,  0.   ],
+           [-0.125,  0.   ,  0.125]])
+    """
+    W, degrees = _weights(weights)
+    if new is None:
+        rows, row_degrees = W, degrees
+    else:
+        rows = _rows_like(new, len(W), "weights of new points")
+        row_degrees = rows.sum(axis=1)
+        if np.any(rows < 0) or np.any(row_degrees <= 0):
+            raise InputError("a new point has negative weights, or none to any node")
+    return np.asarray(rows / np.outer(row_degrees, degrees) - 1.0 / degrees.sum())
+
+
+def _weights(weights: ArrayLike) -> tuple[Array, Array]:
+    W = finite(weights, "weights")
+    if W.shape[0] != W.shape[1] or not np.allclose(W, W.T, atol=1e-10 * np.abs(W).max()):
+        raise InputError(f"weights have shape {W.shape}; they must be square and symmetric")
+    degrees = W.sum(axis=1)
+    if W.min() < 0:
+        raise InputError(f"weights go down to {W.min():.3g}; they must not be negative")
+    if degrees.min() <= 0:
+        node = int(degrees.argmin())
+        raise InputError(f"node {node} has no weight at all; give it a neighbour or a self-loop")
+    return W, degrees
+
+
+def partition_agreement(weights: ArrayLike, y: ArrayLike) -> float:
+    """J of eq. 5: how well the top eigenvectors of W̃ agree with the classes, 1 … c.
+
+    >>> from scipy.linalg import block_diag
+    >>> cliques = block_diag(np.ones((2, 2)), np.ones((3, 3)))
+    >>> round(partition_agreement(cliques, [0, 0, 1, 1, 1]), 9)
+    2.0
+    """
+    W, degrees = _weights(weights)
+    labels = np.unique(np.asarray(y), return_inverse=True)[1]
+    if labels.shape != (len(W),):
+        raise InputError(f"y has shape {labels.shape}, expected ({len(W)},): one label per point")
+    if labels.max() == 0:
+        raise InputError("all points have the same label: there is no partition to agree with")
+    n, c = len(W), int(labels.max()) + 1
+    roots = np.sqrt(degrees)
+    # The top eigenvector is known; it is taken out, or others of eigenvalue 1 might replace it.
+    top = roots / np.linalg.norm(roots)
+    rest = W / np.outer(roots, roots) - 2 * np.outer(top, top)
+    U = np.c_[top, scipy.linalg.eigh(rest, subset_by_index=[n - c + 1, n - 1])[1]]
+    indicators = roots[:, None] * (labels[:, None] == np.arange(c))
+    shares = np.square(U.T @ indicators).sum(axis=0) / np.square(indicators).sum(axis=0)
+    return float(shares.sum())
+
+
+@dataclass(frozen=True)
+class LearnedWidth:
+    """The width of Gaussian weights, its agreement J, and the (σ, J) that led to it, rising."""
+
+    width: float
+    agreement: float
+    path: tuple[tuple[float, float], ...]
+
+
+def learned_width(X: ArrayLike, y: ArrayLike, start: float | None = None) -> LearnedWidth:
+    """σ by eq. 5: a line search on log σ that only goes up; the maximum is local.
+
+    It starts at the median distance, or at `start`, and stays between half the median distance
+    to the nearest neighbour and the largest distance: below, no point has neighbours, and any
+    vectors are eigenvectors.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = learned_width(X, y)
+    >>> 0.1 < found.width < 2.0, 2.5 < found.agreement < 3
+    (True, True)
+    """
+    points = finite(X, "X")
+    from scipy.spatial.distance import pdist, squareform
+
+    lengths = pdist(points)
+    if lengths.max() == 0:
+        raise InputError("all points are equal: there is no width to learn")
+    nearest = squareform(lengths) + np.diag(np.full(len(points), np.inf))
+    low = max(0.5 * float(np.median(nearest.min(axis=1))), 1e-3 * float(lengths.max()))
+    high = float(lengths.max())
+    at = float(np.median(lengths)) if start is None else start
+    if not isinstance(at, Real) or not 0 < at < np.inf:
+        raise InputError(f"start is {start!r}; it must be a positive width")
+    at = float(np.clip(at, low, high))
+    path = [(at, partition_agreement(gaussian_weights(points, at), y))]
+    step, sign = _FIRST_OCTAVE, 1.0
+    while step >= _LAST_OCTAVE:
+        for direction in (sign, -sign):
+            trial = float(np.clip(path[-1][0] * 2.0 ** (direction * step), low, high))
+            value = partition_agreement(gaussian_weights(points, trial), y)
+            if value > path[-1][1]:
+                path.append((trial, value))
+                sign = direction
+                break
+        else:
+            step /= 2
+    return LearnedWidth(*path[-1], tuple(path))
+
+
+# -- mixtures of kernels --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelMixture:
+    """LMNN on the best mixture Σθ_k K^(k) of given kernels (eq. 6).
+
+    The kernels are put to the same scale first, a mean squared distance from the centre of one:
+    θ weighs what they say, not their units. Target neighbours are given or found once, in the
+    mixture of equal parts, so that every θ is judged by the same comparisons.
+
+    Parameters
+    ----------
+    kernels: m Gram matrices, (n, n);  y: (n,) labels
+    rank: the number of kernel-PCA features of the mixture
+    n_neighbors, mu, targets, ridge: as in `LMNN`
+    min_gain: a step must lower the objective by this share
+    min_step: the least exchange between two kernels
+    max_steps: at most so many programs
+
+    >>> import sdpkit
+    >>> X, y = sdpkit.datasets.concentric_circles(12)
+    >>> gram = X @ X.T
+    >>> problem = KernelMixture([gram, (1 + gram) ** 2], y, rank=2, n_neighbors=1)
+    >>> solution = sdpkit.solve(problem)
+    >>> solution.status
+    <Status.STATIONARY: 'stationary'>
+    >>> thetas, objectives = problem.path(solution)
+    >>> bool(solution.objective <= objectives[:2].min())           # the kernels themselves
+    True
+    """
+
+    kernels: Sequence[ArrayLike]
+    y: Any
+    rank: int
+    n_neighbors: int = 3
+    mu: float = 0.5
+    targets: ArrayLike | None = None
+    ridge: float = 0.0
+    min_gain: float = 1e-3
+    min_step: float = 0.02
+    max_steps: int = 300
+    scales: Array = field(init=False)
+
+    default_tol = 1e-3
+
+    def __post_init__(self) -> None:
+        for name in ("min_gain", "min_step"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float | np.number) or not 0 < value < 1:
+                raise InputError(f"{name} is {value!r}; it must lie between 0 and 1")
+        for name in ("rank", "n_neighbors", "max_steps"):
+            _positive_whole(name, getattr(self, name))
+        kernels = _same_points(self.kernels, "kernel")
+        for kernel in kernels:
+            if kernel.shape[0] != kernel.shape[1]:
+                raise InputError(f"a kernel has shape {kernel.shape}; it must be square")
+        spreads = [_spread(kernel) for kernel in kernels]
+        object.__setattr__(self, "kernels", kernels)
+        object.__setattr__(self, "scales", np.array(spreads))
+        if self.targets is None:
+            views = [_gram_features(k / s) for k, s in zip(kernels, spreads, strict=True)]
+            found = _common_targets(views, self.y, self.n_neighbors)
+            object.__setattr__(self, "targets", found)
+        # A kernel that is none, labels that are none: LMNN says so.
+        for theta in np.eye(self.n_kernels):
+            _ = self.at(theta).features
+
+    @property
+    def n_kernels(self) -> int:
+        """m."""
+        return len(self.kernels)
+
+    def mixed(self, theta: ArrayLike, new: Sequence[ArrayLike] | None = None) -> Array:
+        """(n, n) Σθ_k K^(k), of kernels of equal scale; of rows (b, n) of new points per kernel.
+
+        A metric that was recovered takes such rows.
+        """
+        weights = _simplex(theta, self.n_kernels)
+        parts: Sequence[ArrayLike] = self.kernels if new is None else new
+        if len(parts) != self.n_kernels:
+            raise InputError(f"{len(parts)} arrays of new points for {self.n_kernels} kernels")
+        terms = zip(weights / self.scales, parts, strict=True)
+        return np.asarray(sum(weight * np.asarray(part) for weight, part in terms))
+
+    def at(self, theta: ArrayLike) -> LMNN:
+        """The convex problem of one mixture."""
+        return LMNN(
+            None,
+            self.y,
+            n_neighbors=self.n_neighbors,
+            mu=self.mu,
+            targets=self.targets,
+            kernel=self.mixed(theta),
+            rank=self.rank,
+            ridge=self.ridge,
+        )
+
+    # -- the search --------------------------------------------------------------------------
+
+    def _search(self) -> Generator[Array, float, str]:
+        """Yields the θ to try, is sent its objective, and returns why it ends.
+
+        A function of what it is sent: `advance` and `path` run it from the start each time.
+        """
+        m = self.n_kernels
+        theta, best = np.full(m, 1.0 / m), np.inf
+        for trial in [*np.eye(m), *[theta] * (m > 1)]:
+            value = yield trial
+            if value < best:
+                theta, best = trial, value
+        pairs = list(permutations(range(m), 2))
+        exchange = _FIRST_EXCHANGE
+        tried = {theta.tobytes()}
+        while exchange >= self.min_step and pairs:
+            gained = False
+            for pair in list(pairs):
+                length = exchange
+                while True:
+                    trial = _exchanged(theta, *pair, length)
+                    if trial.tobytes() in tried:
+                        break
+                    tried.add(trial.tobytes())
+                    value = yield trial
+                    if value > best - self.min_gain * max(abs(best), self.mu):
+                        break
+                    theta, best, gained, length = trial, value, True, 2 * length
+            exchange = exchange if gained else exchange / 2
+        return f"no exchange of {self.min_step:g} gains more than a share of {self.min_gain:g}"
+
+    def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
+        """The program of the next θ, or the end at the best one."""
+        search = self._search()
+        best = min(solutions, key=lambda s: s.objective) if solutions else None
+        try:
+            theta = next(search)
+            for solution in solutions:
+                theta = search.send(solution.objective)
+        except StopIteration as end:
+            return Ending(end.value, Status.STATIONARY, best)
+        if len(solutions) >= self.max_steps:
+            reason = f"max_steps = {self.max_steps} reached"
+            return Ending(reason, Status.ITERATION_LIMIT, best)
+        return self.at(theta).program()
+
+    def path(self, solution: Solution) -> tuple[Array, Array]:
+        """((s, m) every θ that was tried, (s,) the objective there), the m kernels first."""
+        if solution.trajectory is None:
+            raise InputError("this solution has no trajectory: it is not that of a mixture")
+        values = [step.objective for step in solution.trajectory]
+        search = self._search()
+        thetas = [next(search)]
+        for value in values[:-1]:
+            thetas.append(search.send(value))
+        return np.array(thetas), np.array(values)
+
+    def theta(self, solution: Solution) -> Array:
+        """(m,) the weights of a solution, on kernels of equal scale."""
+        thetas, objectives = self.path(solution)
+        return np.asarray(thetas[objectives.argmin()])
+
+    # -- the other formulation, and the way back ---------------------------------------------
+
+    def to_cvxpy(self, theta: ArrayLike) -> Any:
+        """The paper's model at one θ, the convex part."""
+        return self.at(theta).to_cvxpy()
+
+    def recover(self, solution: Solution) -> Metric:
+        """The metric on rows of the mixed kernel; new points are `mixed(theta, rows)`."""
+        return self.at(self.theta(solution)).recover(solution)
+
+    def __repr__(self) -> str:
+        n = np.asarray(self.kernels[0]).shape[0]
+        return f"<KernelMixture: {self.n_kernels} kernels of {n} points, rank {self.rank}>"
+
+
+def _exchanged(theta: Array, to: int, away: int, length: float) -> Array:
+    """θ with `length` taken from one kernel and given to another, or all there is."""
+    out = theta.copy()
+    moved = min(length, float(theta[away]))
+    out[to] += moved
+    out[away] -= moved
+    return out
+
+
+# -- mixtures of distances ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DistanceMixture:
+    """LMNN on a sum of distances, one per kernel or per view of the points (eq. 7).
+
+    Parameters
+    ----------
+    views: m arrays of the same n points, (n, D_k);  y: (n,) labels
+    kernels: m Gram matrices (n, n) instead
+    rank: the number of kernel-PCA features, one number or one per kernel
+    n_neighbors, mu, targets, ridge: as in `LMNN`; target neighbours that are not given are
+        nearest in the sum of the inputs' own distances, each put to the same scale
+
+    >>> import sdpkit
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> problem = DistanceMixture([X[:, :6], X[:, 6:]], y)
+    >>> solution = sdpkit.solve(problem)
+    >>> solution.status, len(solution.matrices)
+    (<Status.OPTIMAL: 'optimal'>, 2)
+    >>> metric = problem.recover(solution)
+    >>> problem.shares(metric).round(1)
+    array([0.4, 0.6])
+    >>> metric.predict(np.hstack([X[:2, :6], X[:2, 6:]]))
+    array([0, 0])
+    """
+
+    views: Sequence[ArrayLike] | None = None
+    y: Any = None
+    kernels: Sequence[ArrayLike] | None = None
+    rank: int | Sequence[int] | None = None
+    n_neighbors: int = 3
+    mu: float = 0.5
+    targets: ArrayLike | None = None
+    ridge: float = 0.0
+    parts: tuple[LMNN, ...] = field(init=False)
+
+    default_tol = 1e-3
+
+    def __post_init__(self) -> None:
+        if (self.views is None) == (self.kernels is None):
+            raise InputError("pass views of the points, or kernels, and not both")
+        _positive_whole("n_neighbors", self.n_neighbors)
+        inputs = _same_points(
+            self.kernels if self.views is None else self.views,
+            "kernel" if self.views is None else "view",
+        )
+        if self.targets is None:
+            features = list(inputs) if self.kernels is None else [_gram_features(k) for k in inputs]
+            found = _common_targets([_unit(f) for f in features], self.y, self.n_neighbors)
+            object.__setattr__(self, "targets", found)
+        object.__setattr__(self, "parts", tuple(self._part(k, x) for k, x in enumerate(inputs)))
+        _ = [part.features for part in self.parts]
+
+    def _part(self, k: int, inputs: Array) -> LMNN:
+        """LMNN on one of the distances alone."""
+        if self.y is None:
+            raise InputError("a mixture of distances needs labels y")
+        data: dict[str, Any] = {"X": inputs}
+        if self.kernels is not None:
+            ranks = np.atleast_1d(np.asarray(self.rank, dtype=object))
+            if ranks.size not in (1, len(self.kernels)):
+                raise InputError(f"{ranks.size} ranks for {len(self.kernels)} kernels")
+            rank = ranks[k % ranks.size]
+            rank = rank if rank is None else _positive_whole("rank", rank)
+            data = {"kernel": inputs, "rank": rank}
+        elif self.rank is not None:
+            raise InputError("rank belongs to kernels; reduce the views by PCA first")
+        return LMNN(
+            y=self.y,
+            n_neighbors=self.n_neighbors,
+            mu=self.mu,
+            targets=self.targets,
+            ridge=self.ridge,
+            **data,
+        )
+
+    @property
+    def n_points(self) -> int:
+        """n."""
+        return int(self.parts[0].X.shape[0])
+
+    @cached_property
+    def groups(self) -> Indices | None:
+        """(1, n) points that no view keeps apart for free share a number; None if all do."""
+        table = np.array([part.coordinates[0].groups for part in self.parts])
+        if not table.any():
+            return None
+        return np.unique(table, axis=1, return_inverse=True)[1].reshape(1, -1).astype(np.int64)
+
+    def _family(self, groups: Indices | None) -> Impostors:
+        first = self.parts[0]
+        return Impostors.of(
+            first.target_pairs, first.labels, weight=self.mu, groups=groups, summed=True
+        )
+
+    def program(self) -> Program:
+        """One block per view, whitened: every cost is the identity."""
+        blocks = []
+        for number, part in enumerate(self.parts):
+            whitening = part.coordinates[0].whitening
+            size = whitening.shape[1]
+            blocks.append(
+                Block.of(
+                    size,
+                    sp.csr_array((0, self.n_points)),
+                    name=f"N{number + 1}",
+                    features=part.features @ whitening,
+                    cost=Cost.of(size, identity=1.0),
+                )
+            )
+        free = sum(part.coordinates[0].free.shape[1] for part in self.parts)
+        note = f"{free} directions cost no pull and push for free: their triplets are left out"
+        return Program.of(
+            blocks,
+            np.zeros(0),
+            sense="min",
+            family=self._family(self.groups),
+            safe=SafeBounds(value_scale=self.mu),
+            notes=[] if self.groups is None else [note],
+            name=f"LMNN on a sum of {len(self.parts)} distances",
+        )
+
+    def to_cvxpy(self) -> Any:
+        """The paper's model with N_k = θ_k Q_k, in the original features; every triplet written."""
+        import cvxpy as cp
+
+        family = self._family(None)
+        rows = family.everything()
+        widths = [part.features.shape[1] for part in self.parts]
+        if rows.size * sum(widths) > _MODEL_ENTRIES:
+            raise InputError(f"{rows.size} triplets in {sum(widths)} dimensions are too many")
+        N = [cp.Variable((D, D), PSD=True, name=f"N{k + 1}") for k, D in enumerate(widths)]
+
+        def lengths(start: Indices, end: Indices) -> Any:
+            """Squared distances, the sum over all views."""
+            terms = []
+            for part, matrix in zip(self.parts, N, strict=True):
+                v = part.features[start] - part.features[end]
+                terms.append(cp.sum(cp.multiply(v @ matrix, v), axis=1))
+            return sum(terms)
+
+        i, j = family.target_pairs.T
+        near, far = lengths(i, j), lengths(i[rows.target], rows.impostor)
+        slack = cp.Variable(rows.size, nonneg=True, name="xi")
+        pull = (1 - self.mu) * cp.sum(near) + self.ridge * sum(cp.trace(m) for m in N)
+        margin = far - near[rows.target] >= 1 - slack
+        return cp.Problem(cp.Minimize(pull + self.mu * cp.sum(slack)), [margin])
+
+    # -- the answer --------------------------------------------------------------------------
+
+    def recover(self, solution: Solution) -> Metric:
+        """The learned metric on all views side by side: new points are rows of (Σ D_k) numbers."""
+        parts = self._components(solution)
+        maps = [part.kernel_map for part in self.parts]
+        seen = [c if a is None else c @ a.T for c, a in zip(parts, maps, strict=True)]
+        first = self.parts[0]
+        return Metric(
+            (np.asarray(scipy.linalg.block_diag(*seen)),),
+            np.hstack([part.X for part in self.parts]),
+            first.labels,
+            first.classes,
+            np.zeros(self.n_points, dtype=np.int64),
+            first.target_pairs,
+            self.n_neighbors,
+            self.mu,
+        )
+
+    def _components(self, solution: Solution) -> list[Array]:
+        """Per view L with N = LᵀL on its features, the free directions included."""
+        components = [
+            factor(np.asarray(m), None) @ part.coordinates[0].whitening.T
+            for m, part in zip(solution.matrices, self.parts, strict=True)
+        ]
+        if self.groups is None:
+            return components
+        every = self._family(None)
+        pairs = zip(self.parts, components, strict=True)
+        outputs = [part.features @ component.T for part, component in pairs]
+        rows = every.near(outputs, 0.0)
+        missing = hinges(every, rows, outputs)
+        anchor = every.target_pairs[rows.target, 0]
+        for k, part in enumerate(self.parts):
+            c = part.coordinates[0]
+            apart = (c.groups[anchor] != c.groups[rows.impostor]) & (missing > 0)
+            if apart.any():
+                free = part.features @ c.free
+                u = free[anchor[apart]] - free[rows.impostor[apart]]
+                # A little more, so that rounding leaves none of them violated.
+                push = 1.001 * float(np.max(missing[apart] / np.square(u).sum(axis=1)))
+                components[k] = np.vstack([components[k], np.sqrt(push) * c.free.T])
+                missing = np.where(apart, 0.0, missing)
+        return components
+
+    def objective(self, metric: Metric) -> float:
+        """The exact objective of a metric on all views side by side, over all triplets."""
+        widths = np.cumsum([part.X.shape[1] for part in self.parts])[:-1]
+        parts = np.split(metric.components[0], widths, axis=1)
+        value = 0.0
+        outputs = []
+        for part, component in zip(self.parts, parts, strict=True):
+            outputs.append((part.X - part.X.mean(axis=0)) @ component.T)
+            value += self.ridge * part.trace(component) if self.ridge else 0.0
+        i, j = self.parts[0].target_pairs.T
+        pull = sum(float(np.square(points[i] - points[j]).sum()) for points in outputs)
+        return value + (1 - self.mu) * pull + self.mu * self._family(None).hinge_sum(outputs)
+
+    def shares(self, metric: Metric) -> Array:
+        """(m,) what each view contributes to the mean squared distance between the points."""
+        widths = np.cumsum([part.X.shape[1] for part in self.parts])[:-1]
+        parts = np.split(metric.components[0], widths, axis=1)
+        spreads = np.array(
+            [
+                np.square((part.X - part.X.mean(axis=0)) @ component.T).sum()
+                for part, component in zip(self.parts, parts, strict=True)
+            ]
+        )
+        total = float(spreads.sum())
+        return np.asarray(spreads / total) if total > 0 else np.full(len(parts), 1 / len(parts))
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(str(part.features.shape[1]) for part in self.parts)
+        noun = "views" if self.kernels is None else "kernels"
+        return (
+            f"<DistanceMixture: {self.n_points} points in {len(self.parts)} {noun} of {sizes} "
+            f"dimensions, mu {self.mu:g}>"
+        )
+
+
+# -- what both take -------------------------------------------------------------------------
+
+
+def _same_points(given: Any, what: str) -> tuple[Array, ...]:
+    if isinstance(given, str) or (isinstance(given, np.ndarray) and given.ndim < 3):
+        raise InputError(f"pass a list of {what}s, one array each")
+    try:
+        arrays = tuple(finite(one, f"{what} {k + 1}") for k, one in enumerate(given))
+    except TypeError as error:
+        raise InputError(f"pass a list of {what}s, one array each") from error
+    if not arrays:
+        raise InputError(f"a mixture needs at least one {what}")
+    counts = [len(array) for array in arrays]
+    if len(set(counts)) > 1:
+        raise InputError(f"the {what}s have {counts} points; they must be the same points")
+    return arrays
+
+
+def _common_targets(views: Sequence[Array], y: Any, k: int) -> Indices:
+    """(n, k) target neighbours in the views side by side."""
+    n = len(views[0])
+    given = np.asarray(y)
+    if given.shape != (n,):
+        raise InputError(f"y has shape {given.shape}, expected ({n},): one label per point")
+    labels = np.unique(given, return_inverse=True)[1].astype(np.int64)
+    pairs = target_neighbors(np.hstack(list(views)), labels, k)
+    if not pairs.size:
+        raise InputError("no class has two members: there are no target neighbours")
+    return target_table(pairs, n)
+
+
+def _centred(kernel: Array) -> Array:
+    means = kernel.mean(axis=0)
+    return np.asarray(kernel - means - means[:, None] + means.mean())
+
+
+def _spread(kernel: Array) -> float:
+    """The mean squared distance of a kernel's points from their centre."""
+    spread = float(np.trace(_centred(kernel))) / len(kernel)
+    if spread <= 0:
+        raise InputError("a kernel in which all points are equal says nothing; leave it out")
+    return spread
+
+
+def _gram_features(kernel: Array) -> Array:
+    """(n, n) points with this Gram matrix, what is negative left out."""
+    values, vectors = scipy.linalg.eigh(_centred(kernel))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _unit(features: Array) -> Array:
+    """Features centred and put to a mean squared length of one."""
+    centred = features - features.mean(axis=0)
+    size = float(np.sqrt(np.square(centred).sum() / len(centred)))
+    return np.asarray(centred / size) if size > 0 else centred
+
+
+def _simplex(theta: ArrayLike, m: int) -> Array:
+    out = np.asarray(theta, dtype=np.float64)
+    if out.shape != (m,) or not np.isfinite(out).all() or out.min() < 0:
+        raise InputError(f"theta is {theta!r}; it must be {m} nonnegative numbers")
+    if abs(out.sum() - 1) > 1e-9:
+        raise InputError(f"theta adds up to {out.sum():.6g}; it must add up to 1")
+    return out
+
+
+def _positive_whole(name: str, value: Any) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name} is {value!r}; it must be a positive integer")
+    return int(value)
+
+
+def _rows_like(values: ArrayLike, width: int, what: str) -> Array:
+    out = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if out.ndim != 2 or out.shape[1] != width or not np.isfinite(out).all():
+        raise InputError(f"{what} have shape {out.shape}, expected finite numbers (b, {width})")
+    return out
