@@ -36,6 +36,7 @@ _OURS = {
     "projected": "sdpkit.solvers.factored:PROJECTED",
     "subgradient": "sdpkit.solvers.subgradient:SUBGRADIENT",
     "barrier": "sdpkit.solvers.barrier:BARRIER",
+    "projection": "sdpkit.solvers.projection:PROJECTION",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
