@@ -68,16 +68,24 @@ _SAFETY = 0.8  # share of tol at which to stop
 _RAY_TOL = 1e-7
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Repair:
-    """y₀ with Aᵀy₀ ⪰ strength·I, to be subtracted from multipliers that miss feasibility."""
+    """What makes multipliers that miss feasibility feasible.
+
+    Attributes
+    ----------
+    y: a direction with Aᵀy ⪰ strength·I, to be subtracted; or, as an `anchor`, multipliers whose
+        slack is ⪰ strength·I, to be mixed in
+    """
 
     sets: TwoSets
     y: Array
     strength: float
+    is_anchor: bool
 
     @classmethod
-    def of(cls, sets: TwoSets) -> _Repair | None:
+    def of(cls, sets: TwoSets, anchor: Array | None) -> _Repair | None:
+        """The direction that maps to the identity where there is one, else the anchor."""
         one = np.zeros(sets.tail.stop)
         for block in sets.blocks:
             one[block.part] = np.eye(block.size).ravel()
@@ -85,14 +93,30 @@ class _Repair:
         y = sets.solve(sets.values(one))
         image = sets.adjoint(y)
         strength = sets.smallest(image)
-        free = np.abs(image[sets.tail][sets.free]).max(initial=0.0)
-        return cls(sets, y, strength) if strength > 0.01 and free < 1e-12 else None
+        if sets.free.any() or sets.groups:
+            return None
+        if strength > 0.01:
+            return cls(sets, y, strength, is_anchor=False)
+        if anchor is None:
+            return None
+        y = np.clip(sets.from_multipliers(anchor), *sets.box)
+        strength = sets.smallest(sets.slack_of(y), matrices_only=sets.is_boxed)
+        return cls(sets, y, strength, is_anchor=True) if strength > 0 else None
 
-    def apply(self, y: Array, slack: Array) -> Array:
-        lack = max(0.0, -self.sets.smallest(slack))
+    def feasible(self, y: Array, homogeneous: bool = False) -> Array:
+        """Multipliers near y whose slack c − Aᵀy, or −Aᵀy, is in the cone."""
+        sets = self.sets
+        if not homogeneous:
+            y = np.clip(y, *sets.box)
+        slack = -sets.adjoint(y) if homogeneous else sets.slack_of(y)
+        boxed = sets.is_boxed and not homogeneous
+        lack = max(0.0, -sets.smallest(slack, matrices_only=boxed))
         # The smallest eigenvalue is known to rounding only.
         lack += 1e-14 * float(np.abs(slack).max()) if lack else 0.0
-        return y - (lack / self.strength) * self.y
+        if not self.is_anchor:
+            return y - (lack / self.strength) * self.y
+        share = lack / (lack + self.strength)
+        return (1 - share) * y + share * self.y
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +130,10 @@ class _Pair:
 class _Splitting:
     """Douglas–Rachford iterations on one reduced program."""
 
-    def __init__(self, program: Program, fitted: bool) -> None:
+    def __init__(self, program: Program, fitted: bool, anchor: Array | None) -> None:
         self.fitted = fitted
         self.base = TwoSets(program, metric(program) if fitted else None)
-        self.repair = _Repair.of(self.base)
+        self.repair = _Repair.of(self.base, anchor)
         self.s, self.ranks = 1.0, ()
         self._enter(self.base)
         self.move_to(np.zeros(self.base.tail.stop))
@@ -406,9 +430,8 @@ class _Driver:
         run.matrices, run.x = matrices, x[: sets.program.n_auxiliary]
         sign = sets.program.sign
         y = base.from_multipliers(sign * sets.multipliers(method.y))
-        slack = base.slack_of(y)
         if method.repair is not None:
-            y = method.repair.apply(y, slack)
+            y = method.repair.feasible(y)
         value = base.dual_value(y)
         if method.repair is None or value > run.bound:
             run.bound, run.dual = value, base.multipliers(y)
@@ -463,8 +486,8 @@ class _Driver:
         y = base.from_multipliers(sign * method.sets.multipliers(change))
         if not base.b @ y > 0:
             return False
-        if method.repair is not None:
-            y = method.repair.apply(y, -base.adjoint(y))
+        if method.repair is not None and not method.repair.is_anchor:
+            y = method.repair.feasible(y, homogeneous=True)
             if not base.b @ y > 0:
                 return False
         ray = base.multipliers(y)
@@ -549,7 +572,9 @@ class Projection:
             run.end(Stop.CLAIMS_UNBOUNDED, "a direction that no row sees improves the objective")
             return reduction.lift(run.answer(time.perf_counter() - started))
         few = reduction.program.n_rows <= DENSE_ROWS
-        driver = _Driver(run, _Splitting(reduction.program, few and fitted == "fitted"))
+        anchor = _reduced_anchor(reduction)
+        method = _Splitting(reduction.program, few and fitted == "fitted", anchor)
+        driver = _Driver(run, method)
         setup = time.perf_counter() - started
         try:
             driver.start()
@@ -559,6 +584,15 @@ class Projection:
             if run.iterations:
                 driver.look(run.iterations)
         return reduction.lift(run.answer(setup))
+
+
+def _reduced_anchor(reduction: Reduction) -> Array | None:
+    """The program's own feasible multipliers, for the reduced maximisation."""
+    anchor = reduction.original.safe.anchor
+    if anchor is None:
+        return None
+    scale = reduction.original.sign * reduction.row_scale / reduction.cost_scale
+    return np.asarray(anchor[reduction.rows] * scale)
 
 
 def _options(name: str, settings: Settings, known: Mapping[str, tuple[str, ...]]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -282,12 +283,26 @@ class TwoSets:
             out[group] *= max(0.0, 1 - penalty * rho / length) if length else 0.0
         return np.where(self.free, out, np.maximum(out, 0.0))
 
-    def smallest(self, slack: Array) -> float:
+    @cached_property
+    def is_boxed(self) -> bool:
+        """Whether the conditions on x's dual slacks are intervals for single multipliers."""
+        single = np.diff(sp.csc_array(self.columns).indptr) <= 1
+        return bool(single.all() and not self.free.any() and not self.curvature.any())
+
+    @cached_property
+    def box(self) -> tuple[Array, Array]:
+        """(lo, hi) of each y that signs and single slacks leave."""
+        lo, hi = self.program.multiplier_box
+        return self.from_multipliers(hi), self.from_multipliers(lo)
+
+    def smallest(self, slack: Array, matrices_only: bool = False) -> float:
         """The smallest eigenvalue of the matrices and entry of the half lines (not of lines)."""
         low = [
             float(scipy.linalg.eigvalsh(self.matrix(slack, b), subset_by_index=[0, 0])[0])
             for b in self.blocks
         ]
+        if matrices_only:
+            return min(low)
         rays = ~self.free & (self.curvature == 0)
         return min(*low, float(slack[self.tail][rays].min(initial=np.inf)))
 
