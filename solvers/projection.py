@@ -1,60 +1,44 @@
-"""Methods that project: from the thesis's alternating projection to Douglas–Rachford splitting.
+"""Douglas–Rachford splitting: where the projections of the thesis lead.
 
-Weinberger 2007, section 1.3.4, solves convex programs by projecting in turn on the sets whose
-intersection is feasible: every row {z : aᵀz = b} or {z : aᵀz ≤ b} (eq. 1.4) and the cone (eq. 1.5).
+`alternating`, `gradient-projection` and `dykstra` (`sdpkit.solvers.rounds`) project on one row
+after the other and on the cone. `projection`, here, takes all rows at once, and two sets only:
 
-`alternating`            Algorithm 1. p ← P_c(…P_2(P_1(p))). Finds a feasible point, not the best one;
-                         it has no dual, so that it proves nothing beyond feasibility. Where the
-                         sets do not meet, its steps converge to multipliers that prove it.
-`gradient-projection`    Algorithm 2. A step −α∇f before each round. With a constant α it ends near
-                         the optimum, not at it: the steps α/√t vanish here. Multipliers are what
-                         the projections had to correct per unit of step, averaged.
-`dykstra`                Dykstra 1983: each projection first takes back what it did in the round
-                         before. The limit is the *nearest* feasible point, and the corrections are
-                         its multipliers; so  z ← P(z − λc),  P computed by rounds of Dykstra, is
-                         the proximal point method. It optimises and has a dual.
-`projection`             Douglas–Rachford splitting (ADMM on the dual; Povh–Rendl–Wiegele, Wen–
-                         Goldfarb–Yin) between two sets only, all rows at once and the cone:
+    x = P_K(z),   y = P_R(2x − z − sc),   z ← z + α(y − x)
 
-                             x = P_K(z),   y = P_R(2x − z − sc),   z ← z + α(y − x)
+(the alternating direction method of multipliers on the dual; Povh–Rendl–Wiegele 2006, Wen–Goldfarb–
+Yin 2010). x tends to a solution, (x − z)/s and the multipliers of P_R to a dual one.
 
-The first three work in the plain geometry of the thesis and converge as slowly as theory says:
-linearly at best, at the rate cos²φ of the angle between the sets, and sublinearly where the sets
-touch, as they do at a solution that is not strictly complementary.
+What makes it fast is described in `sdpkit.solvers.sets` (a metric in which all rows ask the same)
+and here: at every restart the metric is fitted to the iterate. With z = X − sS, X ⪰ 0 and S ⪰ 0
+share their eigenvectors, and coordinates scaled by  ((X + δ)/(S + δ))^¼  along them lessen the
+spread of both spectra. Steps are over-relaxed and extrapolated (Anderson's method), the penalty s
+follows the balance of both residuals. Intervals between restarts double, so that the theory for a
+fixed metric holds in the end.
 
-What makes the last one fast is described in `sdpkit.solvers.sets` (a metric in which all rows ask
-the same) and here: every `restart` the metric is fitted to the iterate. With z = X − sS, X ⪰ 0 and
-S ⪰ 0 share their eigenvectors, and coordinates scaled by  ((X + δ)/(S + δ))^¼  along them lessen
-the spread of both spectra. Steps are over-relaxed and extrapolated (Anderson's method), the penalty
-s follows the balance of both residuals. Intervals between restarts double, so that the theory for
-a fixed metric holds in the end. Its multipliers are repaired by  y₀ with Aᵀy₀ = I  in the metric:
-they are *feasible* whenever such a y₀ exists, and their value bounds the optimum.
+Its multipliers are repaired in the metric, by y₀ with Aᵀy₀ = I or by a known feasible point: they
+are *feasible* whenever there is one of these, and their value bounds the optimum. Where there is no
+optimum, the iterates move on along a ray, which is returned once the certificate accepts it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.certificate import certify_infeasible, certify_unbounded, project_onto_cone, safe_bound
-from sdpkit.compiled import compiled
+from sdpkit.certificate import certify_infeasible, certify_unbounded, safe_bound
 from sdpkit.errors import InputError
-from sdpkit.program import Program
+from sdpkit.program import Program, dense
 from sdpkit.reduction import Reduction, reduce
 from sdpkit.registry import Capabilities
 from sdpkit.solution import Answer, Settings, Stop
-from sdpkit.solvers.sets import DENSE_ROWS, ConePoint, TwoSets, metric
+from sdpkit.solvers.sets import DENSE_ROWS, TwoSets, metric
 
 Array = NDArray[np.float64]
-
-# -- Douglas–Rachford -------------------------------------------------------------------------
 
 _MAX_ITER = 20_000
 _RELAXATION = 1.6
@@ -65,7 +49,7 @@ _SPREAD, _FLOOR = 0.25, 0.03  # exponent and floor of the fitted metric
 _UNBALANCED = 4.0  # a ratio of residuals that calls for another penalty
 _WORSE = 2.0  # an extrapolation that makes the step longer than this is taken back
 _SAFETY = 0.8  # share of tol at which to stop
-_RAY_TOL = 1e-7
+RAY_TOL = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +118,8 @@ class _Splitting:
         self.fitted = fitted
         self.base = TwoSets(program, metric(program) if fitted else None)
         self.repair = _Repair.of(self.base, anchor)
-        self.s, self.ranks = 1.0, ()
+        self.s = 1.0
+        self.ranks: tuple[int, ...] = ()
         self._enter(self.base)
         self.move_to(np.zeros(self.base.tail.stop))
 
@@ -242,7 +227,7 @@ class _Splitting:
             difference = base.matrix(pair.x - pair.slack, block)
             scaling = _fit(difference)
             scalings.append(scaling)
-            factors.append(np.asarray(block.factor @ scaling))
+            factors.append(block.to_frame(scaling))
         sets = TwoSets(base.program, tuple(factors))
         slack = np.empty_like(pair.slack)
         for block, scaling in zip(base.blocks, scalings, strict=True):
@@ -285,7 +270,7 @@ class _Look:
 
 
 @dataclass(eq=False)
-class _Run:
+class Run:
     """What a run has found: the last point, the best multipliers, and rays."""
 
     program: Program
@@ -339,7 +324,7 @@ class _Run:
 class _Driver:
     """Runs a splitting until both sides meet, or there is nothing to meet at."""
 
-    def __init__(self, run: _Run, method: _Splitting) -> None:
+    def __init__(self, run: Run, method: _Splitting) -> None:
         self.run, self.method = run, method
         program, reduction = run.program, run.reduction
         scale = reduction.rhs_scale * reduction.cost_scale
@@ -492,7 +477,7 @@ class _Driver:
                 return False
         ray = base.multipliers(y)
         lifted = run.reduction.lift(Answer(Stop.DONE, "", multiplier_ray=ray)).multiplier_ray
-        if lifted is None or not certify_infeasible(run.program, lifted).passes(_RAY_TOL):
+        if lifted is None or not certify_infeasible(run.program, lifted).passes(RAY_TOL):
             return False
         run.multiplier_ray = ray
         return run.end(Stop.CLAIMS_INFEASIBLE, "the multipliers move on along a ray")
@@ -511,7 +496,7 @@ class _Driver:
         matrices, x = sets.to_program(z)
         ray = (matrices, x[: sets.program.n_auxiliary])
         lifted = run.reduction.lift(Answer(Stop.DONE, "", matrix_ray=ray)).matrix_ray
-        if lifted is None or not certify_unbounded(run.program, *lifted).passes(_RAY_TOL):
+        if lifted is None or not certify_unbounded(run.program, *lifted).passes(RAY_TOL):
             return False
         run.matrix_ray = ray
         return run.end(Stop.CLAIMS_UNBOUNDED, "the matrices move on along a ray")
@@ -520,11 +505,10 @@ class _Driver:
 def _unseen_ray(program: Program) -> tuple[tuple[Array, ...], Array] | None:
     """A direction that no row sees and the objective gains by: parts that nothing ties together."""
     rays = [np.zeros((block.size, block.size)) for block in program.blocks]
-    theta = program.split(np.asarray(abs(program.rows_q).sum(axis=0)).ravel())
+    theta = program.split(np.asarray(abs(program.rows_q).sum(axis=0), dtype=np.float64).ravel())
     costs = program.split(program.cost_q)
     for k, (block, weight, g) in enumerate(zip(program.blocks, theta, costs, strict=True)):
-        seen = block.adjoint(weight + np.abs(g))
-        values, vectors = scipy.linalg.eigh(seen if isinstance(seen, np.ndarray) else seen.toarray())
+        values, vectors = scipy.linalg.eigh(dense(block.adjoint(weight + np.abs(g))))
         hidden = vectors[:, values <= 1e-13 * max(values[-1], 0.0)]
         if not hidden.shape[1]:
             continue
@@ -562,10 +546,10 @@ class Projection:
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, iterate, lift."""
-        fitted = _options(self.name, settings, {"metric": ("fitted", "plain")})["metric"]
+        fitted = options_of(self.name, settings, {"metric": ("fitted", "plain")})["metric"]
         started = time.perf_counter()
         reduction = reduce(program, orthonormal=True)
-        run = _Run(program, reduction, settings, started)
+        run = Run(program, reduction, settings, started)
         ray = _unseen_ray(reduction.program)
         if ray is not None:
             run.matrix_ray = ray
@@ -586,6 +570,28 @@ class Projection:
         return reduction.lift(run.answer(setup))
 
 
+def feasible_multipliers(program: Program, dual: Array) -> Array | None:
+    """Multipliers near `dual` that are feasible, by the repair that `projection` uses for its own.
+
+    None where the metric has no repair. Any solver's multipliers will do.
+
+    >>> import numpy as np
+    >>> from sdpkit import MVU, datasets
+    >>> program = MVU(graph=datasets.path_graph(3)).program()     # w = (1, 1) is optimal
+    >>> w = feasible_multipliers(program, np.array([0.9, 1.0]))
+    >>> bool(program.blocks[0].smallest_of_slack(w, 1.0) >= -1e-12)
+    True
+    """
+    reduction = reduce(program, orthonormal=True)
+    sets = TwoSets(reduction.program, metric(reduction.program))
+    repair = _Repair.of(sets, _reduced_anchor(reduction))
+    if repair is None:
+        return None
+    w = program.sign * dual[reduction.rows] * reduction.row_scale / reduction.cost_scale
+    repaired = sets.multipliers(repair.feasible(sets.from_multipliers(w)))
+    return reduction.lift(Answer(Stop.DONE, "", dual=repaired)).dual
+
+
 def _reduced_anchor(reduction: Reduction) -> Array | None:
     """The program's own feasible multipliers, for the reduced maximisation."""
     anchor = reduction.original.safe.anchor
@@ -595,7 +601,9 @@ def _reduced_anchor(reduction: Reduction) -> Array | None:
     return np.asarray(anchor[reduction.rows] * scale)
 
 
-def _options(name: str, settings: Settings, known: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+def options_of(
+    name: str, settings: Settings, known: Mapping[str, tuple[str, ...]]
+) -> dict[str, str]:
     """The options with their defaults; anything else is refused by name."""
     out = {option: values[0] for option, values in known.items()}
     for option, value in settings.options.items():

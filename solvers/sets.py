@@ -86,6 +86,10 @@ class Matrices:
             return np.asarray((self.incidence.T @ sp.diags_array(u) @ self.incidence).toarray())
         return np.asarray(self.nodes.T @ (self.incidence.T @ (u[:, None] * self.vectors)))
 
+    def to_frame(self, scaling: Array) -> Array:
+        """F D, the factor of coordinates scaled by D."""
+        return scaling if self.factor is None else np.asarray(self.factor @ scaling)
+
     def to_program(self, matrix: Array) -> Array:
         """F Z Fᵀ."""
         return matrix if self.factor is None else self.factor @ matrix @ self.factor.T
@@ -180,8 +184,7 @@ class TwoSets:
         norms = np.where(norms > 1e-12 * norms.max(initial=0.0), norms, own)
         self.row_norms = np.where(norms > 0, norms, 1.0)
         columns = sp.diags_array(1 / self.row_norms) @ self.columns
-        squares = sp.csc_array(columns.multiply(columns))
-        lengths = np.sqrt(np.asarray(squares.sum(axis=0)).ravel())
+        lengths = np.sqrt(np.asarray(columns.multiply(columns).sum(axis=0)).ravel())
         for _, group in self.groups:
             lengths[group] = lengths[group].max()
         self.column_scale = 1 / np.where(lengths > 0, lengths, 1.0)
@@ -193,7 +196,7 @@ class TwoSets:
             full = dense(gram)
             full[np.diag_indices(m)] += _REGULAR * max(1.0, float(full.diagonal().max(initial=0)))
             factor = scipy.linalg.cho_factor(full, lower=True, check_finite=False)
-            self._solve = lambda r: scipy.linalg.cho_solve(factor, r, check_finite=False)
+            self._solve: Any = lambda r: scipy.linalg.cho_solve(factor, r, check_finite=False)
         else:
             shifted = sp.csc_array(gram) + _REGULAR * sp.eye_array(m, format="csc")
             options = {"SymmetricMode": True}
@@ -281,7 +284,7 @@ class TwoSets:
         for rho, group in self.groups:
             length = float(np.linalg.norm(out[group]))
             out[group] *= max(0.0, 1 - penalty * rho / length) if length else 0.0
-        return np.where(self.free, out, np.maximum(out, 0.0))
+        return np.asarray(np.where(self.free, out, np.maximum(out, 0.0)))
 
     @cached_property
     def is_boxed(self) -> bool:
