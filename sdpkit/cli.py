@@ -44,6 +44,7 @@ def solvers() -> int:
 TABLES = {
     "interior": ("sdpkit.bench.engines", "interior", ("sizes", "peers")),
     "barrier": ("sdpkit.bench.engines", "barrier", ("sizes", "neighbors", "seeds")),
+    "projection": ("sdpkit.bench.projection", "projection", ("sizes", "peers")),
     "forms": ("sdpkit.bench.engines", "forms", ()),
     "sdplib": ("sdpkit.bench.engines", "sdplib", ("data",)),
     "mve": ("sdpkit.bench.engines", "mve", ("data",)),

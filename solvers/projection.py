@@ -46,9 +46,10 @@ _CHECK = 20  # iterations between looks at both sides
 _MEMORY = 10  # steps that an extrapolation sees, and iterations between two
 _FIRST = 100  # iterations before the first restart; twice as many before each later one
 _SPREAD, _FLOOR = 0.25, 0.03  # exponent and floor of the fitted metric
-_UNBALANCED = 4.0  # a ratio of residuals that calls for another penalty
-_WORSE = 2.0  # an extrapolation that makes the step longer than this is taken back
-_SAFETY = 0.8  # share of tol at which to stop
+_UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another penalty: soon, now
+_WORSE = 1.0  # an extrapolation that makes the next step longer than this is taken back
+_FARTHEST = 300.0  # how many steps an extrapolation may leap
+_SAFETY = 0.5  # share of tol at which to stop: repairs of the point may cost as much
 RAY_TOL = 1e-7
 
 
@@ -182,17 +183,22 @@ class _Splitting:
         if not np.trace(gram) > 0:
             return z, az
         shares = np.linalg.solve(gram, steps @ step)
-        for share, (dz, daz, _) in zip(shares, self.changes, strict=True):
-            z, az = z - share * dz, az - share * daz
-        return z, az
+        dz, daz = (
+            sum(share * change[k] for share, change in zip(shares, self.changes, strict=True))
+            for k in (0, 1)
+        )
+        # Along flat directions it would go anywhere.
+        length = _FARTHEST * float(np.linalg.norm(step))
+        cut = min(1.0, length / max(float(np.linalg.norm(dz)), length))
+        return z - cut * dz, az - cut * daz
 
-    def rebalance(self) -> None:
+    def rebalance(self, limit: float) -> None:
         """Another penalty where one residual is much larger than the other."""
         dual = float(np.linalg.norm(self.sets.c - self.image - self.slack))
         if self.off <= 0 or dual <= 0:
             return
         ratio = self.off / dual
-        if not 1 / _UNBALANCED < ratio < _UNBALANCED:
+        if not 1 / limit < ratio < limit:
             point = self.sets.onto_cone(self.z, self.s)
             slack = (point.z - self.z) / self.s
             self.s /= float(np.clip(np.sqrt(ratio), 0.2, 5.0))
@@ -379,8 +385,8 @@ class _Driver:
                 renew += length
                 method.restart(method.pair())
                 self.snapshot = None
-            elif k % (5 * _CHECK) == 0:
-                method.rebalance()
+            elif k % _CHECK == 0:
+                method.rebalance(_UNBALANCED if k % (5 * _CHECK) == 0 else _LOPSIDED)
         if run.stop not in (Stop.DONE, Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED):
             self.look(run.iterations)
             self.save(run.iterations)
@@ -452,7 +458,7 @@ class _Driver:
         safe = safe_bound(program, program.sign * np.asarray(dual)).value
         bound = program.sign * safe + program.offset
         scale = max(abs(look.objective), abs(bound), program.safe.value_scale)
-        return bool(abs(bound - look.objective) <= tol * scale)
+        return bool(np.isfinite(bound) and abs(bound - look.objective) <= tol * scale)
 
     # -- programs without an optimum ---------------------------------------------------------
 
@@ -543,6 +549,10 @@ class Projection:
         wide = sum(block.n_measurements * block.size for block in program.blocks)
         rows = 2 * program.n_rows**2 if program.n_rows <= DENSE_ROWS else 100 * program.n_rows
         return 8.0 * (rows + 3 * wide + 32 * n2)
+
+    def feasible(self, program: Program, dual: Array) -> Array | None:
+        """`feasible_multipliers`, for those who know the solver by its name."""
+        return feasible_multipliers(program, dual)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, iterate, lift."""

@@ -33,7 +33,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.certificate import certify_infeasible, project_onto_cone, safe_bound
+from sdpkit.certificate import (
+    certify_infeasible,
+    certify_unbounded,
+    project_onto_cone,
+    safe_bound,
+)
 from sdpkit.compiled import compiled
 from sdpkit.program import Program
 from sdpkit.reduction import Reduction
@@ -46,6 +51,7 @@ Array = NDArray[np.float64]
 _ROUNDS = 20_000
 _LOOK = 10  # rounds between looks at the dual side
 _INNER, _ENOUGH = 100, 0.1  # rounds of Dykstra per proximal step, and when they may end before
+_RAYS = 50  # rounds between looks for rays
 _PICTURE = 3  # up to this many coordinates the iterates themselves are kept
 
 
@@ -178,6 +184,7 @@ class _Rounds:
     inner: int = 0
     moved: float = np.inf
     between: list[Array] = field(default_factory=list)
+    earlier: tuple[Array, Array] | None = None
 
     @classmethod
     def at(cls, geometry: _Geometry, z: Array, y: Array) -> _Rounds:
@@ -325,7 +332,7 @@ class _Classic:
             if run.record(self.row(run, state, k)):
                 run.end(Stop.INTERRUPTED, "stopped by the callback")
                 break
-            if self.ended(run, state, k):
+            if self.ended(run, state, k) or (k % _RAYS == 0 and self.finds_ray(run, state)):
                 return
             if run.out_of_time:
                 run.end(Stop.TIME_LIMIT, f"time limit after {k} rounds")
@@ -366,12 +373,40 @@ class _Classic:
         y = self.dual(state)
         run.dual = None if y is None else geometry.multipliers(y)
 
+    def corrections(self, state: _Rounds) -> Array:
+        """(m,) what grows along multipliers that prove infeasibility, where the sets do not meet.
+
+        The corrections of a round cancel out then, Aᵀy + s = 0: a plane that separates the sets.
+        """
+        return state.y
+
+    def finds_ray(self, run: Run, state: _Rounds) -> bool:
+        """Where there is no optimum, points or corrections go on in a direction that proves it."""
+        geometry, before = state.geometry, state.earlier
+        corrections = self.corrections(state)
+        point = self.point(state).copy()
+        state.earlier = (point, corrections.copy())
+        if before is None:
+            return False
+        far = float(geometry.distances(point).max(initial=0.0))
+        for y in (corrections, corrections - before[1]):
+            ray = geometry.multipliers(y)
+            if far > run.settings.tol and certify_infeasible(run.program, ray).passes(RAY_TOL):
+                run.multiplier_ray = ray
+                return run.end(Stop.CLAIMS_INFEASIBLE, "the sets do not meet")
+        direction = geometry.to_program(geometry.onto_cone(point - before[0]))
+        if certify_unbounded(run.program, *direction).passes(RAY_TOL):
+            run.matrix_ray = direction
+            return run.end(Stop.CLAIMS_UNBOUNDED, "the points move on along a ray")
+        return False
+
     def ended(self, run: Run, state: _Rounds, k: int) -> bool:
         """Whether both sides meet, by the certificate's own measures."""
         if k % _LOOK:
             return False
         self.keep(run, state)
-        program, tol = run.program, run.settings.tol
+        # Repairs of the point may cost as much again.
+        program, tol = run.program, 0.5 * run.settings.tol
         if run.dual is None or run.matrices is None or run.x is None:
             return False
         residual = float(state.geometry.distances(self.point(state)).max(initial=0.0))
@@ -410,12 +445,6 @@ class Alternating(_Classic):
         tol = run.settings.tol
         if far <= tol and state.moved <= tol:
             return run.end(Stop.DONE, f"feasible after {k} rounds; Algorithm 1 does not optimise")
-        if far > 100 * state.moved and k % _LOOK == 0:
-            # The corrections of a round cancel out: Aᵀy = −s, a separating plane.
-            ray = state.geometry.multipliers(state.y)
-            if certify_infeasible(run.program, ray).passes(RAY_TOL):
-                run.multiplier_ray = ray
-                return run.end(Stop.CLAIMS_INFEASIBLE, "the sets do not meet")
         return False
 
 
