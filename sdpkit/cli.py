@@ -49,6 +49,7 @@ TABLES = {
         ("sizes", "neighbors", "seeds", "tol", "time_limit"),
     ),
     "digits-graphs": ("sdpkit.bench.digits", "graphs", ("data", "peers")),
+    "projection": ("sdpkit.bench.projection", "projection", ("sizes", "peers")),
     "forms": ("sdpkit.bench.engines", "forms", ()),
     "sdplib": ("sdpkit.bench.engines", "sdplib", ("data",)),
     "mve": ("sdpkit.bench.engines", "mve", ("data",)),

@@ -15,7 +15,9 @@ from sdpkit.errors import InputError, SdpkitError
 if TYPE_CHECKING:
     from sdpkit.ellipsoids import Ellipsoid
     from sdpkit.metrics import Metric
+    from sdpkit.program import Program
     from sdpkit.query_metric import QueryMetrics
+    from sdpkit.solution import Solution
     from sdpkit.spectral import Embedding
     from sdpkit.trajectory import Trajectory
 
@@ -263,3 +265,76 @@ def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
     ax.set_title(f"mean error {np.linalg.norm(x - y, axis=1).mean():.3g}")
     ax.legend(loc="best")
     return ax
+
+
+def plot_distances(solution: Solution, ax: Any = None) -> Any:
+    """How far an engine that projects was from each set, round by round; returns the axes."""
+    _require_matplotlib()
+    names = [name for name in _columns(solution) if name.startswith("distance")]
+    if not names:
+        raise InputError(f"{solution.solver} keeps no distances; the engines that project do")
+    ax = _axes(ax)
+    for name in names:
+        rows = [row for row in solution.history if row.get(name, 0.0) > 0]
+        ax.plot([row["iteration"] for row in rows], [row[name] for row in rows], label=name)
+    ax.set(xlabel="iteration", ylabel="distance", yscale="log", xscale="log")
+    ax.set_title(f"{solution.solver}: {solution.status}")
+    ax.legend(loc="best")
+    return ax
+
+
+def plot_iterates(
+    solution: Solution, ax: Any = None, *, coordinates: tuple[int, int] = (0, 1)
+) -> Any:
+    """The way of a point between the sets, as in figure 1.4 of the thesis; returns the axes.
+
+    For programs of up to three numbers, solved by `alternating`, `gradient-projection` or
+    `dykstra`: every round leaves the points before, between and after its projections. The lines
+    of rows in two numbers are drawn too, solid for equations, dashed for inequalities.
+    """
+    _require_matplotlib()
+    names = [name for name in _columns(solution) if name.startswith("p") and name.endswith("]")]
+    if not names:
+        raise InputError(
+            "there are no iterates to draw: solve a program of up to three numbers with "
+            "alternating, gradient-projection or dykstra"
+        )
+    ax = _axes(ax)
+    stages = sorted({name.split("[")[0] for name in names})
+    way = np.array(
+        [[row[f"{s}[{j}]"] for j in coordinates] for row in solution.history for s in stages]
+    )
+    ax.plot(*way.T, color="0.5", linewidth=0.8, zorder=1)
+    for k, stage in enumerate(stages):
+        ax.scatter(*way[k :: len(stages)].T, s=14, label=_STAGES.get((stage, len(stages)), stage))
+    if solution.program.matrix_rows.shape[1] + solution.program.n_auxiliary == 2:
+        _draw_rows(solution.program, ax)
+    ax.scatter(*way[-1], marker="*", s=90, color="tab:red", label="end", zorder=3)
+    ax.set_aspect("equal")
+    ax.legend(loc="best")
+    return ax
+
+
+_STAGES = {
+    ("p0", 2): "on the rows",
+    ("p1", 2): "on the cone",
+    ("p0", 3): "after the step",
+    ("p1", 3): "on the rows",
+    ("p2", 3): "on the cone",
+}
+
+
+def _columns(solution: Solution) -> list[str]:
+    return list(dict.fromkeys(name for row in solution.history for name in row))
+
+
+def _draw_rows(program: Program, ax: Any) -> None:
+    """The lines aᵀz = b of a program in two numbers."""
+    from scipy.sparse import hstack
+
+    rows = np.asarray(hstack([program.matrix_rows, program.rows_x]).toarray())
+    for a, b, relation in zip(rows, program.rhs, program.relations, strict=True):
+        if a.any():
+            foot, along = b * a / (a @ a), np.array([-a[1], a[0]])
+            style = "-" if relation == 0 else "--"
+            ax.axline(foot, foot + along, color="tab:blue", linewidth=1.0, linestyle=style)

@@ -42,6 +42,10 @@ _OURS = {
     "covering": "sdpkit.solvers.ellipsoid:COVERING",
     "titterington": "sdpkit.solvers.ellipsoid:TITTERINGTON",
     "ascent": "sdpkit.solvers.ascent:ASCENT",
+    "projection": "sdpkit.solvers.projection:PROJECTION",
+    "alternating": "sdpkit.solvers.rounds:ALTERNATING",
+    "gradient-projection": "sdpkit.solvers.rounds:GRADIENT_PROJECTION",
+    "dykstra": "sdpkit.solvers.rounds:DYKSTRA",
     "scs": "sdpkit.solvers.cvxpy_backend:SCS",
     "clarabel": "sdpkit.solvers.cvxpy_backend:CLARABEL",
     "cvxopt": "sdpkit.solvers.cvxpy_backend:CVXOPT",
@@ -66,9 +70,10 @@ class Capabilities:
 
     `plain`: programs of written rows; `roots`: of these, sums of square roots (`sdpkit.roots`);
     `families`: programs with a family of comparisons, which other solvers are given in parts;
-    `ranks`: limits on the rank of a block; `graphs_only`: rows are single edges of graphs, costs a·I and a low rank, auxiliary variables slack; `log_det`:
-    log dets of blocks; `coverings_only`: minimum volume coverings (`beyond_coverings`) and nothing
-    else; `checkpoint`: its state can be kept in a file.
+    `ranks`: limits on the rank of a block; `graphs_only`: rows are single edges of graphs, costs
+    a·I and a low rank, auxiliary variables slack; `log_det`: log dets of blocks; `coverings_only`:
+    minimum volume coverings (`beyond_coverings`) and nothing else; `checkpoint`: its state can be
+    kept in a file.
     """
 
     plain: bool = True

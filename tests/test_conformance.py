@@ -23,9 +23,12 @@ from sdpkit.solving import ConvergenceWarning, solve
 
 Array = NDArray[np.float64]
 
-REQUIRED = ("barrier", "clarabel", "cvxopt", "interior", "scs")
+REQUIRED = ("barrier", "clarabel", "cvxopt", "interior", "projection", "scs")
 USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
-SOLVERS = [name for name in USABLE if get_solver(name).capabilities.plain]
+# The thesis's own methods have a suite of their own below: they are right, and slow.
+CLASSIC = ("alternating", "dykstra", "gradient-projection")
+PLAIN = [name for name in USABLE if get_solver(name).capabilities.plain]
+SOLVERS = [name for name in PLAIN if name not in CLASSIC]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 # A first-order method may miss the certified gap; then it has to say so.
 FIRST_ORDER = ("scs",)
@@ -70,6 +73,7 @@ def test_required_solvers_are_available() -> None:
 
 def test_suite_covers_what_the_registry_offers() -> None:
     assert set(available_solvers()) == set(USABLE)
+    assert set(CLASSIC) <= set(PLAIN)
 
 
 def test_registered_solver_is_offered_and_used() -> None:
@@ -541,6 +545,80 @@ def test_unknown_option_is_named(name: str) -> None:
     """
     with pytest.raises(sdpkit.SdpkitError, match="no_such_option"):
         solve(roll(SMALL, "equality"), solver=name, no_such_option=3)
+
+
+# -- the methods of the thesis ------------------------------------------------------------------
+# What is granted to them: rounds enough for two digits instead of six (`dykstra` four), and to
+# `alternating`, which has neither an objective nor a dual, that it stops at a feasible point.
+
+every_classic = pytest.mark.parametrize("name", CLASSIC)
+
+
+def classic(problem: MVU | Program, name: str, **options: object) -> Solution:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return solve(problem, solver=name, **{"tol": 1e-4, "max_iter": 4000, **options})
+
+
+@every_form
+@every_classic
+def test_classic_methods_on_small_rolls(name: str, form: str) -> None:
+    """They never claim what they did not reach, their bounds hold, their points are feasible."""
+    solution = classic(roll(SMALL, form), name)
+    certificate, best = solution.certificate, solved(SMALL, form, "interior")
+    again = certify(solution.program, solution.matrices, solution.x, solution.dual)
+    assert again.relative_gap == certificate.relative_gap
+    assert (solution.status is Status.OPTIMAL) == again.passes(1e-4)
+    # All sets touch at the rank-deficient solutions, so that rows are met to two digits only.
+    assert certificate.primal_residual <= 0.05
+    if name == "alternating":
+        assert solution.dual is None
+        assert certificate.relative_gap == np.inf
+        assert solution.status is not Status.OPTIMAL
+        return
+    sign = solution.program.sign
+    assert sign * certificate.safe_bound >= sign * best.objective * (1 - sign * 1e-7)
+    check_bound_against_point(solution, best)
+    if name == "dykstra":
+        assert certificate.relative_gap <= 2e-2
+        assert solution.status is Status.OPTIMAL or form == "min_trace"
+
+
+@every_classic
+def test_classic_methods_see_infeasibility(name: str) -> None:
+    problem = MVU(graph=triangle(1.0, 1.0, 3.0))
+    solution = classic(problem, name)
+    assert solution.status is Status.INFEASIBLE
+    check_infeasibility_ray(solution, problem)
+
+
+@pytest.mark.parametrize("relations", ["==", "<="])
+@every_classic
+def test_classic_methods_see_that_rods_come_apart(name: str, relations: str) -> None:
+    """All but Algorithm 1, which has no objective that could be unbounded."""
+    solution = classic(two_rods(relations), name)
+    if name == "alternating":
+        assert solution.status is Status.INACCURATE
+        assert "does not optimise" in solution.native_status
+        return
+    assert solution.status is Status.UNBOUNDED
+    assert solution.ray is not None
+    assert solution.ray.passes(1e-7)
+
+
+@every_classic
+def test_classic_methods_have_limits_callbacks_and_no_options(name: str) -> None:
+    problem = roll(SMALL, "equality")
+    seen: list[float] = []
+    solution = classic(
+        problem, name, max_iter=3, callback=lambda row: seen.append(row["iteration"])
+    )
+    assert solution.status is Status.ITERATION_LIMIT
+    assert seen == [1.0, 2.0, 3.0]
+    with pytest.raises(sdpkit.SdpkitError, match="no_such_option"):
+        classic(problem, name, no_such_option=3)
+    with pytest.raises(sdpkit.SolverError, match="quadratic"):
+        classic(spring(1.0, 2.0), name)
 
 
 def test_auto_says_what_it_chose_and_why() -> None:
