@@ -254,9 +254,8 @@ class _Referee:
     def _without_hope(self, plan: _Plan) -> Run | None:
         """The row of a run that is not made, since a looser tolerance was too much already."""
         with self.lock:
-            for run in reversed(self.ledger.runs):
-                name, solver, _, repeat, start = run.key
-                same = (name, solver, repeat, start) == (*plan.key[:2], *plan.key[3:])
+            for run in list[Run](self.ledger.runs):
+                same = replace(run, tol=plan.tol).key == plan.key
                 if same and run.tol > plan.tol and run.outcome in _BEYOND_LIMITS:
                     words = f"not run: at tol {run.tol:g} it ended in {run.outcome}"
                     return replace(run, tol=plan.tol, message=words, history=(), coordinates=None)

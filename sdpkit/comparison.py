@@ -11,6 +11,7 @@ it weighs ratios, as a geometric mean does, but differences far below a second c
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import math
 import statistics
@@ -255,9 +256,7 @@ class Comparison:
 
     def report(self, path: str | Path) -> None:
         """Write the report as one HTML file."""
-        from sdpkit.report import write_report
-
-        write_report(self, path)
+        importlib.import_module("sdpkit.report").write_report(self, path)
 
 
 # -- means ----------------------------------------------------------------------------------
