@@ -212,6 +212,26 @@ def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
     return ax
 
 
+def draw(answer: Any, path: str | Path) -> None:
+    """An embedding, a metric, or (n, 2) positions to a picture file."""
+    _require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    ax = figure.add_subplot()
+    if hasattr(answer, "transform"):
+        plot_metric(answer, ax)
+    elif hasattr(answer, "coordinates"):
+        plot_embedding(answer, ax)
+    else:
+        positions = np.asarray(answer)
+        ax.scatter(positions[:, 0], positions[:, 1], s=12)
+        ax.set_aspect("equal")
+    figure.savefig(path, dpi=110)
+
+
 def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
     """A comparison of solvers in three rows, one column per tolerance: seconds against n, the
     share of instances solved within a multiple of the best time, and gap against seconds."""
