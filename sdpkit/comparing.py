@@ -35,6 +35,8 @@ from sdpkit.suites import INSTANCES, TIERS, Instance, names, suite
 from sdpkit.trial import Trial
 from sdpkit.worker import Job, Outcome, Worker
 
+# So many runs and more make it worth while to import everything beforehand.
+_MANY = 20
 # Seconds of a run outside the suites.
 _TIME_LIMIT = 60.0
 # A solver is told the time limit; it is killed when it has gone beyond it by this much.
@@ -154,7 +156,8 @@ def compare(
         if path is not None:
             described = [entry.described for entry in entries]
             ledger = stack.enter_context(Ledger(path, environment, settings, described))
-        workers = [stack.enter_context(Worker()) for _ in range(jobs)]
+        heavy = len(plans) - len(ledger.runs) > _MANY
+        workers = [stack.enter_context(Worker(heavy)) for _ in range(jobs)]
         allowed = _MEMORY * free_memory() / jobs if memory is None else memory
         _require_same_instances(ledger.runs, entries, workers[0], limit)
         _Referee(ledger, plans, limit, allowed, workers, progress).play()

@@ -36,8 +36,8 @@ from typing import IO, Any
 
 from sdpkit.errors import SolverError
 
-# What the server imports before it forks, beside our own problems and solvers.
-_PRELOAD = ("sklearn.neighbors", "scipy.sparse.linalg", "cvxpy", "sdpkit.trial")
+# What takes seconds to import and some runs need.
+_HEAVY = ("sklearn.datasets", "sklearn.neighbors", "cvxpy")
 # Seconds between two looks at the child's memory.
 _WATCH = 0.05
 _CRASHES: dict[int, str] = {
@@ -80,7 +80,8 @@ class Outcome:
 
 
 class Worker:
-    """A warmed process that forks for every job.
+    """A warmed process that forks for every job; `heavy` imports what some jobs need, too, which
+    pays when there are many.
 
     >>> with Worker() as worker:
     ...     outcome = worker.run(Job("sdpkit.worker:echo", {"word": "hello"}, patience=60.0))
@@ -88,7 +89,8 @@ class Worker:
     ('', {'echo': 'hello'})
     """
 
-    def __init__(self) -> None:
+    def __init__(self, heavy: bool = False) -> None:
+        self.heavy = heavy
         self._link: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -106,11 +108,11 @@ class Worker:
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        code = "import sys; sys.path[:] = {!r}; from sdpkit.worker import serve; serve({})"
+        code = "import sys; sys.path[:] = {!r}; from sdpkit.worker import serve; serve({}, {})"
         path = [entry or os.getcwd() for entry in sys.path]
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", code.format(path, theirs.fileno())],
+                [sys.executable, "-P", "-c", code.format(path, theirs.fileno(), self.heavy)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -159,10 +161,10 @@ def echo(tell: Tell, word: str) -> None:
 # -- the server -----------------------------------------------------------------------------
 
 
-def serve(descriptor: int) -> None:
+def serve(descriptor: int, heavy: bool) -> None:
     """The server's life: import, then one child per job until the parent hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in (*_PRELOAD, *_own_modules()):
+    for name in (*_own_modules(), *(_HEAVY if heavy else ())):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.collect()
@@ -180,6 +182,7 @@ def _own_modules() -> Iterator[str]:
     from sdpkit import _EXPORTS
     from sdpkit.registry import own_locations
 
+    yield "sdpkit.trial"
     yield from _EXPORTS.values()
     for location in own_locations():
         yield location.partition(":")[0]
