@@ -47,6 +47,8 @@ _WARMING = 90.0
 _MEMORY = 0.8
 # Verdicts that the certificate proves.
 _PROVEN = ("optimal", "infeasible", "unbounded", "stationary")
+# What an instance and its solver are, whatever becomes of the run.
+_FACTS = ("n", "n_rows", "fingerprint", "solver_version")
 _BEYOND_LIMITS = ("timeout", "time_limit", "out_of_memory")
 
 Key = tuple[str, str, float, int, str]
@@ -261,7 +263,10 @@ class _Referee:
                 same = replace(run, tol=plan.tol).key == plan.key
                 if same and run.tol > plan.tol and run.outcome in _BEYOND_LIMITS:
                     words = f"not run: at tol {run.tol:g} it ended in {run.outcome}"
-                    return replace(run, tol=plan.tol, message=words, history=(), coordinates=None)
+                    told = {"outcome": run.outcome, "message": words}
+                    facts = {name: getattr(run, name) for name in _FACTS}
+                    found = {"result": told, "described": facts}
+                    return _row(plan, Outcome("", "", found, 0.0, math.nan), self.limit)
         return None
 
     def _remaining(self) -> float:

@@ -378,11 +378,17 @@ def _instances_of(runs: Iterable[Run]) -> tuple[Described, ...]:
 def _line(run: Run) -> str:
     name = run.instance if run.start == "cold" else f"{run.instance} (warm)"
     outcome = run.outcome if run.success or not run.claimed else f"{run.outcome} (!)"
-    mebibytes = run.peak / 2**20
-    return (
-        f"{name:<26}{run.solver:<13}{run.tol:>7.0e} {outcome:<15}{run.objective:>15.8g}"
-        f"{run.gap:>9.1e}{run.total:>9.3f}{mebibytes:>7.0f}{run.iterations:>7}"
+    iterations = run.iterations if run.iterations >= 0 else ""
+    line = (
+        f"{name:<26}{run.solver:<13}{run.tol:>7.0e} {outcome:<15}"
+        f"{_number(run.objective, 15, '.8g')}{_number(run.gap, 9, '.1e')}{_number(run.total, 9, '.3f')}"
+        f"{_number(run.peak / 2**20, 7, '.0f')}{iterations:>7}"
     )
+    return line.rstrip()
+
+
+def _number(value: float, width: int, form: str) -> str:
+    return f"{'' if math.isnan(value) else format(value, form):>{width}}"
 
 
 def _summary_lines(tiers: Iterable[Tier]) -> list[str]:

@@ -371,7 +371,8 @@ def test_a_line_cut_anywhere_costs_that_line_only(
             ledger.add(run)
     whole = path.read_bytes()
     ends = [k + 1 for k, byte in enumerate(whole) if byte == ord("\n")]
-    for length in range(len(whole) + 1):
+    near = [end + shift for end in ends for shift in (-2, -1, 0, 1, 2)]
+    for length in sorted({0, 1, *range(0, len(whole), 17), *near} & set(range(len(whole) + 1))):
         path.write_bytes(whole[:length])
         kept = max(0, sum(end <= length for end in ends) - 2)
         with Ledger(path, HERE, {}, [Described("a")]) as ledger:
