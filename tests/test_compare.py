@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from sdpkit.comparing import Progress, compare
 from sdpkit.comparison import Comparison, Described, Run, run_from, shifted_geometric_mean
 from sdpkit.errors import InputError
 from sdpkit.ledger import Ledger
+from sdpkit.solving import compiled_program
 from sdpkit.worker import Job, Worker
 
 RING = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
@@ -616,12 +618,28 @@ def test_instances_are_described_and_named_once() -> None:
         suites.find("roll-16")
 
 
-def test_reference_instance_is_that_of_the_benchmarks() -> None:
-    from sdpkit.bench.engines import roll
+def test_the_reference_instance_has_its_known_values() -> None:
+    """Values from a first implementation, which shares nothing with this one."""
+    known = {
+        "roll-100-equality": (1187.83455, 247),
+        "roll-400-equality": (81842.801, 989),
+        "roll-1000-equality": (437775.6, 2456),
+        "roll-2000-equality": (1608958.3, 4992),
+        "roll-400-inequality": (85795.30, 989),
+    }
+    for name, (value, n_edges) in known.items():
+        one = suites.find(name)
+        assert one.reference == pytest.approx(value, rel=2e-7), name
+        assert one.build().neighborhood.n_edges == n_edges
 
-    assert suites.find("roll-60-slack").build().program().fingerprint == (
-        roll(60, form="slack").fingerprint
-    )
+
+def test_instances_are_the_same_in_every_process() -> None:
+    """A problem that is sent to a worker is the problem that was built."""
+    for one in suites.suite("minimal"):
+        problem = one.build()
+        programs = [problem, pickle.loads(pickle.dumps(problem)), one.build()]
+        prints = {compiled_program(each).fingerprint for each in programs}
+        assert len(prints) == 1, one.name
 
 
 @pytest.mark.parametrize("one", suites.suite("minimal"), ids=lambda one: one.name)
