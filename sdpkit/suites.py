@@ -18,12 +18,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdpkit.comparison import Described
 from sdpkit.errors import InputError
+
+if TYPE_CHECKING:
+    from sdpkit.problems.mvu import MVU
 
 # Tier → (seconds that a run may take, what it is).
 TIERS = {
@@ -75,7 +78,7 @@ class Instance:
 # -- how they are made ----------------------------------------------------------------------
 
 
-def roll(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> Any:
+def roll(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> MVU:
     """MVU of the 8-dimensional Swiss roll, in units in which the mean squared length is one."""
     import sdpkit
 
