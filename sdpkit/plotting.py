@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError, SdpkitError
 
 if TYPE_CHECKING:
+    from sdpkit.comparison import Comparison, Run
     from sdpkit.ellipsoids import Ellipsoid
     from sdpkit.metrics import Metric
     from sdpkit.program import Program
@@ -338,3 +339,84 @@ def _draw_rows(program: Program, ax: Any) -> None:
             foot, along = b * a / (a @ a), np.array([-a[1], a[0]])
             style = "-" if relation == 0 else "--"
             ax.axline(foot, foot + along, color="tab:blue", linewidth=1.0, linestyle=style)
+
+
+def draw(answer: Any, path: str | Path) -> None:
+    """An embedding, a metric, or (n, 2) positions to a picture file."""
+    _require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    ax = figure.add_subplot()
+    if hasattr(answer, "transform"):
+        plot_metric(answer, ax)
+    elif hasattr(answer, "coordinates"):
+        plot_embedding(answer, ax)
+    else:
+        positions = np.asarray(answer)
+        ax.scatter(positions[:, 0], positions[:, 1], s=12)
+        ax.set_aspect("equal")
+    figure.savefig(path, dpi=110)
+
+
+def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
+    """A comparison of solvers in three rows, one column per tolerance: seconds against n, the
+    share of instances solved within a multiple of the best time, and gap against seconds."""
+    _require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    runs = [run for run in comparison.runs if run.start == "cold"]
+    tols = sorted({run.tol for run in runs}, reverse=True)
+    solvers = list(dict.fromkeys(run.solver for run in runs))
+    figure = Figure(figsize=(5.5 * len(tols), 11), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(3, len(tols), squeeze=False)
+    for column, tol in enumerate(tols):
+        tier = [run for run in runs if run.tol == tol]
+        best = _best_times(tier)
+        for k, name in enumerate(solvers):
+            own = [run for run in tier if run.solver == name]
+            good = [run for run in own if run.success]
+            style = {"color": f"C{k % 10}", "label": name, "marker": "os^Dv"[k // 10 % 5]}
+            axes[0, column].plot(
+                [run.n for run in good], [run.total for run in good], ls="", **style
+            )
+            _plot_profile(axes[1, column], own, best, color=style["color"], label=name)
+            reached = [run for run in own if 0 < run.gap < np.inf]
+            axes[2, column].plot(
+                [run.total for run in reached], [run.gap for run in reached], ls="", **style
+            )
+        axes[0, column].set(xlabel="n", ylabel="seconds, certified runs", title=f"tol {tol:g}")
+        axes[1, column].set(xlabel="multiple of the best time", ylabel="share of instances")
+        axes[2, column].set(xlabel="seconds", ylabel="certified relative gap")
+        axes[2, column].axhline(tol, color="grey", lw=0.8)
+        for row, ax in enumerate(axes[:, column]):
+            if any(len(line.get_xdata()) for line in ax.lines if line.get_label() in solvers):
+                ax.set_xscale("log")
+                ax.set_yscale("log" if row != 1 else "linear")
+    axes[1, -1].legend(fontsize="small")
+    if path is not None:
+        figure.savefig(path, dpi=110)
+    return figure
+
+
+def _best_times(runs: list[Run]) -> dict[str, float]:
+    """Instance → the least seconds in which it was solved."""
+    best: dict[str, float] = {}
+    for run in runs:
+        if run.success:
+            best[run.instance] = min(run.total, best.get(run.instance, np.inf))
+    return best
+
+
+def _plot_profile(ax: Any, runs: list[Run], best: dict[str, float], **style: Any) -> None:
+    """The performance profile of one solver (Dolan and Moré 2002) over solved instances."""
+    own = _best_times(runs)
+    ratios = sorted(seconds / best[name] for name, seconds in own.items())
+    if not ratios:
+        return
+    share = np.arange(1, len(ratios) + 1) / len(best)
+    ax.step([*ratios, 10 * ratios[-1]], [*share, share[-1]], where="post", **style)

@@ -20,12 +20,18 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from sdpkit.errors import InputError, NotEnoughMemoryError, SolverError, SolverUnavailableError
+from sdpkit.errors import (
+    InputError,
+    NotEnoughMemoryError,
+    SolverError,
+    SolverUnavailableError,
+    UnsuitableSolverError,
+)
 from sdpkit.program import Program
 from sdpkit.solution import Answer, Settings
 
@@ -125,7 +131,13 @@ def _locations() -> dict[str, str]:
     return {**third_party, **_OURS}
 
 
-def _load(location: str) -> Any:
+def own_locations() -> list[str]:
+    """Where our own solvers are, as "module:attribute"."""
+    return list(_OURS.values())
+
+
+def load(location: str) -> Any:
+    """What "module:attribute" names."""
     module, _, attribute = location.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
@@ -133,7 +145,7 @@ def _load(location: str) -> Any:
 @cache
 def _discovered() -> dict[str, Solver]:
     """Solvers that a family of ours finds installed beyond those listed."""
-    found = [solver for family in _FAMILIES for solver in _load(family)()]
+    found = [solver for family in _FAMILIES for solver in load(family)()]
     return {solver.name: solver for solver in found if solver.name not in _OURS}
 
 
@@ -152,9 +164,32 @@ def get_solver(name: str) -> Solver:
     if location is None:
         known = ", ".join(known_solvers())
         raise InputError(f"there is no solver {name!r}; known are {known}, and 'auto'")
-    solver: Solver = _load(location)
+    try:
+        solver: Solver = load(location)
+    except Exception as error:  # whatever another package does when it is imported
+        raise SolverUnavailableError(
+            f"solver {name!r} cannot be loaded from {location}: {type(error).__name__}: {error}"
+        ) from error
     _registered[name] = solver
     return solver
+
+
+def known_here_only(name: str) -> bool:
+    """Whether the solver was registered at run time, so that other processes do not find it."""
+    location = _locations().get(name)
+    if name not in _registered:
+        return False
+    if location is None:
+        return name not in _discovered()
+    return load(location) is not _registered[name]
+
+
+def why_not(name: str) -> str | None:
+    """Why the solver of that name cannot be used here, or None."""
+    try:
+        return get_solver(name).unavailable()
+    except SolverUnavailableError as error:
+        return str(error)
 
 
 def available_solvers() -> list[str]:
@@ -163,18 +198,34 @@ def available_solvers() -> list[str]:
     >>> {"clarabel", "scs"} <= set(available_solvers())
     True
     """
-    return [name for name in known_solvers() if get_solver(name).unavailable() is None]
+    return [name for name in known_solvers() if why_not(name) is None]
 
 
 def solver_table() -> str:
     """All known solvers, whether they can be used, and what they are, as text."""
     lines = []
-    for name in known_solvers():
-        solver = get_solver(name)
-        missing = solver.unavailable()
-        state = "available" if missing is None else missing
-        lines.append(f"{name:<12} {state:<44} {solver.capabilities.summary}")
+    for row in solver_rows():
+        state = "available" if row["available"] else row["why_not"]
+        lines.append(f"{row['name']:<12} {state:<44} {row['summary']}")
     return "\n".join(lines)
+
+
+def solver_rows() -> list[dict[str, Any]]:
+    """All known solvers as data: name, whether it can be used and why not, what it takes.
+
+    >>> [row["available"] for row in solver_rows() if row["name"] == "interior"]
+    [True]
+    """
+    rows = []
+    for name in known_solvers():
+        reason = why_not(name)
+        loaded = get_solver(name) if name in _registered or name in _discovered() else None
+        can = asdict(loaded.capabilities if loaded is not None else Capabilities(plain=False))
+        summary = can.pop("summary")
+        taken = [word for word, yes in can.items() if yes]
+        row = {"name": name, "available": reason is None, "why_not": reason or ""}
+        rows.append({**row, "capabilities": taken, "summary": summary})
+    return rows
 
 
 def refusal(solver: Solver, program: Program) -> SolverError | None:
@@ -184,7 +235,7 @@ def refusal(solver: Solver, program: Program) -> SolverError | None:
         return SolverUnavailableError(f"solver {solver.name!r} is not available: {missing}")
     lacking = _cannot_express(solver, program)
     if lacking is not None:
-        return SolverError(f"{solver.name} takes {lacking}; use {_general(program)}")
+        return UnsuitableSolverError(f"{solver.name} takes {lacking}; use {_general(program)}")
     needed, free = solver.memory(program), free_memory()
     if needed <= free:
         return None
@@ -337,4 +388,4 @@ def choose(program: Program) -> tuple[Solver, str]:
         if obstacle is None:
             return solver, "; ".join(["auto", *passed])
         passed.append(f"not {name}: {obstacle}")
-    raise SolverError(f"no available solver can take this program: {'; '.join(passed)}")
+    raise UnsuitableSolverError(f"no available solver can take this program: {'; '.join(passed)}")
