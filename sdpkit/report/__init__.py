@@ -46,9 +46,7 @@ VERDICTS: Mapping[str, Verdict] = {
     "timeout": Verdict("◷", "timeout", "bad", "ended from outside when its time was up"),
     "crashed": Verdict("✗", "crashed", "bad", "its process died"),
     "killed": Verdict("✗", "killed", "bad", "its process was killed"),
-    "out_of_memory": Verdict(
-        "▣", "out of memory", "bad", "asked for more memory than it was given"
-    ),
+    "out_of_memory": Verdict("▣", "out of memory", "bad", "asked for more than it was given"),
     "error": Verdict("✗", "error", "bad", "raised an error"),
     "refused": Verdict("–", "not attempted", "none", "declined as beyond the solver"),
 }
@@ -192,7 +190,7 @@ def _lede(comparison: Comparison) -> list[str]:
     count = len({run.instance for run in runs})
     certified = f"{best.successes} of {best.runs}"
     return [
-        f"{count} instances, {len({run.solver for run in runs})} solvers, every answer checked by a "
+        f"{count} instances, {len({run.solver for run in runs})} solvers, every answer judged by a "
         "certificate that was recomputed from the returned numbers. To a tolerance of "
         f"{finest:g}, ",
         best.solver,
