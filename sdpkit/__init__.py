@@ -61,19 +61,34 @@ _EXPORTS = {
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
     "Localization": "sdpkit.problems.localization",
+    "compare": "sdpkit.comparing",
+    "Comparison": "sdpkit.comparison",
     "SdpkitError": "sdpkit.errors",
     "InputError": "sdpkit.errors",
     "GraphError": "sdpkit.errors",
     "UnboundedProblemError": "sdpkit.errors",
     "SolverError": "sdpkit.errors",
     "SolverUnavailableError": "sdpkit.errors",
+    "UnsuitableSolverError": "sdpkit.errors",
     "NotEnoughMemoryError": "sdpkit.errors",
 }
-_ROOMS = ("datasets", "extension", "graphs", "quality", "plotting", "problems", "solvers", "errors")
+_ROOMS = (
+    "datasets",
+    "extension",
+    "graphs",
+    "quality",
+    "plotting",
+    "problems",
+    "solvers",
+    "suites",
+    "errors",
+)
 
 if TYPE_CHECKING:
-    from sdpkit import datasets, errors, extension, graphs, plotting, quality
+    from sdpkit import datasets, errors, extension, graphs, plotting, quality, suites
     from sdpkit.certificate import Certificate, certify
+    from sdpkit.comparing import compare
+    from sdpkit.comparison import Comparison
     from sdpkit.errors import (
         GraphError,
         InputError,
@@ -82,6 +97,7 @@ if TYPE_CHECKING:
         SolverError,
         SolverUnavailableError,
         UnboundedProblemError,
+        UnsuitableSolverError,
     )
     from sdpkit.graphs import NeighborhoodGraph
     from sdpkit.metrics import Metric
@@ -122,6 +138,7 @@ __all__ = [
     "Block",
     "Capabilities",
     "Certificate",
+    "Comparison",
     "ConvergenceWarning",
     "Cost",
     "Embedding",
@@ -145,9 +162,11 @@ __all__ = [
     "Stop",
     "Trajectory",
     "UnboundedProblemError",
+    "UnsuitableSolverError",
     "VariationalMVU",
     "available_solvers",
     "certify",
+    "compare",
     "datasets",
     "errors",
     "extension",
@@ -158,5 +177,6 @@ __all__ = [
     "register_solver",
     "solve",
     "solver_table",
+    "suites",
     "write_sdpa",
 ]

@@ -27,5 +27,9 @@ class SolverUnavailableError(SolverError):
     """The solver is known, but something it needs is not installed."""
 
 
+class UnsuitableSolverError(SolverError):
+    """The solver was refused before it was called: the program is beyond what it takes."""
+
+
 class NotEnoughMemoryError(SolverError, MemoryError):
     """The solver was refused before it was called: its estimated memory does not fit."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError, SdpkitError
 
 if TYPE_CHECKING:
+    from sdpkit.comparison import Comparison, Run
     from sdpkit.metrics import Metric
     from sdpkit.spectral import Embedding
     from sdpkit.trajectory import Trajectory
@@ -209,3 +210,64 @@ def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
     ax.set_title(f"mean error {np.linalg.norm(x - y, axis=1).mean():.3g}")
     ax.legend(loc="best")
     return ax
+
+
+def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
+    """A comparison of solvers in three rows, one column per tolerance: seconds against n, the
+    share of instances solved within a multiple of the best time, and gap against seconds."""
+    _require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    runs = [run for run in comparison.runs if run.start == "cold"]
+    tols = sorted({run.tol for run in runs}, reverse=True)
+    solvers = list(dict.fromkeys(run.solver for run in runs))
+    figure = Figure(figsize=(5.5 * len(tols), 11), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(3, len(tols), squeeze=False)
+    for column, tol in enumerate(tols):
+        tier = [run for run in runs if run.tol == tol]
+        best = _best_times(tier)
+        for k, name in enumerate(solvers):
+            own = [run for run in tier if run.solver == name]
+            good = [run for run in own if run.success]
+            style = {"color": f"C{k % 10}", "label": name, "marker": "os^Dv"[k // 10 % 5]}
+            axes[0, column].plot(
+                [run.n for run in good], [run.total for run in good], ls="", **style
+            )
+            _plot_profile(axes[1, column], own, best, color=style["color"], label=name)
+            reached = [run for run in own if 0 < run.gap < np.inf]
+            axes[2, column].plot(
+                [run.total for run in reached], [run.gap for run in reached], ls="", **style
+            )
+        axes[0, column].set(xlabel="n", ylabel="seconds, certified runs", title=f"tol {tol:g}")
+        axes[1, column].set(xlabel="multiple of the best time", ylabel="share of instances")
+        axes[2, column].set(xlabel="seconds", ylabel="certified relative gap")
+        axes[2, column].axhline(tol, color="grey", lw=0.8)
+        for ax in axes[:, column]:
+            ax.set_xscale("log")
+        for row in (0, 2):
+            axes[row, column].set_yscale("log")
+    axes[1, -1].legend(fontsize="small")
+    if path is not None:
+        figure.savefig(path, dpi=110)
+    return figure
+
+
+def _best_times(runs: list[Run]) -> dict[str, float]:
+    """Instance → the least seconds in which it was solved."""
+    best: dict[str, float] = {}
+    for run in runs:
+        if run.success:
+            best[run.instance] = min(run.total, best.get(run.instance, np.inf))
+    return best
+
+
+def _plot_profile(ax: Any, runs: list[Run], best: dict[str, float], **style: Any) -> None:
+    """The performance profile of one solver (Dolan and Moré 2002) over solved instances."""
+    own = _best_times(runs)
+    ratios = sorted(seconds / best[name] for name, seconds in own.items())
+    if not ratios:
+        return
+    share = np.arange(1, len(ratios) + 1) / len(best)
+    ax.step([*ratios, 10 * ratios[-1]], [*share, share[-1]], where="post", **style)

@@ -23,7 +23,13 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from sdpkit.errors import InputError, NotEnoughMemoryError, SolverError, SolverUnavailableError
+from sdpkit.errors import (
+    InputError,
+    NotEnoughMemoryError,
+    SolverError,
+    SolverUnavailableError,
+    UnsuitableSolverError,
+)
 from sdpkit.program import Program
 from sdpkit.solution import Answer, Settings
 
@@ -108,7 +114,13 @@ def _locations() -> dict[str, str]:
     return {**third_party, **_OURS}
 
 
-def _load(location: str) -> Any:
+def own_locations() -> list[str]:
+    """Where our own solvers are, as "module:attribute"."""
+    return list(_OURS.values())
+
+
+def load(location: str) -> Any:
+    """What "module:attribute" names."""
     module, _, attribute = location.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
@@ -116,7 +128,7 @@ def _load(location: str) -> Any:
 @cache
 def _discovered() -> dict[str, Solver]:
     """Solvers that a family of ours finds installed beyond those listed."""
-    found = [solver for family in _FAMILIES for solver in _load(family)()]
+    found = [solver for family in _FAMILIES for solver in load(family)()]
     return {solver.name: solver for solver in found if solver.name not in _OURS}
 
 
@@ -135,7 +147,7 @@ def get_solver(name: str) -> Solver:
     if location is None:
         known = ", ".join(known_solvers())
         raise InputError(f"there is no solver {name!r}; known are {known}, and 'auto'")
-    solver: Solver = _load(location)
+    solver: Solver = load(location)
     _registered[name] = solver
     return solver
 
@@ -167,7 +179,7 @@ def refusal(solver: Solver, program: Program) -> SolverError | None:
         return SolverUnavailableError(f"solver {solver.name!r} is not available: {missing}")
     lacking = _cannot_express(solver, program)
     if lacking is not None:
-        return SolverError(f"{solver.name} takes {lacking}; use {_general(program)}")
+        return UnsuitableSolverError(f"{solver.name} takes {lacking}; use {_general(program)}")
     needed, free = solver.memory(program), free_memory()
     if needed <= free:
         return None
@@ -266,4 +278,4 @@ def choose(program: Program) -> tuple[Solver, str]:
         if obstacle is None:
             return solver, "; ".join(["auto", *passed])
         passed.append(f"not {name}: {obstacle}")
-    raise SolverError(f"no available solver can take this program: {'; '.join(passed)}")
+    raise UnsuitableSolverError(f"no available solver can take this program: {'; '.join(passed)}")

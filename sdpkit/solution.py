@@ -125,6 +125,7 @@ class Solution:
     ray: the verified proof of infeasibility or unboundedness, if that is the status
     solver, reason: who solved it and why it was chosen
     trajectory: the steps, if the problem took several programs; times and iterations are sums
+    stop: why the solver stopped, in its own opinion
     """
 
     status: Status
@@ -146,6 +147,7 @@ class Solution:
     notes: tuple[str, ...] = ()
     rows: Rows | None = None
     trajectory: Trajectory | None = None
+    stop: Stop | None = None
 
     @property
     def matrix(self) -> Matrix:

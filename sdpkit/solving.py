@@ -290,6 +290,7 @@ def _judge(
         history=answer.history,
         notes=(*program.notes, *(note for note in answer.notes if note not in program.notes)),
         rows=answer.rows,
+        stop=answer.stop,
     )
 
 
