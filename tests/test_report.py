@@ -15,7 +15,7 @@ import pytest
 
 import sdpkit
 from sdpkit.comparison import Comparison, Described, Run
-from sdpkit.report import VERDICTS, as_json, page_data, verdict, write_report
+from sdpkit.report import VERDICTS, inline_json, page_data, verdict, write_report
 
 EVIL = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>{{script}}"
 SOLVERS = ("interior", "scs", "clarabel")
@@ -94,7 +94,7 @@ def test_verdicts_tell_a_lie_from_a_death() -> None:
     refuted = replace(run, success=False, outcome="inaccurate")
     assert verdict(refuted) == "lied"
     assert verdict(replace(refuted, claimed=False)) == "inaccurate"
-    assert verdict(replace(refuted, outcome="timeout")) == "timeout"
+    assert verdict(replace(refuted, claimed=False, outcome="timeout")) == "timeout"
 
 
 def test_every_status_and_every_end_has_a_word() -> None:
@@ -107,7 +107,7 @@ def test_every_status_and_every_end_has_a_word() -> None:
 
 
 def test_json_cannot_leave_its_script() -> None:
-    text = as_json({"a": EVIL, "b": [math.inf, -math.inf, math.nan, 1.5], "c": "\u2028"})
+    text = inline_json({"a": EVIL, "b": [math.inf, -math.inf, math.nan, 1.5], "c": "\u2028"})
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == {"a": EVIL, "b": [None, None, None, 1.5], "c": "\u2028"}
 

@@ -55,13 +55,11 @@ VERDICTS: Mapping[str, Verdict] = {
 def verdict(run: Run) -> str:
     """The word for how a run ended: a key of `VERDICTS`, or the granted status itself.
 
-    A claim of success that the certificate denies is `lied`; a process that ended otherwise keeps
-    its own word, since there was no claim to deny.
+    A claim of success that the certificate denies is `lied`, whatever came of the run.
     """
     if run.success:
         return "certified"
-    ended = ("crashed", "killed", "out_of_memory", "timeout", "refused", "error")
-    return "lied" if run.claimed and run.outcome not in ended else run.outcome
+    return "lied" if run.claimed else run.outcome
 
 
 def write_report(comparison: Comparison, path: str | Path) -> None:
@@ -83,17 +81,17 @@ def write_report(comparison: Comparison, path: str | Path) -> None:
         "title": html.escape(data["title"]),
         "style": style,
         "script": script,
-        "data": as_json(data),
+        "data": inline_json(data),
     }
     # One pass, so that a name in braces inside the data is left alone.
     page = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
     Path(path).write_text(page, encoding="utf-8")
 
 
-def as_json(data: Any) -> str:
+def inline_json(data: Any) -> str:
     """JSON that may stand inside a script element: no `<`, `>` or `&`, and null for NaN and ±∞.
 
-    >>> as_json({"message": "</script>", "gap": float("nan")})
+    >>> inline_json({"message": "</script>", "gap": float("nan")})
     '{"message":"\\\\u003c/script\\\\u003e","gap":null}'
     """
     text = json.dumps(_finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
