@@ -1,16 +1,28 @@
-"""The command line: `sdpkit demo`, `sdpkit solvers` and `sdpkit bench`."""
+"""The command line: demo, solvers, solve, compare, reproduce, bench.
+
+How a command ends:
+
+    0    done; what was solved is certified
+    1    solved, but not certified at the tolerance, or stopped at a limit
+    2    the command, a file or a parameter cannot be used as it is
+    3    proven to have no solution (infeasible or unbounded)
+    4    a solver is not available, cannot take the program, or broke down
+    130  interrupted
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sdpkit import __version__
-from sdpkit.errors import InputError, SdpkitError
+from sdpkit import __version__, cli_compare, cli_reproduce, cli_solve
+from sdpkit.errors import InputError, SdpkitError, SolverError
 
 
 def demo(n: int, path: Path) -> int:
@@ -32,11 +44,11 @@ def demo(n: int, path: Path) -> int:
     return 0 if solution.status == "optimal" else 1
 
 
-def solvers() -> int:
+def solvers(as_json: bool = False) -> int:
     """Print which solvers are available, why others are not, and what they are."""
-    from sdpkit.registry import solver_table
+    from sdpkit.registry import solver_rows, solver_table
 
-    print(solver_table())
+    print(json.dumps(solver_rows(), ensure_ascii=False) if as_json else solver_table())
     return 0
 
 
@@ -71,15 +83,22 @@ def bench(table: str, options: dict[str, Any]) -> int:
     return 0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of the `sdpkit` command."""
-    parser = argparse.ArgumentParser(prog="sdpkit", description=__doc__)
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sdpkit",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"sdpkit {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     unfold = commands.add_parser("demo", help="unfold a Swiss roll and write a picture")
     unfold.add_argument("--points", type=int, default=500, help="how many (default 500)")
     unfold.add_argument("--picture", type=Path, default=Path("swiss_roll.png"))
-    commands.add_parser("solvers", help="list solvers and their availability")
+    listed = commands.add_parser("solvers", help="list solvers and their availability")
+    listed.add_argument("--json", action="store_true", help="print JSON, with capabilities")
+    cli_solve.add_parser(commands)
+    cli_compare.add_parser(commands)
+    cli_reproduce.add_parser(commands)
     figures = commands.add_parser("bench", help="measure the figures that the docs quote")
     figures.add_argument("table", choices=sorted(TABLES))
     figures.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
@@ -90,14 +109,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     figures.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
     figures.add_argument("--deskewed", action="store_true", help="deskew MNIST's images first")
     figures.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
-    chosen = parser.parse_args(arguments)
+    return parser
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    if chosen.command == "bench":
+        return bench(chosen.table, {**vars(chosen), "peers": not chosen.no_peers})
+    if chosen.command == "solve":
+        return cli_solve.run(chosen)
+    if chosen.command == "compare":
+        return cli_compare.run(chosen)
+    if chosen.command == "solvers":
+        return solvers(chosen.json)
+    if chosen.command == "reproduce":
+        return cli_reproduce.run(chosen)
+    return demo(chosen.points, chosen.picture)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of the `sdpkit` command."""
+    chosen = _parser().parse_args(arguments)
     try:
-        if chosen.command == "bench":
-            return bench(chosen.table, {**vars(chosen), "peers": not chosen.no_peers})
-        return demo(chosen.points, chosen.picture) if chosen.command == "demo" else solvers()
-    except SdpkitError as error:
-        print(f"sdpkit: {error}", file=sys.stderr)
-        return 2
+        return _run(chosen)
+    except BrokenPipeError:  # the reader has seen enough, as `head` does
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
+    except SolverError as error:
+        code, words = 4, str(error)
+    except (SdpkitError, OSError) as error:
+        code, words = 2, str(error)
+    except KeyboardInterrupt:
+        code, words = 130, "interrupted"
+    print(f"sdpkit: {words}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ from sdpkit.worker import Job, Outcome, Worker
 _TIME_LIMIT = 60.0
 # A solver is told the time limit; it is killed when it has gone beyond it by this much.
 _GRACE = (1.25, 2.0)
-# So many times as long may it take until a solver has compiled itself, once per kind of problem.
-_WARMING = 10.0
+# Seconds until a solver has imported and compiled itself, once per kind of problem.
+_WARMING = 90.0
 # The share of the free memory that runs may take if nothing is said.
 _MEMORY = 0.8
 # Verdicts that the certificate proves.
@@ -246,7 +246,7 @@ class _Referee:
         )
         patience = _GRACE[0] * self.limit + _GRACE[1]
         sort = (plan.contestant.name, plan.entry.described.kind)
-        warming = patience if sort in self.warmed else _WARMING * patience
+        warming = patience if sort in self.warmed else _WARMING
         self.warmed.add(sort)
         job = Job("sdpkit.trial:attempt", {"trial": trial}, patience, warming, self.memory)
         return _row(plan, worker.run(job), self.limit)
@@ -254,9 +254,8 @@ class _Referee:
     def _without_hope(self, plan: _Plan) -> Run | None:
         """The row of a run that is not made, since a looser tolerance was too much already."""
         with self.lock:
-            for run in reversed(self.ledger.runs):
-                name, solver, _, repeat, start = run.key
-                same = (name, solver, repeat, start) == (*plan.key[:2], *plan.key[3:])
+            for run in list[Run](self.ledger.runs):
+                same = replace(run, tol=plan.tol).key == plan.key
                 if same and run.tol > plan.tol and run.outcome in _BEYOND_LIMITS:
                     words = f"not run: at tol {run.tol:g} it ended in {run.outcome}"
                     return replace(run, tol=plan.tol, message=words, history=(), coordinates=None)

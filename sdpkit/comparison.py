@@ -11,6 +11,7 @@ it weighs ratios, as a geometric mean does, but differences far below a second c
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import math
 import statistics
@@ -255,9 +256,7 @@ class Comparison:
 
     def report(self, path: str | Path) -> None:
         """Write the report as one HTML file."""
-        from sdpkit.report import write_report
-
-        write_report(self, path)
+        importlib.import_module("sdpkit.report").write_report(self, path)
 
 
 # -- means ----------------------------------------------------------------------------------
@@ -312,15 +311,16 @@ def _mean_time(runs: list[Run]) -> float:
 
 def as_json(record: Any) -> dict[str, Any]:
     """A row, an instance or a tier as JSON has it: NaN is null, infinity a word."""
-    return {field.name: _jsonable(getattr(record, field.name)) for field in fields(record)}
+    return {field.name: jsonable(getattr(record, field.name)) for field in fields(record)}
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
+    """`value` as JSON has it: NaN is null, infinity a word, tuples are lists."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):
-        return {str(key): _jsonable(entry) for key, entry in value.items()}
-    return [_jsonable(entry) for entry in value] if isinstance(value, tuple | list) else value
+        return {str(key): jsonable(entry) for key, entry in value.items()}
+    return [jsonable(entry) for entry in value] if isinstance(value, tuple | list) else value
 
 
 def run_from(record: Mapping[str, Any]) -> Run:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Protocol
@@ -147,9 +147,22 @@ def get_solver(name: str) -> Solver:
     if location is None:
         known = ", ".join(known_solvers())
         raise InputError(f"there is no solver {name!r}; known are {known}, and 'auto'")
-    solver: Solver = load(location)
+    try:
+        solver: Solver = load(location)
+    except Exception as error:  # whatever another package does when it is imported
+        raise SolverUnavailableError(
+            f"solver {name!r} cannot be loaded from {location}: {type(error).__name__}: {error}"
+        ) from error
     _registered[name] = solver
     return solver
+
+
+def why_not(name: str) -> str | None:
+    """Why the solver of that name cannot be used here, or None."""
+    try:
+        return get_solver(name).unavailable()
+    except SolverUnavailableError as error:
+        return str(error)
 
 
 def available_solvers() -> list[str]:
@@ -158,18 +171,34 @@ def available_solvers() -> list[str]:
     >>> {"clarabel", "scs"} <= set(available_solvers())
     True
     """
-    return [name for name in known_solvers() if get_solver(name).unavailable() is None]
+    return [name for name in known_solvers() if why_not(name) is None]
 
 
 def solver_table() -> str:
     """All known solvers, whether they can be used, and what they are, as text."""
     lines = []
-    for name in known_solvers():
-        solver = get_solver(name)
-        missing = solver.unavailable()
-        state = "available" if missing is None else missing
-        lines.append(f"{name:<12} {state:<44} {solver.capabilities.summary}")
+    for row in solver_rows():
+        state = "available" if row["available"] else row["why_not"]
+        lines.append(f"{row['name']:<12} {state:<44} {row['summary']}")
     return "\n".join(lines)
+
+
+def solver_rows() -> list[dict[str, Any]]:
+    """All known solvers as data: name, whether it can be used and why not, what it takes.
+
+    >>> [row["available"] for row in solver_rows() if row["name"] == "interior"]
+    [True]
+    """
+    rows = []
+    for name in known_solvers():
+        reason = why_not(name)
+        loaded = get_solver(name) if name in _registered or name in _discovered() else None
+        can = asdict(loaded.capabilities if loaded is not None else Capabilities(plain=False))
+        summary = can.pop("summary")
+        taken = [word for word, yes in can.items() if yes]
+        row = {"name": name, "available": reason is None, "why_not": reason or ""}
+        rows.append({**row, "capabilities": taken, "summary": summary})
+    return rows
 
 
 def refusal(solver: Solver, program: Program) -> SolverError | None:

@@ -21,6 +21,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,13 +118,13 @@ def _measured(
     # Problems of several programs compile each of them, and solve() counts that itself.
     several = callable(getattr(problem, "advance", None))
     asked = problem if several else program
-    limits = {"solver": name, "time_limit": trial.time_limit}
+    ask = partial(solve, asked, name, time_limit=trial.time_limit)
     before = None
     if trial.start == "warm":
-        before = solve(asked, tol=WARM_FACTOR * trial.tol, **limits)
+        before = ask(tol=WARM_FACTOR * trial.tol)
         tell("started", None)
     held, started = _held(), time.perf_counter()
-    solution = solve(asked, tol=trial.tol, warm_start=before, **limits)
+    solution = ask(tol=trial.tol, warm_start=before)
     seconds = time.perf_counter() - started
     peak = _held() - held
     times = solution.times

@@ -337,12 +337,13 @@
     const tasks = groups(shown, (r) => [r.instance, r.tol, r.start].join("\u0000"));
     const names = solvers.filter((name) => shown.some((r) => r.solver === name));
     const ratios = new Map(names.map((name) => [name, []]));
-    let largest = 1;
+    let largest = 1, solved = 0;
     for (const rows of tasks.values()) {
       const time = new Map(names.map((name) => [name,
         median(rows.filter((r) => r.solver === name && r.success).map((r) => r.total))]));
       const best = Math.min(...[...time.values()].filter(known));
       if (!known(best)) continue;
+      solved += 1;
       for (const [name, t] of time) {
         if (!known(t)) continue;
         ratios.get(name).push(t / best);
@@ -355,16 +356,16 @@
       values.sort((a, b) => a - b);
       const points = [[1, 0]];
       values.forEach((ratio, k) => {
-        points.push([ratio, k / tasks.size], [ratio, (k + 1) / tasks.size]);
-        marks.push({ x: ratio, y: (k + 1) / tasks.size, solver: name, small: true,
-          lines: [name, `certified on ${k + 1} of ${tasks.size} within ${significant(ratio, 2)} × the fastest`] });
+        points.push([ratio, k / solved], [ratio, (k + 1) / solved]);
+        marks.push({ x: ratio, y: (k + 1) / solved, solver: name, small: true,
+          lines: [name, `certified on ${k + 1} of ${solved} within ${significant(ratio, 2)} × the fastest`] });
       });
-      points.push([end, values.length / tasks.size]);
+      points.push([end, values.length / Math.max(solved, 1)]);
       curves.push({ solver: name, points });
     }
     const xScale = { ...log(1, end) };
     return chart({ id: "chart-profile", title: "Performance profile", labels: true,
-      about: "The share of tasks that a solver certified within a factor of the fastest one.",
+      about: "The share of tasks that a solver certified within a factor of the fastest one, of those that any solved.",
       marks, curves, xScale, yScale: linear(0, 1.03), xTitle: "times the fastest", yTitle: "share of tasks" });
   }
   function gapAgainstTime(shown) {
