@@ -1,4 +1,4 @@
-"""The command line: demo, solvers, solve, compare, reproduce, bench.
+"""The command line: demo, solvers, solve, compare, report, reproduce, bench.
 
 How a command ends:
 
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sdpkit import __version__, cli_compare, cli_reproduce, cli_solve
+from sdpkit import __version__, cli_compare, cli_report, cli_reproduce, cli_solve
 from sdpkit.errors import InputError, SdpkitError, SolverError
 
 
@@ -98,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     listed.add_argument("--json", action="store_true", help="print JSON, with capabilities")
     cli_solve.add_parser(commands)
     cli_compare.add_parser(commands)
+    cli_report.add_parser(commands)
     cli_reproduce.add_parser(commands)
     figures = commands.add_parser("bench", help="measure the figures that the docs quote")
     figures.add_argument("table", choices=sorted(TABLES))
@@ -119,6 +120,8 @@ def _run(chosen: argparse.Namespace) -> int:
         return cli_solve.run(chosen)
     if chosen.command == "compare":
         return cli_compare.run(chosen)
+    if chosen.command == "report":
+        return cli_report.run(chosen)
     if chosen.command == "solvers":
         return solvers(chosen.json)
     if chosen.command == "reproduce":

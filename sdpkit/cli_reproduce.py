@@ -19,9 +19,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("name", nargs="?", help="which one; see --list")
     parser.add_argument("--list", action="store_true", help="name all, one line each")
     parser.add_argument("--data", type=Path, help="folder of data sets that are not bundled")
-    parser.add_argument(
-        "--points", type=int, help="points of a set (default the paper's)"
-    )
+    parser.add_argument("--points", type=int, help="points of a set (default the paper's)")
     parser.add_argument("--runs", type=int, help="random splits (default the paper's)")
     parser.add_argument("--picture", type=Path, help="file to draw to, if it is a figure")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
