@@ -148,7 +148,7 @@ def _read(chosen: argparse.Namespace) -> tuple[NDArray[np.float64], NDArray[Any]
     path: Path = chosen.file
     labels = chosen.labels
     apart = labels is not None and Path(labels).is_file()
-    found = _table(Path(labels), None)[0].ravel() if apart else None
+    found = _one_per_line(Path(labels)) if apart else None
     inside = None if apart else labels
     if path.suffix == ".npz":
         arrays = _arrays(path)
@@ -166,6 +166,12 @@ def _read(chosen: argparse.Namespace) -> tuple[NDArray[np.float64], NDArray[Any]
         return np.asarray(numbers, dtype=np.float64), found
     except (TypeError, ValueError) as error:
         raise InputError(f"{path} does not hold numbers only: {error}") from error
+
+
+def _one_per_line(path: Path) -> NDArray[Any]:
+    if path.suffix == ".npy":
+        return np.asarray(_loaded(path)).ravel()
+    return np.array([line.strip() for line in path.read_text().splitlines() if line.strip()])
 
 
 def _loaded(path: Path) -> Any:
@@ -209,8 +215,6 @@ def _table(path: Path, label: str | None) -> tuple[NDArray[Any], NDArray[Any] | 
     try:
         return cells[:, others].astype(np.float64), column
     except ValueError as error:
-        if label is None and len(others) == 1:
-            return cells, None  # a file of labels
         raise InputError(
             f"{path} holds text beside numbers ({error}): name the column of labels by --labels, "
             "or leave it out"
@@ -218,11 +222,12 @@ def _table(path: Path, label: str | None) -> tuple[NDArray[Any], NDArray[Any] | 
 
 
 def _position(label: str, first: list[str], path: Path) -> int:
-    if label in first:
-        return first.index(label)
     width = len(first)
-    if label.lstrip("-").isdigit() and -width <= int(label) < width:
+    is_number = label.lstrip("-").isdigit()
+    if is_number and -width <= int(label) < width:
         return int(label) % width
+    if label in first and not is_number:
+        return first.index(label)
     raise InputError(
         f"{path} has no column {label!r}; it has {width}, named {', '.join(first[:8])}…, "
         "or give a number from 0"

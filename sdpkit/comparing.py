@@ -35,6 +35,8 @@ from sdpkit.suites import INSTANCES, TIERS, Instance, names, suite
 from sdpkit.trial import Trial
 from sdpkit.worker import Job, Outcome, Worker
 
+# So many runs and more make it worth while to import everything beforehand.
+_MANY = 20
 # Seconds of a run outside the suites.
 _TIME_LIMIT = 60.0
 # A solver is told the time limit; it is killed when it has gone beyond it by this much.
@@ -45,6 +47,8 @@ _WARMING = 90.0
 _MEMORY = 0.8
 # Verdicts that the certificate proves.
 _PROVEN = ("optimal", "infeasible", "unbounded", "stationary")
+# What an instance and its solver are, whatever becomes of the run.
+_FACTS = ("n", "n_rows", "fingerprint", "solver_version")
 _BEYOND_LIMITS = ("timeout", "time_limit", "out_of_memory")
 
 Key = tuple[str, str, float, int, str]
@@ -154,7 +158,8 @@ def compare(
         if path is not None:
             described = [entry.described for entry in entries]
             ledger = stack.enter_context(Ledger(path, environment, settings, described))
-        workers = [stack.enter_context(Worker()) for _ in range(jobs)]
+        heavy = len(plans) - len(ledger.runs) > _MANY
+        workers = [stack.enter_context(Worker(heavy)) for _ in range(jobs)]
         allowed = _MEMORY * free_memory() / jobs if memory is None else memory
         _require_same_instances(ledger.runs, entries, workers[0], limit)
         _Referee(ledger, plans, limit, allowed, workers, progress).play()
@@ -258,7 +263,10 @@ class _Referee:
                 same = replace(run, tol=plan.tol).key == plan.key
                 if same and run.tol > plan.tol and run.outcome in _BEYOND_LIMITS:
                     words = f"not run: at tol {run.tol:g} it ended in {run.outcome}"
-                    return replace(run, tol=plan.tol, message=words, history=(), coordinates=None)
+                    told = {"outcome": run.outcome, "message": words}
+                    facts = {name: getattr(run, name) for name in _FACTS}
+                    found = {"result": told, "described": facts}
+                    return _row(plan, Outcome("", "", found, 0.0, math.nan), self.limit)
         return None
 
     def _remaining(self) -> float:

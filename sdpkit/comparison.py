@@ -150,8 +150,8 @@ class Comparison:
     ...     solvers=["interior", "clarabel"], tols=[1e-6])
     >>> [(run.instance, run.solver, run.outcome) for run in comparison.runs]
     [('pentagon', 'interior', 'optimal'), ('pentagon', 'clarabel', 'optimal')]
-    >>> [(tier.solver, tier.success_rate) for tier in comparison.summary()]
-    [('interior', 1.0), ('clarabel', 1.0)]
+    >>> [tier.success_rate for tier in comparison.summary()]
+    [1.0, 1.0]
     """
 
     runs: tuple[Run, ...]
@@ -378,11 +378,17 @@ def _instances_of(runs: Iterable[Run]) -> tuple[Described, ...]:
 def _line(run: Run) -> str:
     name = run.instance if run.start == "cold" else f"{run.instance} (warm)"
     outcome = run.outcome if run.success or not run.claimed else f"{run.outcome} (!)"
-    mebibytes = run.peak / 2**20
-    return (
-        f"{name:<26}{run.solver:<13}{run.tol:>7.0e} {outcome:<15}{run.objective:>15.8g}"
-        f"{run.gap:>9.1e}{run.total:>9.3f}{mebibytes:>7.0f}{run.iterations:>7}"
+    iterations = run.iterations if run.iterations >= 0 else ""
+    line = (
+        f"{name:<26}{run.solver:<13}{run.tol:>7.0e} {outcome:<15}"
+        f"{_number(run.objective, 15, '.8g')}{_number(run.gap, 9, '.1e')}"
+        f"{_number(run.total, 9, '.3f')}{_number(run.peak / 2**20, 7, '.0f')}{iterations:>7}"
     )
+    return line.rstrip()
+
+
+def _number(value: float, width: int, form: str) -> str:
+    return f"{'' if math.isnan(value) else format(value, form):>{width}}"
 
 
 def _summary_lines(tiers: Iterable[Tier]) -> list[str]:

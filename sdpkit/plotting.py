@@ -264,10 +264,10 @@ def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
         axes[1, column].set(xlabel="multiple of the best time", ylabel="share of instances")
         axes[2, column].set(xlabel="seconds", ylabel="certified relative gap")
         axes[2, column].axhline(tol, color="grey", lw=0.8)
-        for ax in axes[:, column]:
-            ax.set_xscale("log")
-        for row in (0, 2):
-            axes[row, column].set_yscale("log")
+        for row, ax in enumerate(axes[:, column]):
+            if any(len(line.get_xdata()) for line in ax.lines if line.get_label() in solvers):
+                ax.set_xscale("log")
+                ax.set_yscale("log" if row != 1 else "linear")
     axes[1, -1].legend(fontsize="small")
     if path is not None:
         figure.savefig(path, dpi=110)

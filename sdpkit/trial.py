@@ -15,7 +15,6 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import pickle
-import resource
 import sys
 import time
 import warnings
@@ -187,6 +186,8 @@ def _warm_up(name: str, program: Program) -> None:
 
 def _held() -> float:
     """The most bytes this process has held so far, and the largest of those it started."""
+    import resource
+
     unit = 1.0 if sys.platform == "darwin" else 1024.0
     whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return unit * sum(resource.getrusage(who).ru_maxrss for who in whose)

@@ -34,10 +34,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from sdpkit.errors import SolverError
+from sdpkit.errors import SdpkitError, SolverError
 
-# What the server imports before it forks, beside our own problems and solvers.
-_PRELOAD = ("sklearn.neighbors", "scipy.sparse.linalg", "cvxpy", "sdpkit.trial")
+# What takes seconds to import and some runs need.
+_HEAVY = ("sklearn.datasets", "sklearn.neighbors", "cvxpy")
 # Seconds between two looks at the child's memory.
 _WATCH = 0.05
 _CRASHES: dict[int, str] = {
@@ -80,7 +80,8 @@ class Outcome:
 
 
 class Worker:
-    """A warmed process that forks for every job.
+    """A warmed process that forks for every job; `heavy` imports what some jobs need, too, which
+    pays when there are many.
 
     >>> with Worker() as worker:
     ...     outcome = worker.run(Job("sdpkit.worker:echo", {"word": "hello"}, patience=60.0))
@@ -88,7 +89,8 @@ class Worker:
     ('', {'echo': 'hello'})
     """
 
-    def __init__(self) -> None:
+    def __init__(self, heavy: bool = False) -> None:
+        self.heavy = heavy
         self._link: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -105,12 +107,14 @@ class Worker:
         self._stop()
 
     def _start(self) -> None:
+        if not hasattr(os, "fork"):
+            raise SdpkitError("comparisons need a system that can fork: Linux, macOS, or WSL")
         ours, theirs = socket.socketpair()
-        code = "import sys; sys.path[:] = {!r}; from sdpkit.worker import serve; serve({})"
+        code = "import sys; sys.path[:] = {!r}; from sdpkit.worker import serve; serve({}, {})"
         path = [entry or os.getcwd() for entry in sys.path]
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", code.format(path, theirs.fileno())],
+                [sys.executable, "-P", "-c", code.format(path, theirs.fileno(), self.heavy)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -159,10 +163,10 @@ def echo(tell: Tell, word: str) -> None:
 # -- the server -----------------------------------------------------------------------------
 
 
-def serve(descriptor: int) -> None:
+def serve(descriptor: int, heavy: bool) -> None:
     """The server's life: import, then one child per job until the parent hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in (*_PRELOAD, *_own_modules()):
+    for name in (*_own_modules(), *(_HEAVY if heavy else ())):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.collect()
@@ -180,6 +184,7 @@ def _own_modules() -> Iterator[str]:
     from sdpkit import _EXPORTS
     from sdpkit.registry import own_locations
 
+    yield "sdpkit.trial"
     yield from _EXPORTS.values()
     for location in own_locations():
         yield location.partition(":")[0]
@@ -199,9 +204,9 @@ def _supervise(link: socket.socket, job: Job) -> Outcome | None:
         try:
             alone = watch.until_it_ends(link)
         finally:
-            status = _end(child)
+            _end(child, watch.status is None)
             os.close(inlet)
-        return None if alone else watch.outcome(status, _tail(log))
+        return None if alone else watch.outcome(_tail(log))
 
 
 class _Watch:
@@ -213,6 +218,7 @@ class _Watch:
         self.base = self.peak = _memory(child)
         self.told: dict[str, Any] = {}
         self.ending = ""
+        self.status: int | None = None
         self._bytes = bytearray()
 
     def until_it_ends(self, link: socket.socket) -> bool:
@@ -225,7 +231,9 @@ class _Watch:
                 return True  # nobody speaks while a job is done, so this is the end of the line
             if self.inlet in ready and not self._listen():
                 open_ends = [link]
-            if _has_ended(self.child):
+            ended, status = os.waitpid(self.child, os.WNOHANG)
+            if ended:
+                self.status = status
                 while self._pending() and self._listen():
                     pass
                 return False
@@ -261,8 +269,8 @@ class _Watch:
         started = "started" in self.told
         return self.job.patience if started else max(self.job.patience, self.job.warming)
 
-    def outcome(self, status: int, tail: str) -> Outcome:
-        ending, words = self.ending, ""
+    def outcome(self, tail: str) -> Outcome:
+        ending, words, status = self.ending, "", self.status or 0
         if ending == "timeout":
             words = f"killed: silent for {self._patience():.3g} s"
         elif ending == "out_of_memory":
@@ -282,19 +290,14 @@ class _Watch:
         return Outcome(ending, words, self.told, seconds, self.peak - self.base)
 
 
-def _has_ended(child: int) -> bool:
-    """Whether the child is over, without reaping it: its number stays taken until it is."""
-    found = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    return found is not None
-
-
-def _end(child: int) -> int:
-    """Kill the child and all it started, and reap it; its wait status."""
+def _end(child: int, alive: bool) -> None:
+    """Kill all that the child started, and itself if it is still there."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)  # in case it had no time to lead a session
-    return os.waitpid(child, 0)[1]
+    if alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)  # it may have had no time to lead a session
+        os.waitpid(child, 0)
 
 
 def _tail(log: IO[bytes]) -> str:
@@ -328,11 +331,14 @@ def _memory(process: int) -> float:
 
 def _be_child(job: Job, outlet: int, log: IO[bytes]) -> None:
     """The forked process: do the job, say what there is to say, and never return."""
+    import resource  # not on every system, and only here is it needed
+
     code = 70
     try:
         os.setsid()
         _die_with_parent()
         _volunteer()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash leaves a row, not a file
         nowhere = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((nowhere, 0), (log.fileno(), 1), (log.fileno(), 2)):
             os.dup2(source, target)

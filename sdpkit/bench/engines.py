@@ -22,6 +22,7 @@ import numpy as np
 import scipy.linalg
 
 import sdpkit
+from sdpkit import suites
 from sdpkit.errors import InputError
 from sdpkit.program import Program
 from sdpkit.quality import fidelity
@@ -63,10 +64,7 @@ class Measurement:
 
 def roll(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> Program:
     """The reference instance: the 8-dimensional Swiss roll, d divided by its mean."""
-    X = sdpkit.datasets.swiss_roll(n, random_state=seed)
-    graph = sdpkit.graphs.neighborhood_graph(X, n_neighbors=n_neighbors)
-    unit = float(np.sqrt(graph.squared_lengths.mean()))
-    return sdpkit.MVU(X / unit, n_neighbors=n_neighbors, **options).program()
+    return suites.roll(n, n_neighbors, seed, **options).program()
 
 
 def measure(program: Program, solver: str, time_limit: float | None = None) -> Measurement:

@@ -23,7 +23,7 @@ from typing import Any
 from sdpkit.comparison import SHIFT, Comparison, Described, Run
 from sdpkit.errors import InputError
 
-__all__ = ["VERDICTS", "Verdict", "verdict", "write_report"]
+__all__ = ["VERDICTS", "Verdict", "power", "verdict", "write_report"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,16 @@ def verdict(run: Run) -> str:
     if run.success:
         return "certified"
     return "lied" if run.claimed else run.outcome
+
+
+def power(tol: float) -> str:
+    """A tolerance as people write it.
+
+    >>> power(1e-6), power(2.5e-4)
+    ('1e-6', '2.5e-4')
+    """
+    mantissa, exponent = f"{tol:e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
 
 
 def write_report(comparison: Comparison, path: str | Path) -> None:
@@ -105,6 +115,9 @@ def page_data(comparison: Comparison) -> dict[str, Any]:
     runs = comparison.runs
     tols = sorted({run.tol for run in runs}, reverse=True)
     versions = {run.solver: run.solver_version for run in runs}
+    summary = _summary(comparison)
+    # By rank at the finest tolerance: the best solvers have the first colours.
+    ranked = [row["solver"] for row in summary if row["tol"] == tols[-1]]
     known = {described.name: described for described in comparison.instances}
     first = {run.instance: run for run in reversed(runs)}
     environment = dict(comparison.environment)
@@ -121,11 +134,14 @@ def page_data(comparison: Comparison) -> dict[str, Any]:
         "environment": [[key.replace("_", " "), str(value)] for key, value in environment.items()],
         "verdicts": {name: asdict(value) for name, value in VERDICTS.items()},
         "tols": tols,
-        "solvers": [{"name": name, "version": version} for name, version in versions.items()],
+        "solvers": [
+            {"name": name, "version": versions[name]}
+            for name in dict.fromkeys([*ranked, *versions])
+        ],
         "instances": [
             _instance(run, known.get(name)) for name, run in sorted(first.items(), key=_by_size)
         ],
-        "summary": _summary(comparison),
+        "summary": summary,
         "fields": [field.name for field in fields(Run) if field.name not in _LONG],
         "runs": [{**asdict(run), "verdict": verdict(run)} for run in runs],
     }
@@ -190,7 +206,7 @@ def _lede(comparison: Comparison) -> list[str]:
     return [
         f"{count} instances, {len({run.solver for run in runs})} solvers, every answer judged by a "
         "certificate that was recomputed from the returned numbers. To a tolerance of "
-        f"{finest:g}, ",
+        f"{power(finest)}, ",
         best.solver,
         f" did best: {certified} runs certified, {best.mean_time:.3g} s on average.",
     ]
@@ -203,7 +219,7 @@ def _command(comparison: Comparison) -> str:
     tols = sorted({run.tol for run in comparison.runs}, reverse=True)
     return (
         f"sdpkit compare --suite {' '.join(suites) or 'minimal'} --solvers {' '.join(names)} "
-        f"--tols {' '.join(f'{tol:g}' for tol in tols)} --html report.html"
+        f"--tols {' '.join(map(power, tols))} --html report.html"
     )
 
 

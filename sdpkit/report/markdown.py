@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sdpkit.comparison import Comparison, Run, Tier
 from sdpkit.errors import InputError
-from sdpkit.report import VERDICTS, verdict
+from sdpkit.report import VERDICTS, power, verdict
 
 _MARKED = re.compile(
     r"(?P<open><!-- measured: (?P<name>[\w-]+) -->\n).*?(?P<close><!-- end of measured -->)",
@@ -67,7 +67,7 @@ def _summary(comparison: Comparison) -> str:
             for tier in tiers
         ]
         head = ("solver", "certified", "not as claimed", "not attempted", "mean s", "× fastest")
-        parts.append(f"To a tolerance of {tol:g}:\n\n{_table(head, rows)}")
+        parts.append(f"To a tolerance of {power(tol)}:\n\n{_table(head, rows)}")
     return "\n\n".join(parts)
 
 
@@ -75,7 +75,7 @@ def _readme(comparison: Comparison) -> str:
     """Certified runs and mean seconds at every tolerance, for solvers that take most problems."""
     tiers = _by_tol(comparison.summary())
     all_tiers = [tier for of_tol in tiers.values() for tier in of_tol]
-    special = {tier.solver for tier in all_tiers if 2 * tier.refused > tier.runs}
+    special = {tier.solver for tier in all_tiers if 3 * tier.refused > tier.runs}
     rows = []
     for name in _solvers(comparison):
         if name in special:
@@ -84,7 +84,7 @@ def _readme(comparison: Comparison) -> str:
         for tier in (tier for tier in all_tiers if tier.solver == name):
             row += [f"{tier.successes} of {tier.runs}", _seconds(tier.mean_time)]
         rows.append(row)
-    titles = [title for tol in tiers for title in (f"certified to {tol:g}", "mean s")]
+    titles = [title for tol in tiers for title in (f"certified to {power(tol)}", "mean s")]
     return _table(["solver", *titles], rows)
 
 
@@ -100,7 +100,7 @@ def _kinds(comparison: Comparison) -> str:
     for kind, found in by_kind.items():
         best = min((tier.mean_time for tier in found.values() if tier.successes), default=math.nan)
         rows.append((kind, *(_kind_cell(found.get(name), best) for name in solvers)))
-    words = f"Tolerance {finest:g}; mean seconds, and the certified share where it is not all:"
+    words = f"Tolerance {power(finest)}; mean seconds, and the certified share where it is not all:"
     return f"{words}\n\n{_table(('kind', *(f'`{name}`' for name in solvers)), rows)}"
 
 
@@ -128,7 +128,7 @@ def _instances(comparison: Comparison) -> str:
         shown = [_cell(cells[solver], times[solver], best) for solver in solvers]
         rows.append((name, str(own[0].n), *shown))
     head = ("instance", "n", *(f"`{name}`" for name in solvers))
-    return f"Tolerance {finest:g}; seconds:\n\n{_table(head, rows)}"
+    return f"Tolerance {power(finest)}; seconds:\n\n{_table(head, rows)}"
 
 
 def _cell(runs: list[Run], seconds: float, best: float) -> str:
@@ -156,7 +156,7 @@ def _exactness(comparison: Comparison) -> str:
             errors = [run.reference_error for run in own if math.isfinite(run.reference_error)]
             row += [f"{max(gaps):.0e}" if gaps else "–", f"{max(errors):.0e}" if errors else "–"]
         rows.append(row)
-    head = [w for tol in tols for w in (f"largest gap, tol {tol:g}", "largest error")]
+    head = [w for tol in tols for w in (f"largest gap, tol {power(tol)}", "largest error")]
     return _table(["solver", *head], rows)
 
 

@@ -44,7 +44,7 @@
   }
   const seconds = (x) => significant(x);
   const tolerance = (x) => (known(x) ? scientific(x, 0) : "–");
-  const mebibytes = (x) => (known(x) ? significant(x / 2 ** 20, x >= 2 ** 30 ? 4 : 3) : "–");
+  const mebibytes = (x) => (known(x) ? (x / 2 ** 20).toFixed(x < 10 * 2 ** 20 ? 1 : 0) : "–");
   const whole = (x) => (known(x) && x >= 0 ? String(x) : "–");
   const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   const median = (values) => {
@@ -187,7 +187,8 @@
     if (!scale.log) {
       const rough = (scale.hi - scale.lo) / room;
       const power = 10 ** Math.floor(Math.log10(rough));
-      const step = power * [1, 2, 5, 10].find((m) => m * power >= rough);
+      const fair = power * [1, 2, 5, 10].find((m) => m * power >= rough);
+      const step = scale.whole ? Math.max(1, fair) : fair;
       const out = [];
       for (let x = Math.ceil(scale.lo / step) * step; x <= scale.hi + step * 1e-9; x += step) out.push(Number(x.toPrecision(12)));
       return out;
@@ -388,13 +389,15 @@
     const certified = runs.filter((r) => r.success).length;
     const lied = runs.filter((r) => r.verdict === "lied").length;
     const lost = runs.filter((r) => verdict(r.verdict).tone === "bad" && r.verdict !== "lied").length;
+    const tried = runs.filter((r) => r.verdict !== "refused").length;
     const fact = (title, value, more) => h("div", {}, h("dt", {}, title), h("dd", {}, value, h("small", {}, more)));
     return h("section", { id: "overview" },
       h("h1", {}, data.title),
       h("p", { class: "lede" }, ...data.lede.map((part, k) => (k % 2 ? h("strong", {}, part) : part))),
       h("dl", { class: "facts" },
-        fact("Certified", `${certified} of ${runs.length}`, "runs whose answer was proven"),
-        fact("Claimed, not certified", String(lied), "the solver said done; the certificate did not"),
+        fact("Certified", `${certified} of ${tried}`, tried < runs.length
+          ? `runs proven; ${runs.length - tried} more were not attempted` : "runs whose answer was proven"),
+        fact("Not as claimed", String(lied), "the solver said done, the certificate did not"),
         fact("Crashed or ran out", String(lost), "of time, of memory, or of luck"),
         fact("Tasks", plural(data.instances.length, "instance"), `${plural(solvers.length, "solver")}, ${plural(data.tols.length, "tolerance")}`)));
   }
@@ -415,10 +418,10 @@
         return [known(r.mean) ? bar : null, h("span", { class: r.mean === best.get(t) ? "best" : null }, seconds(r.mean))];
       } },
       number("× fastest", "relative", (x) => significant(x, 2)),
-      number("claimed, not certified", "lied", whole),
-      number("not attempted", "refused", whole),
+      number("not as claimed", "lied", whole),
       number("otherwise failed", "failed", whole),
-      number("largest peak MiB", "peak", mebibytes),
+      number("not attempted", "refused", whole),
+      number("peak MiB", "peak", mebibytes),
     ];
     return h("section", { id: "summary" },
       h("h2", {}, "Summary"),
@@ -576,7 +579,7 @@
       const lo = Math.min(...values), hi = Math.max(...values);
       box.replaceChildren(chart({ id: "chart-history", title: `History: ${measure.replaceAll("_", " ")}`, wide: true, labels: true,
         about: "What each engine recorded on its way; other solvers keep no record.", marks, curves,
-        xScale: linear(0, Math.max(...marks.map((m) => m.x), 1)), yScale: positive ? log(lo, hi) : linear(lo, hi > lo ? hi : lo + 1), xTitle: "iteration", yTitle: measure.replaceAll("_", " ") }));
+        xScale: { ...linear(0, Math.max(...marks.map((m) => m.x), 1)), whole: true }, yScale: positive ? log(lo, hi) : linear(lo, hi > lo ? hi : lo + 1), xTitle: "iteration", yTitle: measure.replaceAll("_", " ") }));
     };
     draw(preferred);
     return h("section", { id: "history" }, h("h2", {}, "On the way"),
@@ -610,7 +613,7 @@
       "aria-label": `The ${points.length} points in the plane, as ${run.solver} placed them` });
     const unit = Math.min(200 / Math.max(wide, 1e-12 * span, 1e-300), 148 / Math.max(high, 1e-12 * span, 1e-300));
     points.forEach(([x, y], k) => {
-      const dot = s("circle", { cx: (unit * (x - mx)).toFixed(2), cy: (-unit * (y - my)).toFixed(2), r: points.length > 400 ? 1.3 : 2 });
+      const dot = s("circle", { cx: (unit * (x - mx)).toFixed(2), cy: (-unit * (y - my)).toFixed(2), r: points.length > 400 ? 1.3 : points.length < 60 ? 3.2 : 2 });
       dot.style.fill = `color-mix(in oklab, var(--c5) ${Math.round(100 * (1 - rank[k]))}%, var(--c0))`;
       svg.append(dot);
     });
