@@ -30,7 +30,7 @@ def fill(text: str, comparison: Comparison) -> str:
 
     >>> fill("no marks", Comparison((), {}, ()))
     Traceback (most recent call last):
-    sdpkit.errors.InputError: there is no block '<!-- measured: NAME -->' …
+    sdpkit.errors.InputError: there is no block '<!-- measured: NAME -->' ...
     """
     names = [found["name"] for found in _MARKED.finditer(text)]
     if not names or text.count("<!-- measured:") != len(names):

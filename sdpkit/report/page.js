@@ -373,14 +373,14 @@
     const plotted = shown.filter((r) => known(r.gap) && known(r.total));
     const floor = 1e-12;
     const marks = plotted.map((r) => ({ x: r.total, y: Math.max(r.gap, floor), solver: r.solver, open: !r.success, lines: about(r) }));
-    const lost = shown.length - plotted.length;
+    const lost = shown.filter((r) => r.verdict !== "refused").length - plotted.length;
     const tols = data.tols.filter((t) => shown.some((r) => r.tol === t));
     return chart({ id: "chart-gap", title: "Exactness against time",
       about: "The certified relative gap. Filled: certified. Hollow: not.",
       marks, xScale: log(...extent(marks.map((m) => m.x))),
       yScale: log(...extent([...marks.map((m) => m.y), ...tols])), xTitle: "seconds", yTitle: "certified gap",
       limits: tols.map((t) => ({ y: t, label: `tol ${tolerance(t)}` })),
-      note: lost ? `${plural(lost, "run")} left no answer to measure.` : null });
+      note: lost > 0 ? `${plural(lost, "run")} left no answer to measure.` : null });
   }
 
   // -- sections ---------------------------------------------------------------------------------
@@ -447,14 +447,15 @@
         value: (row) => { const run = pick(row, name); return run && run.success ? run.total : NaN; },
         cell: (row) => {
           const run = pick(row, name);
-          if (!run) return h("span", { class: "soft" }, "–");
+          if (!run) return "";
+          if (run.verdict === "refused") return h("span", { class: "soft", title: verdict("refused").label }, "–");
           if (!run.success) return badge(run);
           const best = Math.min(...names.map((other) => pick(row, other)).filter((r) => r && r.success).map((r) => r.total));
           return h("span", { class: run.total === best ? "best" : null }, seconds(run.total));
         } })),
     ];
     return table({ columns, rows, name: `Seconds by instance and solver at tolerance ${tolerance(tol)}`,
-      caption: [`Seconds, tolerance ${tolerance(tol)}`, h("small", {}, "the fastest in bold; failures by name")] }).element;
+      caption: [`Seconds, tolerance ${tolerance(tol)}`, h("small", {}, "the fastest in bold; failures by name; – not attempted")] }).element;
   }
 
   function filters(onchange) {
