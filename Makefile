@@ -29,3 +29,10 @@ types:
 	rm -rf .types && $(PYTHON) -m venv .types
 	.types/bin/python -m pip install --quiet '.[dev]'
 	cd .types && bin/python -m mypy --config-file ../pyproject.toml -p sdpkit
+
+# The numbers of docs/how_fast.md and of the README, measured anew (on an idle machine).
+SUITE ?= fast
+.PHONY: figures
+figures: $(VENV)/installed
+	$(VENV)/bin/sdpkit compare --suite $(SUITE) --repeats 3 --csv docs/measured.csv
+	$(VENV)/bin/sdpkit report docs/measured.csv --markdown docs/how_fast.md README.md

@@ -1,4 +1,4 @@
-"""The command line: demo, solvers, solve, compare, reproduce, bench.
+"""The command line: demo, solvers, solve, compare, report, reproduce, bench.
 
 How a command ends:
 
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sdpkit import __version__, cli_compare, cli_solve
+from sdpkit import __version__, cli_compare, cli_report, cli_reproduce, cli_solve
 from sdpkit.errors import InputError, SdpkitError, SolverError
 
 
@@ -101,16 +101,6 @@ def bench(table: str, options: dict[str, Any]) -> int:
     return 0
 
 
-def reproduce(name: str | None, data: Path | None) -> int:
-    """Print a table or figure of the papers next to the published numbers; without a name, which
-    there are."""
-    papers = importlib.import_module("sdpkit.reproduce")
-    if name is None:
-        print("\n".join(papers.names()))
-        return 0
-    return int(papers.reproduce(name, data))
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sdpkit",
@@ -126,9 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     listed.add_argument("--json", action="store_true", help="print JSON, with capabilities")
     cli_solve.add_parser(commands)
     cli_compare.add_parser(commands)
-    paper = commands.add_parser("reproduce", help="a table or figure of the papers, measured")
-    paper.add_argument("name", nargs="?", help="which; without it, all names")
-    paper.add_argument("--data", type=Path, help="folder of data sets")
+    cli_report.add_parser(commands)
+    cli_reproduce.add_parser(commands)
     figures = commands.add_parser("bench", help="measure the figures that the docs quote")
     figures.add_argument("table", choices=sorted(TABLES))
     figures.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
@@ -151,10 +140,12 @@ def _run(chosen: argparse.Namespace) -> int:
         return cli_solve.run(chosen)
     if chosen.command == "compare":
         return cli_compare.run(chosen)
+    if chosen.command == "report":
+        return cli_report.run(chosen)
     if chosen.command == "solvers":
         return solvers(chosen.json)
     if chosen.command == "reproduce":
-        return reproduce(chosen.name, chosen.data)
+        return cli_reproduce.run(chosen)
     return demo(chosen.points, chosen.picture)
 
 

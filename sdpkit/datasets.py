@@ -8,6 +8,7 @@ Every set is seeded and centred, and can be given further dimensions that hold o
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Literal, TypeAlias, overload
 
@@ -156,6 +157,21 @@ def concentric_circles(n: int = 40, gap: float = 0.14) -> tuple[Floats, NDArray[
     angle = 2 * np.pi * np.arange(_at_least(n, "n", 2)) / n
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     return np.concatenate([circle, (1 + gap) * circle]), np.repeat([0, 1], n)
+
+
+def balance_scale() -> tuple[Floats, NDArray[np.int64]]:
+    """All 625 states of a pair of scales, (625, 4), and where they tip (the UCI set of that name).
+
+    Columns are left weight, left distance, right weight, right distance, each 1 to 5; the class is
+    0 in balance, 1 if the left side goes down, 2 if the right one does.
+
+    >>> X, y = balance_scale()
+    >>> X.shape, np.bincount(y).tolist()
+    ((625, 4), [49, 288, 288])
+    """
+    X = np.array(list(itertools.product(range(1, 6), repeat=4)), dtype=np.float64)
+    torque = X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3]
+    return X, np.where(torque == 0, 0, np.where(torque > 0, 1, 2))
 
 
 def path_graph(n: int) -> sparse.csr_array:

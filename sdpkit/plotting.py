@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -420,3 +420,31 @@ def _plot_profile(ax: Any, runs: list[Run], best: dict[str, float], **style: Any
         return
     share = np.arange(1, len(ratios) + 1) / len(best)
     ax.step([*ratios, 10 * ratios[-1]], [*share, share[-1]], where="post", **style)
+
+
+def plot_bars(
+    groups: Mapping[str, Sequence[float]],
+    names: Sequence[str],
+    path: str | Path,
+    *,
+    label: str,
+    line: float | None = None,
+) -> None:
+    """Groups of bars in one picture file: a group per key, a bar per name."""
+    _require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1.6 * len(groups) + 3, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    ax = figure.add_subplot()
+    width = 0.8 / len(names)
+    for k, name in enumerate(names):
+        places = np.arange(len(groups)) + (k - (len(names) - 1) / 2) * width
+        ax.bar(places, [values[k] for values in groups.values()], 0.9 * width, label=name)
+    if line is not None:
+        ax.axhline(line, color="0.4", linewidth=1.0)
+    ax.set_xticks(np.arange(len(groups)), list(groups))
+    ax.set_title(label)
+    ax.legend(fontsize="small")
+    figure.savefig(path, dpi=110)

@@ -18,8 +18,8 @@ import sdpkit
 from sdpkit.program import Block, Cost, NormPenalty, Program
 
 Array = NDArray[np.float64]
-# Solvers that are programs on the PATH, not Python packages.
-PROGRAMS = ("csdp", "sdpa")
+# Programs on the PATH, not Python packages: two solvers, and a browser that opens reports.
+PROGRAMS = ("csdp", "sdpa", "chromium")
 FORMS = ("equality", "inequality", "slack", "min_trace")
 EXACT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 
@@ -233,7 +233,7 @@ def instance() -> Callable[[str, int], Instance]:
 
 
 def _programs_needed(item: pytest.Item) -> set[str]:
-    """The stand-alone solvers that a test names in its parameters or its `needs` marker."""
+    """The stand-alone programs that a test names in its parameters or its `needs` marker."""
     named = [name for mark in item.iter_markers("needs") for name in mark.args]
     parameters = getattr(item, "callspec", None)
     named += list(parameters.params.values()) if parameters else []

@@ -604,11 +604,13 @@ def test_a_row_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     from sdpkit.bench import engines
 
     ring = np.c_[np.cos(np.arange(12) * np.pi / 6), np.sin(np.arange(12) * np.pi / 6)]
-    found = engines._fidelities("ring", "mvu", X=ring, n_neighbors=2)
+    found = engines._print_fidelities("ring", start="mvu", X=ring, n_neighbors=2)
     printed = capsys.readouterr().out
     assert "kernel PCA 100.0 %" in printed
     assert "MVU 100.00 %, optimal, 1 program" in printed
     assert "MVE 100.00 %, stationary, 2 programs" in printed
-    assert engines._ring_order(found["MVE"].coordinates) == "exact"
-    swapped = found["MVE"].coordinates[[1, 0, *range(2, 12)]]
+    assert found.shares == pytest.approx((1.0, 1.0, 1.0), abs=1e-4)
+    coordinates = found.mve[0].recover(found.mve[1], 2).coordinates
+    assert engines._ring_order(coordinates) == "exact"
+    swapped = coordinates[[1, 0, *range(2, 12)]]
     assert engines._ring_order(swapped) == "not kept"

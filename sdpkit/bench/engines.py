@@ -13,7 +13,7 @@ import resource
 import statistics
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -312,32 +312,75 @@ def mve(folder: Path | None = None) -> None:
     """
     names = ("netscience", "teapots100", "phylo_salamanders", "phylo_anoles")
     data = {} if folder is None else {name: _array(folder, name) for name in names}
-    X, star = sdpkit.datasets.spokes(8, 5, noise_dims=50, noise=0.11), sdpkit.datasets.star_graph()
-    _fidelities("star (lecture 95.0, 29.9, 100.0 %)", X=X, graph=star)
-    for start in ("mvu", "kernel"):
-        name = f"Swiss roll, 400 points, from {start} (lecture 45.8, 99.9, 99.9 %)"
-        _fidelities(name, start, X=sdpkit.datasets.swiss_roll(400), n_neighbors=4)
-    name = "twos of scikit-learn's digits (lecture 18.4, 88.4, 97.8 %)"
-    _fidelities(name, "mvu", X=_twos(), n_neighbors=4, connect="bridge")
+    for name, published, given in lecture_sets(folder):
+        words = ", ".join(f"{value:.1f}" for value in published)
+        _print_fidelities(f"{name} (lecture {words} %)", **given)
     if not data:
         return
     adjacency = data["netscience"] > 0
-    for form in ("inequality", "slack"):
-        _fidelities(f"network, {form} (lecture 5.9, 95.3, 99.2 %)", graph=adjacency, form=form)
     affinity = np.linalg.eigvalsh(gram(-2.0 * adjacency))[::-1]  # the centred adjacency matrix
     share = fidelity(affinity.clip(min=0), 2)
     print(f"    kernel PCA of the network's adjacency matrix: {100 * share:.1f} %", flush=True)
     for form in ("equality", "inequality"):
         frames = {"X": data["teapots100"], "n_neighbors": 4, "form": form}
-        found = _fidelities(f"teapots, {form}", "mvu", **frames)
-        for name, embedding in found.items():
-            print(f"    {name}: order of the frames {_ring_order(embedding.coordinates)}")
+        found = _print_fidelities(f"teapots, {form}", start="mvu", **frames)
+        for word, (problem, solution, _) in (("MVU", found.mvu), ("MVE", found.mve)):
+            coordinates = problem.recover(solution, 2).coordinates
+            print(f"    {word}: order of the frames {_ring_order(coordinates)}")
     for name in ("phylo_salamanders", "phylo_anoles"):
         distances = data[name]
         tree = sdpkit.graphs.spanning_tree(distances=distances)
         for full in (False, True):
             words = f"{name}, spanning tree{', full' if full else ''}"
-            _fidelities(words, distances=distances, graph=tree, full=full)
+            _print_fidelities(words, distances=distances, graph=tree, full=full)
+
+
+Solved = tuple[sdpkit.MVU, Solution, float]
+
+
+@dataclass(frozen=True)
+class Fidelities:
+    """One row of the lecture's table: kernel PCA's share, and (problem, solution, seconds)."""
+
+    kernel_pca: float
+    mvu: Solved
+    mve: Solved
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """The share of the variance in two dimensions: kernel PCA, MVU, MVE."""
+        return (self.kernel_pca, _share(self.mvu), _share(self.mve))
+
+    @property
+    def of_bound(self) -> float:
+        """MVE's value of MVU's bound. No MVE is worth more, so this says how far from the best
+        it can be."""
+        problem, solution, _ = self.mve
+        assert isinstance(problem, sdpkit.MVE)
+        return problem.value(solution) / self.mvu[1].certificate.safe_bound
+
+
+def lecture_sets(
+    folder: Path | None,
+) -> Iterator[tuple[str, tuple[float, float, float], dict[str, Any]]]:
+    """(name, published percentages of kernel PCA, SDE and MVE, arguments of `fidelities`)."""
+    adjacency = None if folder is None else _array(folder, "netscience") > 0
+    X, star = sdpkit.datasets.spokes(8, 5, noise_dims=50, noise=0.11), sdpkit.datasets.star_graph()
+    yield "star", (95.0, 29.9, 100.0), {"X": X, "graph": star}
+    for start in ("mvu", "kernel"):
+        given = {"X": sdpkit.datasets.swiss_roll(400), "n_neighbors": 4, "start": start}
+        yield f"Swiss roll, 400 points, from {start}", (45.8, 99.9, 99.9), given
+    twos = {"X": _twos(), "n_neighbors": 4, "connect": "bridge", "start": "mvu"}
+    yield "twos of scikit-learn's digits", (18.4, 88.4, 97.8), twos
+    if adjacency is not None:
+        for form in ("inequality", "slack"):
+            yield f"network, {form}", (5.9, 95.3, 99.2), {"graph": adjacency, "form": form}
+
+
+def fidelities(start: Any = "kernel", **given: Any) -> Fidelities:
+    """Kernel PCA, MVU and MVE of the same graph, the latter two solved and timed."""
+    mvu, mve = sdpkit.MVU(**given), sdpkit.MVE(**given, start=start)
+    return Fidelities(mve.kernel_pca().fidelity, _solved(mvu), _solved(mve))
 
 
 def _twos() -> Any:
@@ -354,34 +397,31 @@ def _array(folder: Path, name: str) -> Any:
     return np.load(path)["X"]
 
 
-def _fidelities(name: str, start: Any = "kernel", **given: Any) -> dict[str, sdpkit.Embedding]:
-    """Print one row of the table and what the solves said; the embeddings of MVU and MVE.
+def _print_fidelities(name: str, **given: Any) -> Fidelities:
+    """Print one row of the table and what the solves said."""
+    found = fidelities(**given)
+    print(f"{name}\n    kernel PCA {100 * found.kernel_pca:.1f} %")
+    for word, solved in (("MVU", found.mvu), ("MVE", found.mve)):
+        problem, solution, seconds = solved
+        closest = problem.progress(solution).get("closest pair")
+        print(
+            f"    {word} {100 * _share(solved):.2f} %, {solution.status}, {_programs(solution)}, "
+            f"{seconds:.2g} s, gap {solution.certificate.relative_gap:.1e}"
+            + ("" if closest is None else f", closest pair {closest:.9f} of its input")
+            + "".join(f"; {note}" for note in solution.notes)
+        )
+    print(f"        {100 * found.of_bound:.2f} % of MVU's bound", flush=True)
+    return found
 
-    No MVE is worth more than MVU's bound, so their ratio says how far from the best it can be.
-    """
-    mvu, mve = sdpkit.MVU(**given), sdpkit.MVE(**given, start=start)
-    print(f"{name}\n    kernel PCA {100 * mve.kernel_pca().fidelity:.1f} %", flush=True)
-    unfolded = _solved("MVU", mvu)
-    flattened = _solved("MVE", mve)
-    share = mve.value(flattened) / unfolded.certificate.safe_bound
-    print(f"        {100 * share:.2f} % of MVU's bound", flush=True)
-    return {"MVU": mvu.recover(unfolded, 2), "MVE": mve.recover(flattened, 2)}
 
-
-def _solved(word: str, problem: sdpkit.MVU) -> Solution:
+def _solved(problem: sdpkit.MVU) -> Solved:
     started = time.perf_counter()
     solution = solve(problem)
-    seconds = time.perf_counter() - started
-    closest = problem.progress(solution).get("closest pair")
-    share = problem.recover(solution, n_components=2).fidelity
-    print(
-        f"    {word} {100 * share:.2f} %, {solution.status}, {_programs(solution)}, "
-        f"{seconds:.2g} s, gap {solution.certificate.relative_gap:.1e}"
-        + ("" if closest is None else f", closest pair {closest:.9f} of its input")
-        + "".join(f"; {note}" for note in solution.notes),
-        flush=True,
-    )
-    return solution
+    return problem, solution, time.perf_counter() - started
+
+
+def _share(solved: Solved) -> float:
+    return solved[0].recover(solved[1], n_components=2).fidelity
 
 
 def _programs(solution: Solution) -> str:
