@@ -218,7 +218,7 @@ def _penalties(
     # Rows with a box, or without one.
     raw = w + sigma * t
     u = np.clip(raw, model.lo, model.hi)
-    stiff = sigma * ((raw > model.lo) & (raw < model.hi))
+    stiff = np.where((raw > model.lo) & (raw < model.hi), sigma, 0.0)
     value = u * t - (u - w) ** 2 / (2 * sigma)
     # Rows with a sign.
     side, size = model.side[one], np.abs(w[one])
@@ -233,7 +233,7 @@ def _penalties(
 
 
 @compiled
-def _add_edges(edges: Ints, u: Array, s: Array, v: Array, z: Array, out: Array) -> None:
+def _add_edges(edges: Any, u: Array, s: Array, v: Array, z: Array, out: Array) -> None:
     """Add 2(L(u) + Σ_e 2s_e b_e v_eᵀ(v_eb_eᵀ)) z to `out`: what the edges resist of a change z."""
     r = z.shape[1]
     for e in range(edges.shape[0]):
@@ -350,7 +350,8 @@ class _Point:
         ):
             cost = part.sign * part.block.cost.identity
             image = -2 * cost * z
-            _add_edges(part.block.edges, u, s, v, np.ascontiguousarray(z), image)
+            edges = part.block.incidence.indices.reshape(-1, 2)
+            _add_edges(edges, u, s, v, np.ascontiguousarray(z), image)
             image -= image.mean(axis=0)
             out.append(image)
         return m.flat(out)
@@ -736,7 +737,7 @@ class _Run:
     def _updated(self, point: _Point) -> Array:
         """The next multipliers; those with a sign never vanish, or they could not come back."""
         side = self.model.side
-        least = 1e-3 * self.settings.tol * float(np.abs(point.u).mean())
+        least = 1e-2 * self.settings.tol * float(np.abs(point.u).mean())
         return np.where(side != 0, side * np.maximum(np.abs(point.u), least), point.u)
 
     def _point(self, state: _State, unknown: list[Array]) -> _Point:
@@ -758,6 +759,8 @@ class _Run:
         dual += 0.5 * float(np.sum(r**2 / m.curvature_x[curved]))
         for (values, _), y in zip(lacks, point.unknown, strict=False):
             dual += max(0.0, -float(values[0])) * float(np.vdot(y, y))
+        lack = np.where(m.free | curved, 0.0, np.maximum(-point.reduced, 0.0))
+        dual += float(lack @ np.maximum(point.x, 1.0))
         slack = self._slack_value(point)
         scale = m.program.safe.value_scale / (m.unit * m.price)
         primal = point.primal_value + slack
@@ -817,6 +820,10 @@ class _Run:
             if down.any():
                 columns = m.parts[k].projected(vectors[:, down])
                 state.unknown[k] = self._with_columns(state, k, columns)
+        # The same for the squares that stand for x: zero is stationary, and may be wrong.
+        stuck = ~m.free & (point.reduced < -0.1 * self.settings.tol * total)
+        auxiliary = state.unknown[-1]
+        state.unknown[-1] = np.where(stuck, np.maximum(np.abs(auxiliary), 0.1), auxiliary)
 
     def _with_columns(self, state: _State, k: int, columns: Array) -> Array:
         """Y with further columns, as long as the augmented Lagrangian likes them best."""
@@ -865,7 +872,7 @@ class _Run:
             _formed(block, np.sqrt(m.unit) * y)
             for block, y in zip(program.blocks, best.unknown[:-1], strict=True)
         )
-        dual = program.sign * m.dual(np.clip(best.u, m.lo, m.hi))
+        dual = program.sign * m.dual(self._updated(best))
         return replace(common, matrices=matrices, x=_auxiliary(m, best), dual=dual)
 
 
