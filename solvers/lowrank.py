@@ -4,18 +4,25 @@ For the maximisation in squared lengths (a minimisation is negated) the factors 
 
     −<C, YYᵀ> − gᵀq − cᵀx + ½Σh_j x_j² + Σ_e ψ_e(t_e),   t = A_q q + A_x x − b,  q_p = ‖Yᵀv_p‖²
 
-    ψ_e(t) = max_{lo ≤ u ≤ hi} (u t − (u − w_e)²/2σ),     the maximiser u_e = clip(w_e + σt, lo, hi)
+and then the multipliers become  w_e ← u_e = ψ_e′(t_e).  There are two kinds of ψ:
 
-and then  w ← u.  The box [lo, hi] of a multiplier holds its sign (≤ and ≥ rows) and the prices of
-the slack variables that occur in its row alone, which are thereby eliminated. Other nonnegative
-variables are squares, x_j = z_j²; free ones are themselves. With S = Vᵀdiag(A_qᵀu − g)V − C,
+    rows with a box    ψ(t) = max_{lo ≤ u ≤ hi} (u t − (u − w)²/2σ),    u = clip(w + σt, lo, hi)
+    rows with a sign   ψ(t) = (w/κ)·φ(κt),   φ(τ) = −log(1 − τ), beyond τ = ½ its parabola,
+                       u = w·φ′(κt)
+
+Boxes hold the prices of the slack variables that occur in one row alone, which are thereby
+eliminated; an equation's box has no limits. Rows ≤ and ≥ have multipliers with a sign: the second
+ψ (Polyak 1992; Ben-Tal and Zibulevsky 1997) has no kinks, which cost Newton's method dear where
+ten thousands of rows change sides, and keeps every multiplier positive, so that no part of a
+graph comes loose. Other nonnegative variables are squares, x_j = z_j²; free ones are themselves.
+With S = Vᵀdiag(A_qᵀu − g)V − C,
 
     gradient   2 S Y
-    Hessian    Z ↦ 2 S Z + 2 Vᵀdiag(A_qᵀs)V Y,   s = σ·[lo < u < hi]·A_q (2 <v_pᵀY, v_pᵀZ>)_p
+    Hessian    Z ↦ 2 S Z + 2 Vᵀdiag(A_qᵀs)V Y,   s = ψ″(t)·A_q (2 <v_pᵀY, v_pᵀZ>)_p
 
 Newton's equations are solved by conjugate gradients within a trust region, preconditioned by the
-Hessian itself where it is small, and else by a graph's sparse factor or by the blocks of single
-nodes.
+Hessian itself where it is small, and else by one stiffness matrix for all columns of Y, factored,
+or by its diagonal where the factor of a graph fills in too much.
 
 Y is not convex, S tells: at a stationary point SY = 0, and YYᵀ is optimal iff S ⪰ 0. Where S has
 negative eigenvalues their eigenvectors are directions of descent that Y's columns do not span:

@@ -23,7 +23,7 @@ from sdpkit.solving import ConvergenceWarning, solve
 
 Array = NDArray[np.float64]
 
-REQUIRED = ("barrier", "clarabel", "cvxopt", "interior", "scs")
+REQUIRED = ("barrier", "clarabel", "cvxopt", "interior", "lowrank", "scs")
 USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
 SOLVERS = [name for name in USABLE if get_solver(name).capabilities.plain]
 FORMS = ("equality", "inequality", "slack", "min_trace")

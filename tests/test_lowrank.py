@@ -426,6 +426,11 @@ def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) ->
     solver, reason = choose(roll(20).program())
     assert solver.name == "lowrank"
     assert reason == "auto"
+    assert choose(roll(20, "equality").program())[0].name == "barrier"
+    monkeypatch.setattr(get_solver("barrier").__class__, "memory", lambda *_: np.inf)
+    solver, reason = choose(roll(20, "equality").program())
+    assert solver.name == "lowrank"
+    assert reason == "auto; not barrier: too little memory"
     monkeypatch.setattr(sdpkit.program, "LARGE", 20)
     assert choose(roll(20).program())[0].name == "interior"
 
