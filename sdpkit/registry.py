@@ -8,8 +8,9 @@ The rule of `solver="auto"`, in this order:
 
 1. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
    for a log det over a covering (rows q_j ≤ s_j t): covering; for a sum of square roots: ascent;
-2. for a graph of more than 1500 nodes whose rows are its edges: barrier, or lowrank where sparse
-   factors fill in (more than 5 million multiplications; the intrinsic dimension is above 2 or so);
+2. for a graph of more than 1500 nodes whose rows are its edges: barrier; but lowrank where no row
+   is an equation (the optimum has a low rank then) and sparse factors fill in (more than a million
+   multiplications), and where barrier does not fit in memory;
 3. else interior, if it can express the program and fits in memory;
 4. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
 5. else csdp, where it is installed;
@@ -63,7 +64,7 @@ _OURS = {
 }
 _CLARABEL_LIMIT = 2500
 # Multiplications of a sparse factorisation beyond which low-rank factors are the cheaper ones.
-FILLED = 5_000_000
+FILLED = 1_000_000
 # Comparisons of a family that are written down at once.
 WRITTEN_ROWS = 3000
 # Functions that find further solvers at run time.
@@ -359,12 +360,13 @@ def free_memory() -> float:
 
 
 def _for_large_graphs(program: Program) -> list[str]:
-    """Who is asked first where there is a large graph: by the fill of its factors."""
+    """Who is asked first where there is a large graph: by its rows and the fill of its factors."""
     large = [block for block in program.blocks if block.is_large_graph]
     if not large or beyond_graphs(program) is not None:
         return []
     filled = sum(block.pattern.pairs for block in large) > FILLED
-    return ["lowrank", "barrier"] if filled else ["barrier"]
+    fitting = filled and bool((program.relations != 0).all())
+    return ["lowrank", "barrier"] if fitting else ["barrier", "lowrank"]
 
 
 def choose(program: Program) -> tuple[Solver, str]:

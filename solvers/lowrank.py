@@ -4,18 +4,25 @@ For the maximisation in squared lengths (a minimisation is negated) the factors 
 
     −<C, YYᵀ> − gᵀq − cᵀx + ½Σh_j x_j² + Σ_e ψ_e(t_e),   t = A_q q + A_x x − b,  q_p = ‖Yᵀv_p‖²
 
-    ψ_e(t) = max_{lo ≤ u ≤ hi} (u t − (u − w_e)²/2σ),     the maximiser u_e = clip(w_e + σt, lo, hi)
+and then the multipliers become  w_e ← u_e = ψ_e′(t_e).  There are two kinds of ψ:
 
-and then  w ← u.  The box [lo, hi] of a multiplier holds its sign (≤ and ≥ rows) and the prices of
-the slack variables that occur in its row alone, which are thereby eliminated. Other nonnegative
-variables are squares, x_j = z_j²; free ones are themselves. With S = Vᵀdiag(A_qᵀu − g)V − C,
+    rows with a box    ψ(t) = max_{lo ≤ u ≤ hi} (u t − (u − w)²/2σ),    u = clip(w + σt, lo, hi)
+    rows with a sign   ψ(t) = (w/κ)·φ(κt),   φ(τ) = −log(1 − τ), beyond τ = ½ its parabola,
+                       u = w·φ′(κt)
+
+Boxes hold the prices of the slack variables that occur in one row alone, which are thereby
+eliminated; an equation's box has no limits. Rows ≤ and ≥ have multipliers with a sign: the second
+ψ (Polyak 1992; Ben-Tal and Zibulevsky 1997) has no kinks, which cost Newton's method dear where
+ten thousands of rows change sides, and keeps every multiplier positive, so that no part of a
+graph comes loose. Other nonnegative variables are squares, x_j = z_j²; free ones are themselves.
+With S = Vᵀdiag(A_qᵀu − g)V − C,
 
     gradient   2 S Y
-    Hessian    Z ↦ 2 S Z + 2 Vᵀdiag(A_qᵀs)V Y,   s = σ·[lo < u < hi]·A_q (2 <v_pᵀY, v_pᵀZ>)_p
+    Hessian    Z ↦ 2 S Z + 2 Vᵀdiag(A_qᵀs)V Y,   s = ψ″(t)·A_q (2 <v_pᵀY, v_pᵀZ>)_p
 
 Newton's equations are solved by conjugate gradients within a trust region, preconditioned by the
-Hessian itself where it is small, and else by a graph's sparse factor or by the blocks of single
-nodes.
+Hessian itself where it is small, and else by one stiffness matrix for all columns of Y, factored,
+or by its diagonal where the factor of a graph fills in too much.
 
 Y is not convex, S tells: at a stationary point SY = 0, and YYᵀ is optimal iff S ⪰ 0. Where S has
 negative eigenvalues their eigenvectors are directions of descent that Y's columns do not span:
@@ -218,7 +225,7 @@ def _penalties(
     # Rows with a box, or without one.
     raw = w + sigma * t
     u = np.clip(raw, model.lo, model.hi)
-    stiff = sigma * ((raw > model.lo) & (raw < model.hi))
+    stiff = np.where((raw > model.lo) & (raw < model.hi), sigma, 0.0)
     value = u * t - (u - w) ** 2 / (2 * sigma)
     # Rows with a sign.
     side, size = model.side[one], np.abs(w[one])
@@ -233,7 +240,7 @@ def _penalties(
 
 
 @compiled
-def _add_edges(edges: Ints, u: Array, s: Array, v: Array, z: Array, out: Array) -> None:
+def _add_edges(edges: Any, u: Array, s: Array, v: Array, z: Array, out: Array) -> None:
     """Add 2(L(u) + Σ_e 2s_e b_e v_eᵀ(v_eb_eᵀ)) z to `out`: what the edges resist of a change z."""
     r = z.shape[1]
     for e in range(edges.shape[0]):
@@ -349,7 +356,8 @@ class _Point:
             m.parts, self.weights, stiff, self.images, changes, strict=True
         ):
             image = -2 * part.cost(z)
-            _add_edges(part.block.edges, u, s, v, np.ascontiguousarray(z), image)
+            edges = part.block.incidence.indices.reshape(-1, 2)
+            _add_edges(edges, u, s, v, np.ascontiguousarray(z), image)
             image -= image.mean(axis=0)
             out.append(image)
         return m.flat(out)
@@ -736,7 +744,7 @@ class _Run:
     def _updated(self, point: _Point) -> Array:
         """The next multipliers; those with a sign never vanish, or they could not come back."""
         side = self.model.side
-        least = 1e-3 * self.settings.tol * float(np.abs(point.u).mean())
+        least = 1e-2 * self.settings.tol * float(np.abs(point.u).mean())
         return np.where(side != 0, side * np.maximum(np.abs(point.u), least), point.u)
 
     def _point(self, state: _State, unknown: list[Array]) -> _Point:
@@ -758,6 +766,8 @@ class _Run:
         dual += 0.5 * float(np.sum(r**2 / m.curvature_x[curved]))
         for (values, _), y in zip(lacks, point.unknown, strict=False):
             dual += max(0.0, -float(values[0])) * float(np.vdot(y, y))
+        lack = np.where(m.free | curved, 0.0, np.maximum(-point.reduced, 0.0))
+        dual += float(lack @ np.maximum(point.x, 1.0))
         slack = self._slack_value(point)
         scale = m.program.safe.value_scale / (m.unit * m.price)
         primal = point.primal_value + slack
@@ -817,6 +827,10 @@ class _Run:
             if down.any():
                 columns = m.parts[k].projected(vectors[:, down])
                 state.unknown[k] = self._with_columns(state, k, columns)
+        # The same for the squares that stand for x: zero is stationary, and may be wrong.
+        stuck = ~m.free & (point.reduced < -0.1 * self.settings.tol * total)
+        auxiliary = state.unknown[-1]
+        state.unknown[-1] = np.where(stuck, np.maximum(np.abs(auxiliary), 0.1), auxiliary)
 
     def _with_columns(self, state: _State, k: int, columns: Array) -> Array:
         """Y with further columns, as long as the augmented Lagrangian likes them best."""
@@ -865,7 +879,7 @@ class _Run:
             _formed(block, np.sqrt(m.unit) * y)
             for block, y in zip(program.blocks, best.unknown[:-1], strict=True)
         )
-        dual = program.sign * m.dual(np.clip(best.u, m.lo, m.hi))
+        dual = program.sign * m.dual(self._updated(best))
         return replace(common, matrices=matrices, x=_auxiliary(m, best), dual=dual)
 
 

@@ -23,7 +23,7 @@ from sdpkit.solving import ConvergenceWarning, solve
 
 Array = NDArray[np.float64]
 
-REQUIRED = ("barrier", "clarabel", "cvxopt", "interior", "projection", "scs")
+REQUIRED = ("barrier", "clarabel", "cvxopt", "interior", "lowrank", "projection", "scs")
 USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
 # The thesis's own methods have a suite of their own below: they are right, and slow.
 CLASSIC = ("alternating", "dykstra", "gradient-projection")
