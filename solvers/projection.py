@@ -49,7 +49,8 @@ _SPREAD, _FLOOR = 0.25, 0.03  # exponent and floor of the fitted metric
 _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another penalty: soon, now
 _WORSE = 1.0  # an extrapolation that makes the next step longer than this is taken back
 _FARTHEST = 300.0  # how many steps an extrapolation may leap
-_SAFETY = 0.5  # share of tol at which to stop: repairs of the point may cost as much
+_SAFETY = 0.8  # share of tol at which to stop
+_SHRUNK = 0.5  # and where the point will be shrunk into its limits, at a price of half of tol
 RAY_TOL = 1e-7
 
 
@@ -435,7 +436,8 @@ class _Driver:
     def verdict(self, k: int, look: _Look) -> bool:
         run = self.run
         tol = run.settings.tol
-        if max(look.gap, look.residual) <= _SAFETY * tol and self.is_proven(look, tol):
+        share = _SHRUNK if np.all(run.program.relations == -1) else _SAFETY
+        if max(look.gap, look.residual) <= share * tol and self.is_proven(look, tol):
             return run.end(Stop.DONE, f"converged: gap {look.gap:.1e}, rows {look.residual:.1e}")
         if not np.isfinite([look.objective, look.residual]).all():
             return run.end(Stop.FAILED, "the iteration left the floating-point numbers")
