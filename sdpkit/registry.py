@@ -63,7 +63,8 @@ class Capabilities:
     `plain`: programs of written rows; `families`: programs with a family of comparisons, which
     other solvers are given in parts; `ranks`: limits on the rank of a block; `graphs_only`: rows
     are single edges of graphs, costs multiples of I, auxiliary variables slack; `checkpoint`: its
-    state can be kept in a file.
+    state can be kept in a file; `teaching`: a method to read and to watch, too slow for more than a
+    few digits.
     """
 
     plain: bool = True
@@ -75,6 +76,7 @@ class Capabilities:
     warm_start: bool = False
     callback: bool = False
     checkpoint: bool = False
+    teaching: bool = False
     summary: str = ""
 
 
