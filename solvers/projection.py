@@ -75,12 +75,12 @@ class _Repair:
         one = np.zeros(sets.tail.stop)
         for block in sets.blocks:
             one[block.part] = np.eye(block.size).ravel()
-        one[sets.tail] = ~sets.free
-        y = sets.solve(sets.values(one))
-        image = sets.adjoint(y)
-        strength = sets.smallest(image)
-        if sets.free.any() or sets.groups:
+        curved = sets.curvature > 0  # their dual slacks may be anything, at a price
+        one[sets.tail] = ~sets.free & ~curved
+        if sets.groups or (sets.free & ~curved).any():
             return None
+        y = sets.solve(sets.values(one))
+        strength = sets.smallest(sets.adjoint(y))
         if strength > 0.01:
             return cls(sets, y, strength, is_anchor=False)
         if anchor is None:
