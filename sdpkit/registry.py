@@ -80,7 +80,7 @@ class Capabilities:
     `ranks`: limits on the rank of a block; `graphs_only`: rows are single edges of graphs, costs
     a·I and a low rank, auxiliary variables slack; `log_det`: log dets of blocks; `coverings_only`:
     minimum volume coverings (`beyond_coverings`) and nothing else; `checkpoint`: its state can be
-    kept in a file.
+    kept in a file; `teaching`: a method to read and to watch, too slow for more than a few digits.
     """
 
     plain: bool = True
@@ -95,6 +95,7 @@ class Capabilities:
     warm_start: bool = False
     callback: bool = False
     checkpoint: bool = False
+    teaching: bool = False
     summary: str = ""
 
 

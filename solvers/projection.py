@@ -49,7 +49,8 @@ _SPREAD, _FLOOR = 0.25, 0.03  # exponent and floor of the fitted metric
 _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another penalty: soon, now
 _WORSE = 1.0  # an extrapolation that makes the next step longer than this is taken back
 _FARTHEST = 300.0  # how many steps an extrapolation may leap
-_SAFETY = 0.5  # share of tol at which to stop: repairs of the point may cost as much
+_SAFETY = 0.8  # share of tol at which to stop
+_SHRUNK = 0.5  # and where the point will be shrunk into its limits, at a price of half of tol
 RAY_TOL = 1e-7
 
 
@@ -74,12 +75,12 @@ class _Repair:
         one = np.zeros(sets.tail.stop)
         for block in sets.blocks:
             one[block.part] = np.eye(block.size).ravel()
-        one[sets.tail] = ~sets.free
-        y = sets.solve(sets.values(one))
-        image = sets.adjoint(y)
-        strength = sets.smallest(image)
-        if sets.free.any() or sets.groups:
+        curved = sets.curvature > 0  # their dual slacks may be anything, at a price
+        one[sets.tail] = ~sets.free & ~curved
+        if sets.groups or (sets.free & ~curved).any():
             return None
+        y = sets.solve(sets.values(one))
+        strength = sets.smallest(sets.adjoint(y))
         if strength > 0.01:
             return cls(sets, y, strength, is_anchor=False)
         if anchor is None:
@@ -140,19 +141,18 @@ class _Splitting:
         self.ranks = ()
 
     def iterate(self, k: int) -> None:
-        """One step; `point`, `y` and `step` are of the z before."""
+        """One step; afterwards `point`, `y`, `image` and `slack` are of the z before, in `at`."""
         sets, s = self.sets, self.s
-        self.point = point = sets.onto_cone(self.z, s, self.ranks)
-        self.ranks = point.ranks
+        point = sets.onto_cone(self.z, s, self.ranks)
         off = sets.b - point.values
         scaled = sets.solve(off - point.values + self.values + s * self.cost_values)
-        self.image = sets.adjoint(scaled)
-        self.y = scaled / s
+        image = sets.adjoint(scaled)
         step = point.z - self.z
-        self.slack = step / s
+        slack = step / s
         step -= s * sets.c
-        step += self.image
-        self.image /= s
+        step += image
+        self.at, self.point, self.ranks = sets, point, point.ranks
+        self.y, self.image, self.slack = scaled / s, image / s, slack
         self.distance, self.off = float(np.linalg.norm(step)), float(np.linalg.norm(off))
         if self.fallback is not None and self.distance > _WORSE * self.fallback[2]:
             z, values, _ = self.fallback
@@ -194,7 +194,7 @@ class _Splitting:
 
     def rebalance(self, limit: float) -> None:
         """Another penalty where one residual is much larger than the other."""
-        dual = float(np.linalg.norm(self.sets.c - self.image - self.slack))
+        dual = float(np.linalg.norm(self.at.c - self.image - self.slack))
         if self.off <= 0 or dual <= 0:
             return
         ratio = self.off / dual
@@ -392,7 +392,7 @@ class _Driver:
             self.save(run.iterations)
 
     def record(self, k: int, look: _Look | None) -> bool:
-        method, sets = self.method, self.method.sets
+        method, sets = self.method, self.method.at
         value = self.value(sets, float(sets.c @ method.point.z), method.point.z)
         row = {
             "iteration": float(k),
@@ -416,7 +416,7 @@ class _Driver:
     def look(self, k: int) -> _Look:
         """Keep the point and the better multipliers; measure both."""
         run, method = self.run, self.method
-        sets, base = method.sets, method.base
+        sets, base = method.at, method.base
         matrices, x = sets.to_program(method.point.z)
         run.matrices, run.x = matrices, x[: sets.program.n_auxiliary]
         sign = sets.program.sign
@@ -435,7 +435,8 @@ class _Driver:
     def verdict(self, k: int, look: _Look) -> bool:
         run = self.run
         tol = run.settings.tol
-        if max(look.gap, look.residual) <= _SAFETY * tol and self.is_proven(look, tol):
+        share = _SHRUNK if np.all(run.program.relations == -1) else _SAFETY
+        if max(look.gap, look.residual) <= share * tol and self.is_proven(look, tol):
             return run.end(Stop.DONE, f"converged: gap {look.gap:.1e}, rows {look.residual:.1e}")
         if not np.isfinite([look.objective, look.residual]).all():
             return run.end(Stop.FAILED, "the iteration left the floating-point numbers")
@@ -446,7 +447,7 @@ class _Driver:
             return self.seek_rays()
         if k % (5 * _CHECK) == 4 * _CHECK:
             method = self.method
-            self.snapshot = (method.sets, method.point.z, method.y)
+            self.snapshot = (method.at, method.point.z, method.y)
         return False
 
     def is_proven(self, look: _Look, tol: float) -> bool:
@@ -465,7 +466,7 @@ class _Driver:
     def seek_rays(self) -> bool:
         """Iterates of a program without an optimum move on for ever: along a proof."""
         method, before = self.method, self.snapshot
-        if before is None or before[0] is not method.sets:
+        if before is None or before[0] is not method.at:
             return False
         return self.proves_infeasible(method.y - before[2]) or self.proves_unbounded(
             method.point.z - before[1]
@@ -474,7 +475,7 @@ class _Driver:
     def proves_infeasible(self, change: Array) -> bool:
         run, method, base = self.run, self.method, self.method.base
         sign = base.program.sign
-        y = base.from_multipliers(sign * method.sets.multipliers(change))
+        y = base.from_multipliers(sign * method.at.multipliers(change))
         if not base.b @ y > 0:
             return False
         if method.repair is not None and not method.repair.is_anchor:
@@ -489,7 +490,7 @@ class _Driver:
         return run.end(Stop.CLAIMS_INFEASIBLE, "the multipliers move on along a ray")
 
     def proves_unbounded(self, change: Array) -> bool:
-        run, sets = self.run, self.method.sets
+        run, sets = self.run, self.method.at
         length = float(np.linalg.norm(change))
         off = float(np.linalg.norm(sets.values(change)))
         if not sets.c @ change < 0 or not off <= 0.1 * length:

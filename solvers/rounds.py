@@ -256,7 +256,7 @@ class _Classic:
     def __init__(self, name: str, summary: str) -> None:
         self.name = name
         self.capabilities = Capabilities(
-            warm_start=True, callback=True, checkpoint=True, summary=summary
+            warm_start=True, callback=True, checkpoint=True, teaching=True, summary=summary
         )
 
     def unavailable(self) -> str | None:

@@ -120,8 +120,8 @@ class ConePoint:
 class TwoSets:
     """Rows and cone of a program that is restricted to its face (`sdpkit.reduction.reduce`).
 
-    Units: rows have norm one in the metric, ‖b‖ = ‖c‖ = 1, so that points and multipliers are of
-    one magnitude.
+    Units: rows have norm one in the metric, ‖b‖ = ‖c‖ = 1 (penalties count as costs), so that
+    points and multipliers are of one magnitude.
 
     Attributes
     ----------
@@ -217,7 +217,11 @@ class TwoSets:
         c[self.tail] = self.column_scale * self._cost_x
         b = program.rhs / self.row_norms
         self.rhs_scale = float(np.linalg.norm(b)) or 1.0
-        self.cost_scale = float(np.linalg.norm(c)) or 1.0
+        # Slopes of penalties at what the rows ask for count as costs.
+        curved = (self.column_scale**2 * self.curvature)[self.curvature > 0]
+        slopes = [rho * float(self.column_scale[g[0]]) for rho, g in self.groups]
+        slopes.append(self.rhs_scale * float(np.mean(curved)) if curved.size else 0.0)
+        self.cost_scale = max(float(np.linalg.norm(c)), *slopes, 0.0) or 1.0
         self.b, self.c = b / self.rhs_scale, c / self.cost_scale
         units = self.rhs_scale / self.cost_scale
         self.curvature = units * self.column_scale**2 * self.curvature

@@ -208,9 +208,10 @@ def first_steps(problem: MVE, count: int) -> tuple[Solution, ...]:
 
 
 def takers() -> list[str]:
-    """The solvers that take the program of a step."""
+    """The solvers that take the program of a step, but for those that only teach."""
     program = roll().program()
-    return [name for name in available_solvers() if refusal(get_solver(name), program) is None]
+    able = [name for name in available_solvers() if refusal(get_solver(name), program) is None]
+    return [name for name in able if not get_solver(name).capabilities.teaching]
 
 
 @every_form

@@ -19,7 +19,8 @@ from sdpkit.registry import get_solver, known_solvers
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
 # Engines for comparisons and for graphs take nothing else.
-SOLVERS = [s.name for s in USABLE if s.capabilities.plain and not s.capabilities.graphs_only]
+GENERAL = [s for s in USABLE if s.capabilities.plain and not s.capabilities.graphs_only]
+SOLVERS = [s.name for s in GENERAL if not s.capabilities.teaching]
 some = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
 shapes = st.sampled_from([(1, 1), (3, 1), (2, 2), (3, 2), (5, 2), (4, 3), (9, 3)])

@@ -147,9 +147,9 @@ def test_alternating_projection_has_the_rate_of_the_angle(angle: float) -> None:
 
 def test_alternating_projection_is_sublinear_where_sets_touch() -> None:
     """A line tangent to the cone: the distance falls like a power of the rounds, not like θᵗ."""
-    solution = quietly(touching(), "alternating", max_iter=2000, tol=1e-9)
+    solution = quietly(touching(), "alternating", max_iter=1000, tol=1e-9)
     far = np.array([row["distance to the rows"] for row in solution.history])
-    slopes = np.diff(np.log(far[[50, 200, 800, 1999]])) / np.diff(np.log([51, 201, 801, 2000]))
+    slopes = np.diff(np.log(far[[50, 200, 999]])) / np.diff(np.log([51, 201, 1000]))
     assert np.all((slopes < -0.7) & (slopes > -1.1))
 
 
@@ -170,19 +170,19 @@ def optimised_wedge() -> Program:
 
 def test_a_constant_step_does_not_converge_and_a_vanishing_one_does() -> None:
     """max z₀ + 0.3 z₁ over a wedge, optimum 1.3 at (1, 1)."""
-    misses = {}
+    misses: dict[tuple[str, int], float] = {}
     for step, rounds in (
-        ("constant", 400),
-        ("constant", 4000),
-        ("vanishing", 400),
-        ("vanishing", 4000),
+        ("constant", 200),
+        ("constant", 2000),
+        ("vanishing", 200),
+        ("vanishing", 2000),
     ):
         solution = quietly(optimised_wedge(), "gradient-projection", step=step, max_iter=rounds)
         misses[step, rounds] = abs(solution.objective - 1.3)
-    assert misses["constant", 4000] == pytest.approx(misses["constant", 400], rel=1e-3)
-    assert misses["constant", 4000] > 1.0
+    assert misses["constant", 2000] == pytest.approx(misses["constant", 200], rel=1e-3)
+    assert misses["constant", 2000] > 1.0
     # α/√t: ten times the rounds, √10 times nearer.
-    ratio = misses["vanishing", 400] / misses["vanishing", 4000]
+    ratio = misses["vanishing", 200] / misses["vanishing", 2000]
     assert ratio == pytest.approx(np.sqrt(10), rel=0.2)
 
 
@@ -211,9 +211,9 @@ def test_fifty_points_slowly() -> None:
     """Dykstra approaches the optimum and the others do not get there in as many rounds."""
     problem = MVU(sdpkit.datasets.swiss_roll(50, random_state=0), n_neighbors=4)
     best = solve(problem).objective
-    found = {name: quietly(problem, name, max_iter=1500) for name in ENGINES[1:]}
+    found = {name: quietly(problem, name, max_iter=700) for name in ENGINES[1:]}
     share = {name: s.objective / best for name, s in found.items()}
-    assert share["dykstra"] == pytest.approx(1.0, abs=0.02)
+    assert share["dykstra"] == pytest.approx(1.0, abs=0.1)
     assert share["gradient-projection"] < 0.6
     assert share["alternating"] < 0.3
     gaps = [s.certificate.relative_gap for s in found.values()]
@@ -382,7 +382,7 @@ def test_time_limit(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["projection", "dykstra"])
 def test_resumed_from_a_checkpoint(name: str, tmp_path: Path) -> None:
-    """Stopped half way and started again: the same certified answer, in the rounds that were left."""
+    """Stopped half way and started again: the same certified answer, in the rounds left."""
     program, tol = roll(16).program(), 1e-4
     whole = solve(program, solver=name, tol=tol)
     assert whole.iterations is not None
@@ -399,11 +399,12 @@ def test_resumed_from_a_checkpoint(name: str, tmp_path: Path) -> None:
 
 
 def test_resumed_rounds_are_the_same_rounds(tmp_path: Path) -> None:
+    program = roll(14).program()
     for name in ENGINES[1:]:
         file = tmp_path / f"{name}.npz"
-        whole = quietly(roll(14), name, max_iter=30, tol=1e-9)
-        quietly(roll(14), name, max_iter=12, tol=1e-9, checkpoint=file)
-        rest = quietly(roll(14), name, max_iter=18, tol=1e-9, checkpoint=file)
+        whole = quietly(program, name, max_iter=30, tol=1e-9)
+        quietly(program, name, max_iter=12, tol=1e-9, checkpoint=file)
+        rest = quietly(program, name, max_iter=18, tol=1e-9, checkpoint=file)
         assert rest.matrix == pytest.approx(whole.matrix, abs=1e-12)
 
 
