@@ -156,6 +156,27 @@ def test_program_and_cvxpy_agree(kind: str, centred: bool) -> None:
     assert solved(problem).objective == pytest.approx(value, abs=1e-6)
 
 
+@pytest.mark.parametrize("kind", degenerate())
+@pytest.mark.parametrize("centred", [False, True])
+def test_the_shape_is_that_of_the_weights(kind: str, centred: bool) -> None:
+    """S = Σφ(x − c)(x − c)ᵀ + γI in all dimensions, for points that occur once, twice, thrice."""
+    X, gamma = degenerate()[kind]
+    X = np.vstack([X, X[::2], X[::4]])
+    problem = CoveringEllipsoid(X, np.zeros(X.shape[1]) if centred else None, gamma)
+    solution = solved(problem)
+    ellipsoid = problem.recover(solution)
+    z = X - ellipsoid.center
+    S = (z.T * ellipsoid.weights) @ z + gamma * np.eye(X.shape[1])
+    assert ellipsoid.shape == pytest.approx(S, abs=1e-4 * np.abs(S).max())
+    assert np.trace(ellipsoid.shape) == pytest.approx(np.trace(S), rel=1e-5)
+    assert ellipsoid.weights.sum() == pytest.approx(1)
+    # A multiple of M is the same ellipsoid.
+    doubled = replace(solution, matrices=(2 * np.asarray(solution.matrix),))
+    again = problem.recover(doubled)
+    assert again.log_volume == pytest.approx(ellipsoid.log_volume, abs=1e-10)
+    assert again.shape == pytest.approx(ellipsoid.shape, rel=1e-8, abs=1e-8 * np.abs(S).max())
+
+
 def test_points_in_a_plane_have_an_ellipse() -> None:
     turned = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 2)))[0]
     X = 2.0 * cube(2) @ turned.T + 7.0
