@@ -216,6 +216,17 @@ def test_pairs_that_coincide_count_for_nothing() -> None:
     assert solution.objective == pytest.approx(optimum(problem), rel=1e-5)
 
 
+@pytest.mark.parametrize("apart", [1e-6, 1e-9, 1e-12])
+def test_dissimilar_points_may_nearly_coincide(apart: float) -> None:
+    X, y = blobs(4)
+    near = np.vstack([X, X[0] + apart * np.array([1.0, -2.0, 0.5])])
+    solution = sdpkit.solve(MMC(near, np.r_[y, (y[0] + 1) % 3]))
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(
+        sdpkit.solve(MMC(np.vstack([X, X[0]]), np.r_[y, (y[0] + 1) % 3])).objective, rel=1e-5
+    )
+
+
 def test_a_constant_feature_does_not_matter() -> None:
     X, y = blobs(6)
     value = sdpkit.solve(MMC(X, y)).objective
