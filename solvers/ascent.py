@@ -168,9 +168,10 @@ class Ascent:
         return None
 
     def memory(self, program: Program) -> float:
-        """The matrices T, a few copies of the vectors, and their products in the certificate."""
+        """The matrices T and a few copies of the vectors."""
         squares = float(sum(block.size**2 for block in program.blocks))
-        return 8.0 * (4 * squares + 3 * program.n_rows * program.blocks[0].size ** 2)
+        width = max(program.n_auxiliary, program.blocks[0].size)
+        return 8.0 * (4 * squares + 8 * program.n_rows * width)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Ascend; interrupted, the best point so far is returned."""
