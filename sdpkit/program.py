@@ -895,13 +895,17 @@ class Program:
         squares = np.zeros(self.n_rows)
         for block, span in zip(self.blocks, self.spans, strict=True):
             part = self.rows_q[:, span]
-            if np.diff(part.indptr).max(initial=0) <= 1:
-                # One measurement per row: ‖a·vvᵀ‖ = |a|‖v‖².
-                v = block.vectors()
-                squares += part.multiply(part) @ np.asarray(v.multiply(v).sum(axis=1)).ravel() ** 2
-            else:
-                rows = part @ block.outer_products
-                squares += np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+            # One measurement per row: ‖a·vvᵀ‖ = |a|‖v‖².
+            v = block.vectors()
+            own = part.multiply(part) @ np.asarray(v.multiply(v).sum(axis=1)).ravel() ** 2
+            several = np.flatnonzero(np.diff(part.indptr) > 1)
+            if several.size:
+                used = np.unique(part[several].indices)
+                all_used = used.size == block.n_measurements
+                seen = block if all_used else replace(block, incidence=block.incidence[used])
+                rows = part[several][:, used] @ seen.outer_products
+                own[several] = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+            squares += own
         squares += np.asarray(self.rows_x.multiply(self.rows_x).sum(axis=1)).ravel()
         return np.where(squares > 0, np.sqrt(squares), 1.0)
 

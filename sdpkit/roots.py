@@ -103,7 +103,8 @@ class Roots:
         if self.diagonal:
             rows_x = np.vstack([np.ones(size), -self.values, np.zeros((len(blocks), size))])
         else:
-            blocks = [Block.of(size, np.vstack([np.eye(size), self.values]), name="M"), *blocks]
+            vectors, every = np.vstack([np.eye(size), self.values]), sp.eye_array(size + count)
+            blocks = [Block.of(size, every, name="M", features=vectors), *blocks]
             limit = np.r_[np.ones(size), np.zeros(count)][None, :]
             lengths = sp.hstack([sp.csr_array((count, size)), -sp.eye_array(count)])
             corners = sp.csr_array((len(blocks) - 1, size + count))
@@ -138,8 +139,8 @@ class Roots:
         first = program.blocks[0]
         if diagonal:
             values = -program.rows_x.toarray()[1 : 1 + count]
-        elif first.n_measurements == first.size + count and first.features is None:
-            values = first.vectors().toarray()[first.size :]
+        elif first.features is not None and len(first.features) == first.size + count:
+            values = first.features[first.size :]
         else:
             return None
         if count < 1 or len(program.blocks) != -(-count // _GROUP) + (not diagonal):

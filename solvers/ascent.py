@@ -39,6 +39,8 @@ _MAX_ITER = 5000
 _QUASI_NEWTON = 200
 # Multipliers are made larger by this share: rounding must not take their feasibility away.
 _ROOM = 1e-10
+# The largest multiplier of a root, in units of one over the objective.
+_LARGEST = 1e7
 
 
 class _Enough(Exception):
@@ -166,9 +168,10 @@ class Ascent:
         return None
 
     def memory(self, program: Program) -> float:
-        """The matrices T, a few copies of the vectors, and their products in the certificate."""
+        """The matrices T and a few copies of the vectors."""
         squares = float(sum(block.size**2 for block in program.blocks))
-        return 8.0 * (4 * squares + 3 * program.n_rows * program.blocks[0].size ** 2)
+        width = max(program.n_auxiliary, program.blocks[0].size)
+        return 8.0 * (4 * squares + 8 * program.n_rows * width)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Ascend; interrupted, the best point so far is returned."""
@@ -220,7 +223,8 @@ def _multipliers(roots: Roots, q: Array) -> Array | None:
     weights = 0.5 / np.sqrt(q)
     tau, value = roots.largest(roots.image(weights)), float(np.sqrt(q).sum())
     c = np.sqrt(value / (2 * tau))
-    a = c * weights
+    # A root of next to nothing has a multiplier beyond all digits; a smaller one costs 1/(4a).
+    a = np.minimum(c * weights, _LARGEST / value)
     beta = [_corner(a[group]) for group in roots.groups]
     return np.asarray(np.r_[(1 + _ROOM) * c * tau, a, beta])
 

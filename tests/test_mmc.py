@@ -213,7 +213,20 @@ def test_pairs_that_coincide_count_for_nothing() -> None:
     problem = MMC(twins, labels)
     solution = sdpkit.solve(problem)
     assert solution.status is Status.OPTIMAL
+    assert solution.solver == "ascent"
     assert solution.objective == pytest.approx(optimum(problem), rel=1e-5)
+
+
+@pytest.mark.parametrize("apart", [1e-6, 1e-9, 1e-12])
+def test_dissimilar_points_may_nearly_coincide(apart: float) -> None:
+    X, y = blobs(4)
+    near = np.vstack([X, X[0] + apart * np.array([1.0, -2.0, 0.5])])
+    solution = sdpkit.solve(MMC(near, np.r_[y, (y[0] + 1) % 3]))
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.bound_source == "feasible dual"
+    assert solution.objective == pytest.approx(
+        sdpkit.solve(MMC(np.vstack([X, X[0]]), np.r_[y, (y[0] + 1) % 3])).objective, rel=1e-5
+    )
 
 
 def test_a_constant_feature_does_not_matter() -> None:
@@ -293,6 +306,18 @@ def test_limits_are_kept_and_bounds_hold_before_the_end() -> None:
         solution = sdpkit.solve(problem, callback=stop, tol=1e-9)
     assert solution.status is Status.INTERRUPTED
     assert len(seen) == 1
+
+
+def test_multipliers_that_miss_feasibility_are_not_asked_for_a_margin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sum of roots with a margin is a sum of roots no longer, and the engine cannot take it."""
+    X, y = blobs(9)
+    monkeypatch.setattr("sdpkit.solvers.ascent._ROOM", -1e-6)
+    with pytest.warns(sdpkit.ConvergenceWarning, match="gap"):
+        solution = sdpkit.solve(MMC(X, y), tol=1e-9)
+    assert solution.status is Status.INACCURATE
+    assert solution.certificate.safe_bound >= solution.objective * (1 - 1e-12)
 
 
 def test_fewer_pairs_are_a_problem_with_a_note() -> None:
