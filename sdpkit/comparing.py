@@ -30,7 +30,7 @@ from sdpkit import __version__
 from sdpkit.comparison import Comparison, Described, Run
 from sdpkit.errors import InputError
 from sdpkit.ledger import Ledger
-from sdpkit.registry import available_solvers, free_memory, get_solver
+from sdpkit.registry import available_solvers, free_memory, get_solver, known_here_only
 from sdpkit.suites import INSTANCES, TIERS, Instance, names, suite
 from sdpkit.trial import Trial
 from sdpkit.worker import Job, Outcome, Worker
@@ -122,9 +122,9 @@ def compare(
     problems: a problem or `Program`, a list of them, a mapping from names to them, the name of a
         suite ("minimal", "fast", "large", "mvu", …), or `sdpkit.suites.Instance` objects
     solvers: "all" that are available, or a list of names, of "module:attribute" strings, or of
-        solver objects that can be pickled. Solvers of other packages are found by their entry
-        point; one that was registered at run time is known to this process alone and must be
-        given in one of the other two ways.
+        solver objects. Solvers of other packages are found by their entry point; one that was
+        registered at run time, or is given as an object, is pickled for the other processes, so
+        that its class must be in a module that they can import.
     tols: tolerances; a solver that ran into a limit at one is not asked again at a tighter one,
         and its row says so
     repeats: how often each run is made
@@ -395,9 +395,12 @@ def _contestants(solvers: str | Iterable[Any]) -> list[_Contestant]:
 
 def _contestant(solver: Any) -> _Contestant:
     if isinstance(solver, str):
-        if ":" not in solver and solver != "auto":
-            get_solver(solver)  # raises for unknown names
-        return _Contestant(solver)
+        if ":" in solver or solver == "auto":
+            return _Contestant(solver)
+        found = get_solver(solver)  # raises for unknown names
+        if not known_here_only(solver):
+            return _Contestant(solver)
+        solver = found
     name = getattr(solver, "name", "")
     if not name or not callable(getattr(solver, "solve", None)):
         raise InputError(f"solvers holds {solver!r}: pass names, 'module:attribute' or solvers")

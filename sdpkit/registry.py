@@ -157,6 +157,16 @@ def get_solver(name: str) -> Solver:
     return solver
 
 
+def known_here_only(name: str) -> bool:
+    """Whether the solver was registered at run time, so that other processes do not find it."""
+    location = _locations().get(name)
+    if name not in _registered:
+        return False
+    if location is None:
+        return name not in _discovered()
+    return load(location) is not _registered[name]
+
+
 def why_not(name: str) -> str | None:
     """Why the solver of that name cannot be used here, or None."""
     try:

@@ -107,6 +107,11 @@ def chatter(program, settings):
     return get_solver("interior").solve(program, settings)
 
 
+def hold(program, settings):
+    held = np.ones(2**24)
+    return get_solver("interior").solve(program, settings)
+
+
 def honest(program, settings):
     note(f"{program.n_rows} {settings.tol} {os.getpid()}")
     time.sleep(0.2)
@@ -118,13 +123,13 @@ def note(text):
         file.write(text + "\\n")
 
 
-acts = (hang, hang_with_child, segfault, lie, eat, fail, leave, vanish, mumble, chatter, honest)
-for act in acts:
+acts = [hang, hang_with_child, segfault, lie, eat, fail, leave, vanish, mumble, chatter, hold]
+for act in [*acts, honest]:
     globals()[act.__name__.upper()] = Solver(act.__name__.replace("_", "-"), act)
 """
 NAMES = (
     "hang", "hang-with-child", "segfault", "lie", "eat", "fail", "leave", "vanish", "mumble",
-    "chatter", "honest",
+    "chatter", "hold", "honest",
 )  # fmt: skip
 
 
@@ -228,6 +233,8 @@ def test_the_others_are_measured_all_the_same(misbehaved: Comparison) -> None:
 
 
 def test_memory_is_charged_to_the_eater(misbehaved: Comparison) -> None:
+    assert row(misbehaved, "hold").outcome == "optimal"
+    assert 2**27 <= row(misbehaved, "hold").peak < 2**27 + 2**24
     assert row(misbehaved, "eat").peak > 200 * 2**20
     assert row(misbehaved, "eat").total < 3.0
 
@@ -425,20 +432,28 @@ def test_solvers_by_location_and_as_objects_and_warm_and_parallel(on_path: Path)
     import badsolvers
 
     seen: list[Progress] = []
-    given = ["badsolvers:HONEST", badsolvers.Solver("mine", badsolvers.chatter), "interior"]
-    comparison = compare(
-        RING, given, tols=[1e-6], warm=True, n_jobs=2, repeats=2, progress=seen.append
-    )
+    objects = [badsolvers.Solver(name, badsolvers.chatter) for name in ("mine", "here")]
+    given = ["badsolvers:HONEST", objects[0], "here", "interior"]
+    registry.register_solver(objects[1])
+    try:
+        comparison = compare(
+            RING, given, tols=[1e-6], warm=True, n_jobs=2, repeats=2, progress=seen.append
+        )
+    finally:
+        registry._registered.pop("here")
     assert [(run.solver, run.start, run.repeat) for run in comparison.runs] == [
         *[("badsolvers:HONEST", "cold", k) for k in range(2)],
         *[("mine", "cold", k) for k in range(2)],
+        *[("here", "cold", k) for k in range(2)],
         *[("interior", start, k) for start in ("cold", "warm") for k in range(2)],
     ]
     assert all(run.success for run in comparison.runs)
-    assert [one.done for one in seen] == list(range(1, 9))
+    assert [one.done for one in seen] == list(range(1, 11))
     assert seen[-1].remaining == 0
     assert seen[0].remaining > 0
     assert {tier.solver for tier in comparison.summary(start="warm")} == {"interior"}
+    steps = {run.start: run.iterations for run in comparison.runs if run.solver == "interior"}
+    assert 0 < steps["warm"] < steps["cold"]
     assert "looser tolerance" in comparison.table()
 
 
@@ -451,16 +466,17 @@ def test_beyond_its_limit_a_solver_is_not_asked_for_more(on_path: Path) -> None:
 
 
 def test_refusals_are_rows(on_path: Path) -> None:
-    comparison = compare([RING, suites.find("new-point")], ["barrier", "factored"], tols=[1e-3])
+    given = [RING.program(), suites.find("new-point")]
+    comparison = compare(given, ["barrier", "factored"], tols=[1e-3])
     outcomes = {(run.kind, run.solver): run.outcome for run in comparison.runs}
     assert outcomes == {
-        ("mvu", "barrier"): "optimal",
-        ("mvu", "factored"): "refused",
+        ("program", "barrier"): "optimal",
+        ("program", "factored"): "refused",
         ("out-of-sample", "barrier"): "refused",
         ("out-of-sample", "factored"): "refused",
     }
     assert not any(run.success for run in comparison.runs if run.outcome == "refused")
-    assert [one.name for one in comparison.instances] == ["mvu-1", "new-point"]
+    assert [one.name for one in comparison.instances] == ["program-1", "new-point"]
 
 
 class Homeless:
@@ -574,7 +590,7 @@ def test_csv_is_read_by_pandas(tmp_path: Path, misbehaved: Comparison) -> None:
     misbehaved.to_csv(tmp_path / "runs.csv")
     table = pd.read_csv(tmp_path / "runs.csv", comment="#")
     assert list(table["solver"]) == [run.solver for run in misbehaved.runs]
-    assert table["success"].sum() == 2
+    assert table["success"].sum() == 3
     assert math.isnan(table["gap"][0])
 
 
@@ -590,9 +606,9 @@ def test_figures_are_drawn(misbehaved: Comparison, tmp_path: Path) -> None:
     figure = misbehaved.plot(tmp_path / "runs.png")
     assert (tmp_path / "runs.png").read_bytes().startswith(b"\x89PNG")
     times, profile, gaps = figure.axes
-    assert sum(len(line.get_xdata()) for line in times.lines) == 2  # certified runs only
+    assert sum(len(line.get_xdata()) for line in times.lines) == 3  # certified runs only
     assert profile.lines[0].get_ydata()[-1] == 1.0
-    assert sum(len(line.get_xdata()) for line in gaps.lines[:-1]) >= 2
+    assert sum(len(line.get_xdata()) for line in gaps.lines[:-1]) >= 3
 
 
 # -- the suites -----------------------------------------------------------------------------
