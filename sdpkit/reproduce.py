@@ -413,8 +413,8 @@ PAPERS: dict[str, Paper] = {
         _figure_3_28,
         (
             "not the published setting: 1000 points of the roll without noise do not lock at k = 7 "
-            "here (certified for k = 4 to 7); 300 points with noise of 0.05 were chosen after that, "
-            "because there the lock is seen and every k is certified",
+            "here (certified for k = 4 to 7); 300 points with noise of 0.05 were chosen after that "
+            "because the lock is seen there and every k is certified",
             "300 points without noise lock at k = 8 too, but k = 7 is inaccurate and k = 8 ends as "
             "infeasible; equality form, measures at l = 5",
         ),
