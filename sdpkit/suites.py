@@ -383,7 +383,7 @@ INSTANCES: tuple[Instance, ...] = (
         _LECTURE,
         "minimal",
         25.0,
-        "closed form: Σ of squared distances to the centre, all of it in two dimensions",
+        "closed form: Σ of squared distances to the centre (the steps end 1e-4 below it)",
         "stationary",
     ),
     Instance(
@@ -394,7 +394,7 @@ INSTANCES: tuple[Instance, ...] = (
         _LECTURE,
         "fast",
         440.0,
-        "closed form: Σ of squared distances to the centre, all of it in two dimensions",
+        "closed form: Σ of squared distances to the centre (the steps end 1e-4 below it)",
         "stationary",
     ),
     Instance(

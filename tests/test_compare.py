@@ -489,6 +489,13 @@ def test_beyond_its_limit_a_solver_is_not_asked_for_more(on_path: Path) -> None:
     assert second.message == "not run: at tol 0.001 it ended in timeout"
 
 
+def test_a_sequence_that_ran_out_of_time_is_no_lie(on_path: Path) -> None:
+    """Each of its programs was solved, as the solver said; there was no time for the last."""
+    embedding = {"star": suites.find("star-8").build()}
+    run = compare(embedding, ["interior"], tols=[1e-6], time_limit=0.1).runs[0]
+    assert (run.outcome, run.success, run.claimed) == ("time_limit", False, False)
+
+
 def test_refusals_are_rows(on_path: Path) -> None:
     given = [RING.program(), suites.find("new-point")]
     comparison = compare(given, ["barrier", "factored"], tols=[1e-3])
