@@ -28,7 +28,7 @@ import numpy as np
 from sdpkit.errors import NotEnoughMemoryError, SolverUnavailableError, UnsuitableSolverError
 from sdpkit.program import Program
 from sdpkit.registry import GROUP, Solver, get_solver, load, refusal, register_solver
-from sdpkit.solution import Solution, Stop
+from sdpkit.solution import Solution, Status, Stop
 from sdpkit.solving import compiled_program, solve
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _DRAWN = 500
 # A warm start is the answer at a tolerance looser by this factor.
 WARM_FACTOR = 100.0
 _REFUSALS = (SolverUnavailableError, UnsuitableSolverError, NotEnoughMemoryError)
+_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED)
 _CLAIMS = (Stop.DONE, Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
 
 
@@ -130,7 +131,7 @@ def _measured(
     certificate = solution.certificate
     result = {
         "outcome": str(solution.status),
-        "claimed": solution.stop in _CLAIMS,
+        "claimed": _claimed(solution),
         "message": solution.message,
         "native_status": solution.native_status,
         "objective": solution.objective,
@@ -149,6 +150,11 @@ def _measured(
     }
     tell("result", {key: _plain(value) for key, value in result.items()})
     return solution
+
+
+def _claimed(solution: Solution) -> bool:
+    """Whether the solver said that it was done, and not only with some of several programs."""
+    return solution.stop in _CLAIMS and solution.status not in _LIMITS
 
 
 def _plain(value: Any) -> Any:

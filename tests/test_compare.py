@@ -24,11 +24,12 @@ import pytest
 import sdpkit
 from sdpkit import registry, suites
 from sdpkit.cli import main
-from sdpkit.comparing import Progress, compare
+from sdpkit.comparing import Progress, _error, compare
 from sdpkit.comparison import Comparison, Described, Run, run_from, shifted_geometric_mean
 from sdpkit.errors import InputError
 from sdpkit.ledger import Ledger
 from sdpkit.solving import compiled_program
+from sdpkit.trial import _claimed
 from sdpkit.worker import Job, Worker
 
 RING = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
@@ -60,6 +61,7 @@ class Solver:
 
 
 def hang(program, settings):
+    note(f"hanging {os.getpid()}")
     while True:
         pass
 
@@ -297,17 +299,39 @@ def _starts_and_sleeps(tell) -> None:
 # -- stopped and started again --------------------------------------------------------------
 
 
+COMMAND = [sys.executable, "-m", "sdpkit.cli", "compare"]
+
+
+def surroundings(package: Path, notes: Path) -> dict[str, str]:
+    """The environment of a process that finds the package and leaves notes."""
+    notes.touch()
+    folders = [str(package), str(Path(sdpkit.__file__).parents[1])]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(folders),
+        "SDPKIT_TEST_NOTES": str(notes),
+    }
+
+
+def test_nobody_stays_behind_when_a_comparison_is_killed(package: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    command = [*COMMAND, "--instances", "pentagon", "--solvers", "hang", "--time-limit", "300"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=surroundings(package, notes), stderr=subprocess.DEVNULL
+    )
+    _wait_for_lines(notes, 1, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not _alive(int(notes.read_text().split()[-1]))
+    assert Comparison.load(tmp_path / "compare-instances.jsonl").runs == ()
+
+
 def test_killed_at_any_moment_it_loses_no_run_and_repeats_none(
     package: Path, tmp_path: Path
 ) -> None:
     runs, notes = tmp_path / "runs.jsonl", tmp_path / "notes.txt"
-    notes.touch()
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(package), str(Path(sdpkit.__file__).parents[1])]),
-        "SDPKIT_TEST_NOTES": str(notes),
-    }
-    command = [sys.executable, "-m", "sdpkit.cli", "compare", "--runs", str(runs), "--json"]
+    environment = surroundings(package, notes)
+    command = [*COMMAND, "--runs", str(runs), "--json"]
     command += ["--instances", "pentagon", "string-10", "roll-15-equality"]
     command += ["--solvers", "honest", "interior", "--repeats", "2"]
     rng, kills, before = np.random.default_rng(0), 3, b""
@@ -332,6 +356,7 @@ def test_killed_at_any_moment_it_loses_no_run_and_repeats_none(
     assert len(comparison.runs) == 3 * 2 * 2 * 2
     assert set(Counter(run.key for run in comparison.runs).values()) == {1}
     assert all(run.success for run in comparison.runs)
+    assert all(run.reference_error <= run.tol for run in comparison.runs)
     assert len(json.loads(done.stdout)["runs"]) == 24
     # Every run was made once, but for those that were under way when the process was killed.
     made = notes.read_text().splitlines()
@@ -465,6 +490,18 @@ def test_beyond_its_limit_a_solver_is_not_asked_for_more(on_path: Path) -> None:
     assert second.message == "not run: at tol 0.001 it ended in timeout"
 
 
+def test_a_sequence_that_ran_out_of_time_is_no_lie() -> None:
+    """Its programs were solved, as the solver said; there was no time for the last."""
+    solution = sdpkit.solve(RING)
+    assert solution.stop == "done"
+    claims = {status: _claimed(replace(solution, status=status)) for status in sdpkit.Status}
+    assert claims.pop(sdpkit.Status.OPTIMAL)
+    assert claims.pop(sdpkit.Status.INACCURATE)
+    assert not claims[sdpkit.Status.TIME_LIMIT]
+    assert not claims[sdpkit.Status.ITERATION_LIMIT]
+    assert not _claimed(replace(solution, stop=sdpkit.Stop.FAILED))
+
+
 def test_refusals_are_rows(on_path: Path) -> None:
     given = [RING.program(), suites.find("new-point")]
     comparison = compare(given, ["barrier", "factored"], tols=[1e-3])
@@ -558,6 +595,13 @@ def test_summary_by_hand() -> None:
     kinds = {(tier.kind, tier.solver): tier.mean_time for tier in strict}
     assert kinds[("lmnn", "fast")] == pytest.approx(7.0)
     assert kinds[("mvu", "slow")] == pytest.approx(3.0)
+
+
+def test_errors_are_relative_to_the_reference_or_to_what_counts_as_zero() -> None:
+    assert _error(11.0, 10.0, 0.5) == pytest.approx(0.1)
+    assert _error(-0.5, 0.0, 2.0) == pytest.approx(0.25)
+    assert math.isnan(_error(1.0, math.nan, 0.0))
+    assert math.isnan(_error(math.nan, 1.0, 0.0))
 
 
 def test_csv_and_json_round_trip_exactly(tmp_path: Path) -> None:

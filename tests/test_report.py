@@ -278,12 +278,14 @@ def test_charts_answer_the_mouse_and_the_keyboard(reader: Reader, name: str) -> 
     dot = page.locator(f"#chart-{name} .dot").first
     dot.scroll_into_view_if_needed()
     dot.hover(force=True)
+    assert tip.is_visible()
     assert any(solver in tip.inner_text() for solver in SOLVERS)
     assert re.search(r"\d", tip.inner_text())
     page.mouse.move(2, 2)
     assert tip.is_hidden()
     page.locator(f"#chart-{name}").focus()
     page.keyboard.press("ArrowRight")
+    assert tip.is_visible()
     first = tip.inner_text()
     page.keyboard.press("ArrowRight")
     assert tip.inner_text() != first
