@@ -439,12 +439,18 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
 
 
 def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray | None:
-    answer = solver.solve(elastic(program), settings)
+    asked = elastic(program)
+    if refusal(solver, asked) is not None:
+        return None
+    answer = solver.solve(asked, settings)
     return None if answer.dual is None else certify_infeasible(program, program.sign * answer.dual)
 
 
 def _ask_unbounded(program: Program, solver: Solver, settings: Settings) -> Ray | None:
-    answer = solver.solve(recession(program), settings)
+    asked = recession(program)
+    if refusal(solver, asked) is not None:
+        return None  # e.g. its unit vectors, for a solver of graphs
+    answer = solver.solve(asked, settings)
     if answer.matrices is None:
         return None
     x = np.zeros(program.n_auxiliary) if answer.x is None else answer.x
