@@ -441,18 +441,18 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
 
 
 def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray | None:
-    question = elastic(program)
-    if refusal(solver, question) is not None:
+    asked = elastic(program)
+    if refusal(solver, asked) is not None:
         return None
-    answer = solver.solve(question, settings)
+    answer = solver.solve(asked, settings)
     return None if answer.dual is None else certify_infeasible(program, program.sign * answer.dual)
 
 
 def _ask_unbounded(program: Program, solver: Solver, settings: Settings) -> Ray | None:
-    question = recession(program)
-    if refusal(solver, question) is not None:
-        return None
-    answer = solver.solve(question, settings)
+    asked = recession(program)
+    if refusal(solver, asked) is not None:
+        return None  # e.g. its unit vectors, for a solver of graphs
+    answer = solver.solve(asked, settings)
     if answer.matrices is None:
         return None
     x = np.zeros(program.n_auxiliary) if answer.x is None else answer.x

@@ -202,3 +202,13 @@ def test_recover_refuses_the_solution_of_another_problem() -> None:
 def test_solve_says_what_it_takes() -> None:
     with pytest.raises(sdpkit.InputError, match=r"sdpkit.MVU\(X\)"):
         sdpkit.solve(np.eye(3))
+
+
+def test_a_solver_of_graphs_is_not_asked_what_it_cannot_take() -> None:
+    """FULL's rounds end where barrier breaks down; the search for a ray then asked it for a
+    program with unit vectors, and the answer was an exception."""
+    X = sdpkit.datasets.swiss_roll(40)
+    problem = MVU(X, graph=sdpkit.graphs.spanning_tree(X), full=True)
+    with pytest.warns(sdpkit.ConvergenceWarning):
+        solution = sdpkit.solve(problem, solver="barrier", tol=1e-3)
+    assert solution.status is Status.INACCURATE
