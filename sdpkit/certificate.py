@@ -59,6 +59,8 @@ Array = NDArray[np.float64]
 
 # A free variable's reduced cost must vanish; this much rounding is granted (not by `verify`).
 _ROUNDING = 1e-12
+# What directions of facial reduction may be off.
+_FACE = 1e-9
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -701,7 +703,12 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
 
 def _lack(block: Block, u: Array) -> float:
     """What Vᵀdiag(u)V lacks to be positive semidefinite on the face beyond doubt of rounding."""
-    rounding = 0.0 if block.is_large_graph else 10 * block.size * _EPS * _size_of_image(block, u)
+    if block.is_large_graph:
+        return max(0.0, -block.smallest_of_slack(u, 0.0))
+    # Null directions beyond the constant one were computed, and a face that is a little off makes
+    # lengths of real points contradict each other by as much.
+    face = _FACE if block.null_basis.shape[1] > 1 else 0.0
+    rounding = (10 * block.size * _EPS + face) * _size_of_image(block, u)
     return max(0.0, rounding - block.smallest_of_slack(u, 0.0))
 
 

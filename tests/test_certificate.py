@@ -806,3 +806,30 @@ def test_a_curved_variable_never_runs_away() -> None:
         curved = Program.of(block, [1.0], **more, quadratic_x=[h])
         for x in (0.1, 1.0, 1 / h):
             assert not certify_unbounded(curved, [np.zeros((1, 1))], [x]).passes(1e-7)
+
+
+# -- faces that were computed -----------------------------------------------------------------
+
+
+def collinear(lengths: list[float], tilt: float) -> Program:
+    """Three points on a line, their flat direction off by `tilt`."""
+    incidence = [[1.0, -1.0, 0.0], [0.0, 1.0, -1.0], [1.0, 0.0, -1.0]]
+    flat = np.array([1.0, -2.0 + tilt, 1.0 - tilt])
+    block = Block.of(3, incidence, cost=Cost.of(3, identity=1.0), null=np.c_[np.ones(3), flat])
+    return Program.of(block, lengths, safe=SafeBounds(trace=(float(sum(lengths)),)))
+
+
+def test_a_tilted_face_does_not_make_points_impossible() -> None:
+    """0, 1, 2 exist; that the face misses them by 1e-10 is no proof that they do not."""
+    program = collinear([1.0, 1.0, 4.0], tilt=1e-10)
+    (block,) = program.blocks
+    first, second, both = block.measure(block.face @ block.face.T)
+    side = np.sign(second - first)
+    ray = np.array([-side, side, -0.9 * abs(second - first) / both])
+    assert ray @ [first, second, both] > 0 > ray @ program.rhs
+    assert not certify_infeasible(program, ray).passes(1e-7)
+
+
+def test_points_that_contradict_each_other_are_still_found_out() -> None:
+    program = collinear([1.0, 1.0, 4.01], tilt=1e-10)
+    assert certify_infeasible(program, [2.001, 2.001, -1.0]).passes(1e-7)
