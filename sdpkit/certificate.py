@@ -741,8 +741,10 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
     aux = np.where(program.quadratic_x > 0, 0.0, aux)  # a curved variable cannot go on for ever
     blocks = [project_onto_cone(b, m) for b, m in zip(program.blocks, blocks, strict=True)]
     blocks, aux = _without_dust(blocks, aux)
-    linear = tuple(replace(b, log_det=0.0) for b in program.blocks)
-    gain = program.sign * (replace(program, blocks=linear).objective(blocks, aux) - program.offset)
+    linear = program
+    if program.has_log_det:
+        linear = replace(program, blocks=tuple(replace(b, log_det=0.0) for b in program.blocks))
+    gain = program.sign * (linear.objective(blocks, aux) - program.offset)
     if gain >= 0:
         # A log det grows without end along any direction of the cone, if slowly.
         pairs = zip(program.blocks, blocks, strict=True)

@@ -213,6 +213,24 @@ def test_titterington_is_monotone_and_slow() -> None:
     assert solved(CoveringEllipsoid(X)).objective >= values[-1]
 
 
+def test_titteringtons_step_by_hand() -> None:
+    """φ_j ← φ_j g_j/(d − γ tr S⁻¹), and the gap d log((max g + γ tr S⁻¹)/d) of what it gives."""
+    (z, gamma), d = degenerate()["random, gamma"], 4
+    with pytest.warns(sdpkit.ConvergenceWarning):
+        solution = sdpkit.solve(
+            CoveringEllipsoid(z, np.zeros(d), gamma), "titterington", tol=1e-12, max_iter=1
+        )
+    phi = np.full(len(z), 1 / len(z))
+    for _ in range(2):
+        inverse = np.linalg.inv((z.T * phi) @ z + gamma * np.eye(d))
+        g, rest = np.einsum("ij,jk,ik->i", z, inverse, z), gamma * np.trace(inverse)
+        before, phi = phi, phi * g / (d - rest)
+    assert solution.dual is not None
+    assert -solution.dual == pytest.approx(before, rel=1e-9)
+    gap = d * np.log((g.max() + rest) / d)
+    assert solution.certificate.relative_gap == pytest.approx(gap, rel=1e-9)
+
+
 def test_limits_and_callbacks() -> None:
     X, _ = degenerate()["random"]
     seen: list[float] = []
