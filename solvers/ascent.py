@@ -233,7 +233,7 @@ def _corner(a: Array) -> float:
     """β ≥ Σ 1/(4a), by so much that the eigenvalue 0 of T's slack becomes more than rounding."""
     s = 0.5 / a
     beta = 0.5 * float(s.sum())
-    rounding = 8 * a.size * np.finfo(float).eps * max(float(a.max()), beta)
+    rounding = 16 * np.finfo(float).eps * max(float(a.max()), beta)
     return (1 + _ROOM) * beta + rounding * (1 + float(s @ s))
 
 

@@ -229,6 +229,15 @@ def test_dissimilar_points_may_nearly_coincide(apart: float) -> None:
     )
 
 
+def test_classes_may_be_next_to_points() -> None:
+    """Distances ten thousand times those within classes: T's entries span as many digits."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 4
+    X = np.c_[10.0 * y, 10.0 * y] + 1e-3 * rng.standard_normal((40, 2))
+    solution = sdpkit.solve(MMC(X, y))
+    assert solution.status is Status.OPTIMAL
+
+
 def test_a_constant_feature_does_not_matter() -> None:
     X, y = blobs(6)
     value = sdpkit.solve(MMC(X, y)).objective
