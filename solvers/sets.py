@@ -120,8 +120,8 @@ class ConePoint:
 class TwoSets:
     """Rows and cone of a program that is restricted to its face (`sdpkit.reduction.reduce`).
 
-    Units: rows have norm one in the metric, ‖b‖ = ‖c‖ = 1 (penalties count as costs), so that points
-    and multipliers are of one magnitude.
+    Units: rows have norm one in the metric, ‖b‖ = ‖c‖ = 1 (penalties count as costs), so that
+    points and multipliers are of one magnitude.
 
     Attributes
     ----------
