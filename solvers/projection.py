@@ -451,15 +451,20 @@ class _Driver:
         return False
 
     def is_proven(self, look: _Look, tol: float) -> bool:
-        """Whether the certificate's bound is as good; far beyond tol it need not be."""
-        program = self.run.program
-        if self.method.repair is not None or max(look.gap, look.residual) <= 0.05 * tol:
+        """Whether the certificate's bound is as good; far beyond tol it need not be.
+
+        Where the certificate has no bound at all, a margin may be asked for instead, and soon.
+        """
+        program, reached = self.run.program, max(look.gap, look.residual)
+        if self.method.repair is not None or reached <= 1e-3 * tol:
             return True
         dual = self.run.reduction.lift(Answer(Stop.DONE, "", dual=self.run.dual)).dual
         safe = safe_bound(program, program.sign * np.asarray(dual)).value
+        if not np.isfinite(safe):
+            return reached <= 0.05 * tol
         bound = program.sign * safe + program.offset
         scale = max(abs(look.objective), abs(bound), program.safe.value_scale)
-        return bool(np.isfinite(bound) and abs(bound - look.objective) <= tol * scale)
+        return bool(abs(bound - look.objective) <= _SAFETY * tol * scale)
 
     # -- programs without an optimum ---------------------------------------------------------
 
