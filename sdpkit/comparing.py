@@ -49,7 +49,8 @@ _MEMORY = 0.8
 _PROVEN = ("optimal", "infeasible", "unbounded", "stationary")
 # What an instance and its solver are, whatever becomes of the run.
 _FACTS = ("n", "n_rows", "fingerprint", "solver_version")
-_BEYOND_LIMITS = ("timeout", "time_limit", "out_of_memory")
+# Endings that a tighter tolerance does not change.
+_HOPELESS = ("timeout", "time_limit", "out_of_memory", "refused")
 
 Key = tuple[str, str, float, int, str]
 
@@ -257,12 +258,15 @@ class _Referee:
         return _row(plan, worker.run(job), self.limit)
 
     def _without_hope(self, plan: _Plan) -> Run | None:
-        """The row of a run that is not made, since a looser tolerance was too much already."""
+        """The row of a run that is not made, since a looser tolerance was too much already, or
+        the solver does not take such programs at all."""
         with self.lock:
             for run in list[Run](self.ledger.runs):
                 same = replace(run, tol=plan.tol).key == plan.key
-                if same and run.tol > plan.tol and run.outcome in _BEYOND_LIMITS:
+                if same and run.tol > plan.tol and run.outcome in _HOPELESS:
                     words = f"not run: at tol {run.tol:g} it ended in {run.outcome}"
+                    if run.outcome == "refused":
+                        words = run.message
                     told = {"outcome": run.outcome, "message": words}
                     facts = {name: getattr(run, name) for name in _FACTS}
                     found = {"result": told, "described": facts}
