@@ -95,7 +95,8 @@ def _circles() -> None:
 
 def _widths(folder: Path | None) -> None:
     print("width of Gaussian weights by eq. 5")
-    for name, X, y in _sets(folder, FURTHER):
+    circles = ("concentric circles", *sdpkit.datasets.concentric_circles())
+    for name, X, y in [circles, *_sets(folder, FURTHER)]:
         started = time.process_time()
         found = sdpkit.learned_width(X, y)
         seconds = time.process_time() - started
