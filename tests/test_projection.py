@@ -392,8 +392,8 @@ def test_resumed_from_a_checkpoint(name: str, tmp_path: Path) -> None:
     resumed = solve(program, solver=name, tol=tol, checkpoint=file)
     assert resumed.status is Status.OPTIMAL
     assert resumed.objective == pytest.approx(whole.objective, rel=2 * tol)
-    if name == "dykstra":  # to the round, since nothing is lost
-        assert resumed.iterations == whole.iterations - half.iterations
+    if name == "dykstra":  # nothing is lost; it looks at its answer every ten rounds
+        assert 0 <= resumed.iterations - (whole.iterations - half.iterations) < 10
     else:  # numbered on, with a fresh memory
         assert 0 < resumed.iterations - half.iterations <= 0.75 * whole.iterations
 
