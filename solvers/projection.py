@@ -296,10 +296,12 @@ class Run:
 
     @property
     def out_of_time(self) -> bool:
+        """Whether the time limit has passed."""
         limit = self.settings.time_limit
         return limit is not None and time.perf_counter() - self.started > limit
 
     def end(self, stop: Stop, words: str) -> bool:
+        """Note why the run ends; True, for a caller to return."""
         self.stop, self.words = stop, words
         return True
 
@@ -312,6 +314,7 @@ class Run:
         return callback is not None and callback(row) is True
 
     def answer(self, setup: float) -> Answer:
+        """What was found, in the coordinates in which it was found."""
         return Answer(
             self.stop,
             self.words or f"{self.stop} after {self.iterations} iterations",

@@ -382,20 +382,20 @@ def test_time_limit(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["projection", "dykstra"])
 def test_resumed_from_a_checkpoint(name: str, tmp_path: Path) -> None:
-    """Stopped half way and started again: the same certified answer, in the rounds left."""
-    program, tol = roll(16).program(), 1e-4
+    """Stopped on the way and started again: the same certified answer, in the rounds left."""
+    program, tol = roll(16 if name == "dykstra" else 24).program(), 1e-4
     whole = solve(program, solver=name, tol=tol)
     assert whole.iterations is not None
     file = tmp_path / "run.npz"
-    half = quietly(program, name, tol=tol, max_iter=whole.iterations // 2, checkpoint=file)
+    half = quietly(program, name, tol=tol, max_iter=3 * whole.iterations // 4, checkpoint=file)
     assert half.status is Status.ITERATION_LIMIT
     resumed = solve(program, solver=name, tol=tol, checkpoint=file)
     assert resumed.status is Status.OPTIMAL
     assert resumed.objective == pytest.approx(whole.objective, rel=2 * tol)
-    if name == "dykstra":  # to the round, since nothing is lost
-        assert resumed.iterations == whole.iterations - half.iterations
-    else:  # numbered on
-        assert resumed.iterations > half.iterations
+    if name == "dykstra":  # nothing is lost; it looks at its answer every ten rounds
+        assert 0 <= resumed.iterations - (whole.iterations - half.iterations) < 10
+    else:  # numbered on, with a fresh memory
+        assert 0 < resumed.iterations - half.iterations <= 0.75 * whole.iterations
 
 
 def test_resumed_rounds_are_the_same_rounds(tmp_path: Path) -> None:
