@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import sdpkit
 from sdpkit.errors import InputError
 from sdpkit.graphs import NeighborhoodGraph, neighborhood_graph
-from sdpkit.problems.mvu import MVU
 from sdpkit.solution import Solution
 from sdpkit.solving import solve
 
@@ -36,7 +36,7 @@ def unfold(name: str, X: NDArray[Any], peers: bool) -> None:
     graph = neighborhood_graph(X, n_neighbors=4)
     unit = float(graph.squared_lengths.mean())
     graph = NeighborhoodGraph(graph.n_points, graph.edges, graph.squared_lengths / unit)
-    problem = MVU(graph=graph.adjacency(lengths=True), form="inequality")
+    problem = sdpkit.MVU(graph=graph.adjacency(lengths=True), form="inequality")
     pattern = problem.program().blocks[0].pattern
     print(
         f"{name}: n = {graph.n_points}, {graph.n_edges} edges; a sparse factor has "
@@ -50,10 +50,10 @@ def unfold(name: str, X: NDArray[Any], peers: bool) -> None:
             print("    barrier would need a table of as many places", flush=True)
         else:
             _print(problem, "barrier", _PATIENCE)
-        _print(MVU(graph=graph.adjacency(lengths=True)), "lowrank", _PATIENCE)
+        _print(sdpkit.MVU(graph=graph.adjacency(lengths=True)), "lowrank", _PATIENCE)
 
 
-def _print(problem: MVU, solver: str, time_limit: float | None) -> None:
+def _print(problem: sdpkit.MVU, solver: str, time_limit: float | None) -> None:
     started, cpu = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
