@@ -78,6 +78,8 @@ _LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
 _KNOWN_OPTIONS = {
     "CVXOPT": ("abstol", "reltol", "feastol", "max_iters", "refinement", "kktsolver"),
 }
+# CVXOPT's default factorisation breaks down near some solutions where a slower one does not.
+_SECOND_ATTEMPT = {"CVXOPT": {"kktsolver": "ldl"}}
 # Solvers that have no time limit to set.
 _TIMELESS = ("CVXOPT", "SDPA")
 
@@ -158,13 +160,20 @@ class CvxpyBackend:
         return reduction.lift(answer)
 
     def _call(self, model: _Model, settings: Settings) -> _Outcome:
-        import cvxpy as cp
-
         language = _LANGUAGE.get(self.cvxpy_name, _own_defaults)(settings)
         known = _KNOWN_OPTIONS.get(self.cvxpy_name, tuple(settings.options))
         for option in settings.options:
             if option not in known:
                 raise InputError(f"{self.name} has no option {option!r}; it has {', '.join(known)}")
+        outcome = self._attempt(model, settings, language)
+        again = _SECOND_ATTEMPT.get(self.cvxpy_name)
+        if outcome.stop is Stop.FAILED and again is not None:
+            outcome = self._attempt(model, settings, {**language, **again})
+        return outcome
+
+    def _attempt(self, model: _Model, settings: Settings, language: Mapping[str, Any]) -> _Outcome:
+        import cvxpy as cp
+
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -277,6 +277,8 @@ def test_charts_answer_the_mouse_and_the_keyboard(reader: Reader, name: str) -> 
     page.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
     dot = page.locator(f"#chart-{name} .dot").first
     dot.scroll_into_view_if_needed()
+    # Scrolling hides the tip, and says so a frame later.
+    page.evaluate("() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
     dot.hover(force=True)
     assert tip.is_visible()
     assert any(solver in tip.inner_text() for solver in SOLVERS)
