@@ -414,8 +414,11 @@ class SparseFactor:
         p = self.pattern
         return _inverse_among(p.indptr, p.rows, self.values, p.rank[nodes])
 
-    def backward_error(self, weights: tuple[Array, ...], shifts: tuple[float, ...]) -> float:
-        """A bound on ‖T − L D Lᵀ‖₂ for the exact T = L(Σ weights) + Σ shifts · I.
+    def backward_error(
+        self, weights: tuple[Array, ...], shifts: tuple[float | Array, ...]
+    ) -> float:
+        """A bound on ‖T − L D Lᵀ‖₂ for the exact T = L(Σ weights) + Σ shifts, multiples of I or
+        diagonals (n,).
 
         The difference is summed in twice the working precision, so that what counts is the error
         that was made and not the one that might have been; that one is taken for a heavy pattern.
@@ -427,19 +430,23 @@ class SparseFactor:
         for part in weights:
             _add_laplacian(p.ends, p.edge_places, part, high, low, size)
         for shift in shifts:
-            _add_diagonal(p.n, shift, high, low, size)
+            _add_diagonal(np.broadcast_to(shift, p.n)[p.order], high, low, size)
         _subtract_product(p.indptr, p.starts, p.places, self.values, high, low, size)
         # At most n + m terms, each with a few errors of second order.
         second_order = 16 * (p.n + len(p.edges)) * _UNIT**2 * size
         entries = np.abs(high) + np.abs(low) + second_order
         return 1.01 * float(_row_sums(p.indptr, p.rows, entries).max())
 
-    def _error_to_expect(self, weights: tuple[Array, ...], shifts: tuple[float, ...]) -> float:
+    def _error_to_expect(
+        self, weights: tuple[Array, ...], shifts: tuple[float | Array, ...]
+    ) -> float:
         """The same a priori: T is summed with an error of its own, and in |T − LDLᵀ| every entry
         is a sum of triple products, as many as its row of L is long."""
         p = self.pattern
         sums = np.bincount(p.edges.ravel(), np.repeat(sum(np.abs(w) for w in weights), 2), p.n)
-        size = 2 * float(sums.max(initial=0.0)) + sum(abs(shift) for shift in shifts)
+        size = 2 * float(sums.max(initial=0.0)) + sum(
+            float(np.max(np.abs(shift))) for shift in shifts
+        )
         degree = int(np.bincount(p.edges.ravel()).max(initial=0))
         longest = 1 + int(np.bincount(p.rows, minlength=p.n).max(initial=0))
         products = _absolute_row_sums(p.indptr, p.rows, self.values)
@@ -696,9 +703,9 @@ def _add_laplacian(
 
 
 @compiled
-def _add_diagonal(n: int, shift: float, high: Array, low: Array, size: Array) -> None:
-    for k in range(n):
-        _add(high, low, size, k, shift)
+def _add_diagonal(diagonal: Array, high: Array, low: Array, size: Array) -> None:
+    for k in range(diagonal.size):
+        _add(high, low, size, k, diagonal[k])
 
 
 @compiled

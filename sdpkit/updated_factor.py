@@ -29,11 +29,14 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
+_GROWTH = 1e3  # of entries, beyond which a pivot is too small to be divided by
+_PINS = 100  # nodes that are pinned against that, at most
 
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """U diag(s) Uᵀ, U (n, k) with columns ⊥ 1, s (k,) without zeros."""
+    """U diag(s) Uᵀ, U (n, k), s (k,) without zeros."""
 
     vectors: Array
     weights: Array
@@ -60,12 +63,14 @@ class UpdatedFactor:
     ----------
     base: the factor of T = L(weights) + shift;  update: U and s
     weights: (m,);  shift: a multiple of I, or (n,) a diagonal
+    pin: (n,) the part of the shift that the update takes back
     """
 
     base: SparseFactor
     update: LowRank
     weights: Array
     shift: float | Array
+    pin: Array | None = None
 
     @property
     def pattern(self) -> Pattern:
@@ -153,13 +158,16 @@ class UpdatedFactor:
         part = self.images[nodes]
         return np.asarray(self.base.inverse_among(nodes) + part @ self._inner(part.T))
 
-    def backward_error(self, weights: tuple[Array, ...], shifts: tuple[float, ...]) -> float:
+    def backward_error(
+        self, weights: tuple[Array, ...], shifts: tuple[float | Array, ...]
+    ) -> float:
         """A bound on the norm of the difference between the exact L(Σ weights) + Σ shifts·I −
         U s Uᵀ and a matrix with exactly the inertia `negative`; inf if the signs of C are not
         beyond doubt."""
         u, s, g = self.update.vectors, self.update.weights, self.images
-        below = self.base.backward_error(weights, shifts)
-        high, low, rounding = self.pattern.residual(u, g, weights, shifts)
+        diagonals = shifts if self.pin is None else (*shifts, self.pin)
+        below = self.base.backward_error(weights, diagonals)
+        high, low, rounding = self.pattern.residual(u, g, weights, diagonals)
         size_u, size_g = _norm(u), _norm(g)
         apart = _norm(np.abs(high) + np.abs(low) + rounding) + below * size_g  # ‖U − Û‖
         many = 4 * _EPS * (u.shape[0] + 4)
@@ -172,9 +180,37 @@ class UpdatedFactor:
 def factored(
     pattern: Pattern, weights: Array, shift: float | Array, update: LowRank | None
 ) -> SparseFactor | UpdatedFactor:
-    """Factor L(weights) + shift − update."""
+    """Factor L(weights) + shift − update.
+
+    A pivot that nearly vanishes costs as many digits as the entries grow. Such nodes are pinned
+    then, T = (T + Σγ e_k e_kᵀ) − Σγ e_k e_kᵀ, and the pins taken back as an update.
+    """
     base = SparseFactor.of(pattern, pattern.laplacian(weights, shift))
-    return base if update is None else UpdatedFactor(base, update, weights, shift)
+    pins = np.zeros(pattern.n) if base.growth > _GROWTH else None
+    size = max(float(np.abs(weights).max(initial=0.0)), float(np.max(np.abs(shift))), _TINY)
+    while pins is not None and base.growth > _GROWTH and np.count_nonzero(pins) < _PINS:
+        pivots = np.abs(base.values[: pattern.n])
+        small = pattern.order[~(pivots > size / _GROWTH)]
+        if not small.size or np.all(pins[small]):
+            break  # it grows for another reason
+        pins[small] = size
+        base = SparseFactor.of(pattern, pattern.laplacian(weights, shift + pins))
+    if pins is None or not pins.any():
+        return base if update is None else UpdatedFactor(base, update, weights, shift)
+    columns = _unit_columns(pins > 0)
+    back = LowRank(columns, pins[pins > 0])
+    if update is not None:
+        merged = np.hstack([update.vectors, columns]), np.r_[update.weights, back.weights]
+        back = LowRank(*merged)
+    return UpdatedFactor(base, back, weights, shift + pins, pins)
+
+
+def _unit_columns(chosen: NDArray[np.bool_]) -> Array:
+    """(n, k) the unit vectors of the chosen nodes."""
+    nodes = np.flatnonzero(chosen)
+    out = np.zeros((chosen.size, nodes.size))
+    out[nodes, np.arange(nodes.size)] = 1.0
+    return out
 
 
 def _scatter(pattern: Pattern, flows: Array) -> Array:

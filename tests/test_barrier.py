@@ -210,6 +210,34 @@ def test_smallest_eigenvalue_with_a_low_rank(cost: float, seed: int) -> None:
     assert exact - 1e-4 * max(1.0, abs(exact)) <= found <= exact + 1e-12
 
 
+@pytest.mark.parametrize("n", [4, 8])
+@pytest.mark.parametrize("tilt", [0.0, 1e-9, -1e-7])
+def test_a_vanishing_pivot_is_pinned(n: int, tilt: float) -> None:
+    """A ring whose first pivot, 2w − c, all but vanishes, while the matrix itself is regular."""
+    edges = np.array(sorted([(k, k + 1) for k in range(n - 1)] + [(0, n - 1)]))
+    pattern, weights = Pattern.of(n, edges), np.full(n, 1.0)
+    shift = -2.0 + tilt
+    factor = factored(pattern, weights, shift, None)
+    assert isinstance(factor, UpdatedFactor)
+    matrix = laplacian(n, edges, weights) + shift * np.eye(n)
+    if np.abs(np.linalg.eigvalsh(matrix)).min() < 1e-3:
+        return  # n = 4 has an eigenvalue there
+    assert factor.negative == int(np.sum(np.linalg.eigvalsh(matrix) < 0))
+    rhs = np.arange(float(n))
+    assert factor.solve(rhs) == pytest.approx(np.linalg.solve(matrix, rhs), rel=1e-11)
+    assert 0 < factor.backward_error((weights,), (shift,)) < 1e-13
+
+
+@pytest.mark.parametrize("form", ["equality", "inequality"])
+def test_rings_have_closed_forms(form: str) -> None:
+    """Regular polygons; at eight corners a pivot vanishes along the whole path."""
+    for n in (7, 8, 9):
+        ring = MVU(graph=sdpkit.datasets.cycle_graph(n), form=form)
+        solution = solve(ring, solver="barrier", tol=1e-7)
+        assert solution.status is Status.OPTIMAL
+        assert solution.objective == pytest.approx(n / (4 * np.sin(np.pi / n) ** 2), rel=1e-6)
+
+
 def test_a_corner_without_a_sign_proves_nothing() -> None:
     """C = 0 exactly: no inertia is claimed, and no finite backward error."""
     edges = np.array([[0, 1]])
