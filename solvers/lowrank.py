@@ -44,7 +44,6 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.checkpoint import Checkpoint
 from sdpkit.compiled import compiled
 from sdpkit.errors import InputError
 from sdpkit.gram import FactoredGram, Matrix, is_finite
@@ -688,8 +687,9 @@ class _Run:
     def __init__(self, model: _Model, settings: Settings, deadline: float | None) -> None:
         self.model, self.settings, self.deadline = model, settings, deadline
         self.history: list[Mapping[str, float]] = []
-        self.steps = 0
-        self.limit = settings.max_iter or _MAX_ITER
+        kept = None if settings.checkpoint is None else settings.checkpoint.state
+        self.steps = 0 if kept is None else int(kept["steps"])
+        self.limit = self.steps + (settings.max_iter or _MAX_ITER)
         self.best: _Best | None = None
 
     def expired(self) -> bool:
@@ -720,11 +720,15 @@ class _Run:
             accuracy = max(0.01 * tol, min(0.3 * accuracy, state.residual))
             self._grow(point, state, lacks)
             if self.settings.checkpoint is not None and self.settings.checkpoint.is_due:
-                self._save(self.settings.checkpoint, state)
+                self.save(state)
 
-    def _save(self, checkpoint: Checkpoint, state: _State) -> None:
+    def save(self, state: _State) -> None:
+        """Write what the multiplier updates have reached to the checkpoint, if there is one."""
+        if self.settings.checkpoint is None:
+            return
         *factors, auxiliary = state.unknown
-        checkpoint.save(
+        self.settings.checkpoint.save(
+            steps=self.steps,
             **{f"factor{k}": y for k, y in enumerate(factors)},
             auxiliary=auxiliary,
             weights=state.w,
@@ -963,6 +967,7 @@ class LowRank:
             stop, words = run.through(state)
         except KeyboardInterrupt:
             stop, words = Stop.INTERRUPTED, "interrupted"
+        run.save(state)
         answer = run.answer(state, stop, words)
         return replace(answer, setup_time=setup, solve_time=time.perf_counter() - started - setup)
 

@@ -586,6 +586,8 @@ class Projection:
             run.end(Stop.INTERRUPTED, f"interrupted after {run.iterations} iterations")
             if run.iterations:
                 driver.look(run.iterations)
+        if run.iterations:
+            driver.save(run.iterations)
         return reduction.lift(run.answer(setup))
 
 
