@@ -34,6 +34,7 @@ from sdpkit.errors import (
     UnsuitableSolverError,
 )
 from sdpkit.program import Program
+from sdpkit.shapes import SHAPES, beyond
 from sdpkit.solution import Answer, Settings
 
 GROUP = "sdpkit.solvers"
@@ -75,21 +76,17 @@ _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
 class Capabilities:
     """What a solver can take and what it returns.
 
-    `plain`: programs of written rows; `roots`: of these, sums of square roots (`sdpkit.roots`);
-    `families`: programs with a family of comparisons, which other solvers are given in parts;
-    `ranks`: limits on the rank of a block; `graphs_only`: rows are single edges of graphs, costs
-    a·I and a low rank, auxiliary variables slack; `log_det`: log dets of blocks; `coverings_only`:
-    minimum volume coverings (`beyond_coverings`) and nothing else; `checkpoint`: its state can be
+    `only`: the one shape of program that it takes, "graphs", "coverings", "roots" (`sdpkit.shapes`)
+    or "families", empty for any; `families`: programs with a family of comparisons, which other
+    solvers are given in parts; `ranks`: limits on the rank of a block; `log_det`: log dets of
+    blocks; `quadratic`, `norms`: penalties of auxiliary variables; `checkpoint`: its state can be
     kept in a file; `teaching`: a method to read and to watch, too slow for more than a few digits.
     """
 
-    plain: bool = True
-    roots: bool = False
+    only: str = ""
     families: bool = False
     ranks: bool = False
-    graphs_only: bool = False
     log_det: bool = False
-    coverings_only: bool = False
     quadratic: bool = False
     norms: bool = False
     warm_start: bool = False
@@ -97,6 +94,11 @@ class Capabilities:
     checkpoint: bool = False
     teaching: bool = False
     summary: str = ""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it takes programs of written rows, graphs at least."""
+        return self.only in ("", "graphs")
 
 
 class Solver(Protocol):
@@ -204,11 +206,15 @@ def available_solvers() -> list[str]:
 
 
 def solver_table() -> str:
-    """All known solvers, whether they can be used, and what they are, as text."""
+    """All known solvers, whether they can be used, what they are and what they take, as text."""
+    rows = solver_rows()
+    width = max(len(row["name"]) for row in rows)
     lines = []
-    for row in solver_rows():
+    for row in rows:
         state = "available" if row["available"] else row["why_not"]
-        lines.append(f"{row['name']:<12} {state:<44} {row['summary']}")
+        lines.append(f"{row['name']:<{width}}  {state}; {row['summary'] or 'not loaded'}")
+        if row["capabilities"]:
+            lines.append(f"{'':<{width}}  takes {', '.join(row['capabilities'])}")
     return "\n".join(lines)
 
 
@@ -222,9 +228,9 @@ def solver_rows() -> list[dict[str, Any]]:
     for name in known_solvers():
         reason = why_not(name)
         loaded = get_solver(name) if name in _registered or name in _discovered() else None
-        can = asdict(loaded.capabilities if loaded is not None else Capabilities(plain=False))
-        summary = can.pop("summary")
-        taken = [word for word, yes in can.items() if yes]
+        can = asdict(loaded.capabilities if loaded is not None else Capabilities())
+        summary, only = can.pop("summary"), can.pop("only")
+        taken = [f"{only} only"] * bool(only) + [word for word, yes in can.items() if yes]
         row = {"name": name, "available": reason is None, "why_not": reason or ""}
         rows.append({**row, "capabilities": taken, "summary": summary})
     return rows
@@ -266,29 +272,18 @@ def _obstacle(solver: Solver, program: Program) -> str | None:
 def _cannot_express(solver: Solver, program: Program) -> str | None:
     """What in `program` keeps `solver` from taking it, in words, or None."""
     can = solver.capabilities
-    if program.family is None and not can.plain and not can.coverings_only:
-        if not can.roots:
-            return "programs with a family of comparisons only"
-        return None if _is_sum_of_roots(program) else "sums of square roots only"
+    if can.only == "families" and program.family is None:
+        return "programs with a family of comparisons only"
     if _has_rank_limit(program) and not can.ranks:
         return "no limit on the rank"
-    if can.coverings_only:
-        lacking = beyond_coverings(program)
-        return None if lacking is None else f"minimum volume coverings only, no {lacking}"
     if program.quadratic_x.any() and not can.quadratic:
         return "no quadratic penalties"
     if program.norms and not can.norms:
         return "no norm penalties"
     if program.has_log_det and not can.log_det:
         return "no log det"
-    beyond = beyond_graphs(program) if can.graphs_only else None
-    return None if beyond is None else f"no {beyond}"
-
-
-def _is_sum_of_roots(program: Program) -> bool:
-    from sdpkit.roots import Roots
-
-    return Roots.of(program) is not None
+    lacking = beyond(can.only, program) if can.only in SHAPES else None
+    return None if lacking is None else f"{SHAPES[can.only]} only, no {lacking}"
 
 
 def _has_rank_limit(program: Program) -> bool:
@@ -300,52 +295,8 @@ def _general(program: Program) -> str:
     if program.family is not None:
         return "factored"
     if program.has_log_det:
-        return "clarabel or scs" if beyond_coverings(program) else "covering"
+        return "clarabel or scs" if beyond("coverings", program) else "covering"
     return "clarabel or scs" if not program.is_linear else "interior"
-
-
-def beyond_graphs(program: Program) -> str | None:
-    """What keeps a program from being one of graphs with boxes for multipliers, or None."""
-    if not program.n_rows:
-        return None  # no solver is bothered with it
-    if any(block.edges is None for block in program.blocks):
-        return "blocks but those of graphs (centred, rows e_i − e_j, cost a·I and a low rank)"
-    q, x = program.rows_q, program.rows_x.tocsc()
-    p = q.shape[1]
-    if q.shape != (p, p) or q.nnz != p or (q.data != 1).any() or (q.indices != range(p)).any():
-        return "rows but single measurements"
-    if program.cost_q.any():
-        return "costs of measurements"
-    if program.free_x.any() or (x.indptr[1:] - x.indptr[:-1] != 1).any():
-        return "auxiliary variables but the slacks of single rows"
-    return None
-
-
-def beyond_coverings(program: Program) -> str | None:
-    """What keeps a program from being a minimum volume covering, or None. It is one if it reads
-
-        minimise  <C, M> + c·t − β log det M,   a_j v_jᵀMv_j ≤ s_j t,   C ⪰ 0,  a, s, c, β > 0
-
-    with one block and one nonnegative t, or the negated maximisation.
-    """
-    if len(program.blocks) != 1 or not program.has_log_det:
-        return "programs but of one block with its log det"
-    q, x = program.rows_q, program.rows_x
-    p = q.shape[1]
-    if q.shape != (p, p) or q.nnz != p or (q.data <= 0).any() or (q.indices != range(p)).any():
-        return "rows but single measurements"
-    one = program.n_auxiliary == 1 and not program.free_x.any() and not program.norms
-    if not one or x.nnz != p or (x.data >= 0).any() or program.quadratic_x.any():
-        return "auxiliary variables but one nonnegative t in every row"
-    if program.rhs.any() or (program.relations != -1).any() or program.cost_q.any():
-        return "rows but q_j ≤ s_j t, no costs of measurements"
-    if program.sign * program.cost_x[0] >= 0 or program.blocks[0].null.shape[1]:
-        return "null directions, no t that costs nothing"
-    cost = program.blocks[0].cost
-    weakest = program.blocks[0].smallest_on_face(-program.sign * cost.dense())
-    return (
-        None if weakest >= -1e-12 * cost.magnitude() else "cost C but a positive semidefinite one"
-    )
 
 
 def free_memory() -> float:
@@ -363,7 +314,7 @@ def free_memory() -> float:
 def _for_large_graphs(program: Program) -> list[str]:
     """Who is asked first where there is a large graph: by its rows and the fill of its factors."""
     large = [block for block in program.blocks if block.is_large_graph]
-    if not large or beyond_graphs(program) is not None:
+    if not large or beyond("graphs", program) is not None:
         return []
     filled = sum(block.pattern.pairs for block in large) > FILLED
     fitting = filled and bool((program.relations != 0).all())
@@ -378,9 +329,9 @@ def choose(program: Program) -> tuple[Solver, str]:
         if few and get_solver("interior").memory(program) <= free_memory():
             return get_solver("interior"), "auto: few enough comparisons to write them down"
         return get_solver("factored"), "auto: a family of comparisons"
-    if program.has_log_det and beyond_coverings(program) is None:
+    if program.has_log_det and beyond("coverings", program) is None:
         return get_solver("covering"), "auto: a minimum volume covering"
-    if _is_sum_of_roots(program) and get_solver("ascent").memory(program) <= free_memory():
+    if beyond("roots", program) is None and get_solver("ascent").memory(program) <= free_memory():
         return get_solver("ascent"), "auto: a sum of square roots"
     order = [*_for_large_graphs(program), "interior", *["clarabel"] * small, "csdp", "scs"]
     order += ["clarabel"] * (not small)

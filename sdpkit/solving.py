@@ -418,7 +418,7 @@ def _find_ray(program: Program, solver: Solver, settings: Settings, answer: Answ
     proven = [ray for ray in rays if ray.passes(_RAY_TOL)]
     if any(ray.kind == "infeasible" for ray in proven):
         return next(ray for ray in proven if ray.kind == "infeasible")
-    if solver.capabilities.coverings_only:
+    if solver.capabilities.only == "coverings":
         return proven[0] if proven else None  # such a program is feasible and not asked about
     if proven and program.n_rows:
         # An infeasible program may have improving directions too, which mean nothing then.

@@ -157,8 +157,7 @@ class Ascent:
 
     name = "ascent"
     capabilities = Capabilities(
-        plain=False,
-        roots=True,
+        only="roots",
         callback=True,
         summary="MMC: sums of square roots, ascent in the factor, certified",
     )

@@ -550,7 +550,7 @@ class Barrier:
     name: str = "barrier"
     capabilities: Capabilities = field(
         default_factory=lambda: Capabilities(
-            graphs_only=True,
+            only="graphs",
             warm_start=True,
             callback=True,
             checkpoint=True,

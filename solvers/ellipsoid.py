@@ -1,4 +1,4 @@
-"""Engines for minimum volume coverings, known by their structure (`registry.beyond_coverings`):
+"""Engines for minimum volume coverings, known by their structure (`sdpkit.shapes`):
 
     minimise  <C, M> + c·t − β log det M,    a_j v_jᵀMv_j ≤ s_j t
 
@@ -226,9 +226,7 @@ def _unbounded(covering: _Covering) -> Answer:
 
 
 def _capabilities(summary: str) -> Capabilities:
-    return Capabilities(
-        plain=False, log_det=True, coverings_only=True, callback=True, summary=summary
-    )
+    return Capabilities(only="coverings", log_det=True, callback=True, summary=summary)
 
 
 TITTERINGTON: Any = CoveringEngine(

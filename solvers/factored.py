@@ -817,7 +817,7 @@ FACTORED = Comparisons(
     Capabilities(
         families=True,
         ranks=True,
-        plain=False,
+        only="families",
         warm_start=True,
         callback=True,
         summary="LMNN of any size: augmented Lagrangian in the factor, certified",
@@ -829,7 +829,7 @@ PROJECTED = Comparisons(
     "projected",
     Capabilities(
         families=True,
-        plain=False,
+        only="families",
         warm_start=True,
         callback=True,
         summary="LMNN in few dimensions: the same in the matrix, convex throughout",

@@ -48,7 +48,8 @@ from sdpkit.compiled import compiled
 from sdpkit.errors import InputError
 from sdpkit.gram import FactoredGram, Matrix, is_finite
 from sdpkit.program import Block, Program, dense
-from sdpkit.registry import Capabilities, beyond_graphs
+from sdpkit.registry import Capabilities
+from sdpkit.shapes import beyond
 from sdpkit.solution import Answer, Settings, Solution, Stop
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 
@@ -176,7 +177,7 @@ class _Model:
     @cached_property
     def is_graph(self) -> bool:
         """Whether the rows are the edges of graphs and all auxiliary variables have boxes."""
-        return not self.kept.size and beyond_graphs(self.program) is None
+        return not self.kept.size and beyond("graphs", self.program) is None
 
     # An unknown is the list of the blocks' Y and, last, the vector that stands for x.
 
@@ -954,7 +955,7 @@ class LowRank:
             if option != "init":
                 raise InputError(f"lowrank has no option {option!r}; there is init")
         started = time.perf_counter()
-        if beyond_graphs(program) is None:
+        if beyond("graphs", program) is None:
             without = drifting_apart(program) or shortcut(program)
             if without is not None:
                 return replace(without, solve_time=time.perf_counter() - started)

@@ -214,7 +214,7 @@ class Subgradient:
     name = "subgradient"
     capabilities = Capabilities(
         families=True,
-        plain=False,
+        only="families",
         callback=True,
         summary="LMNN as published: projected subgradients with an active set",
     )

@@ -19,7 +19,8 @@ from sdpkit.certificate import certify_unbounded
 from sdpkit.covering import covering_weights, judged, many_weights, whitened
 from sdpkit.ellipsoids import cover
 from sdpkit.errors import SolverError
-from sdpkit.registry import beyond_coverings, get_solver, known_solvers
+from sdpkit.registry import get_solver, known_solvers
+from sdpkit.shapes import beyond
 from sdpkit.solving import elastic, recession
 
 Array = NDArray[np.float64]
@@ -514,7 +515,7 @@ def test_who_takes_a_log_det() -> None:
                 sdpkit.solve(program, name)
     assert sdpkit.solve(program).solver == "covering"
     hadamard = Program.of(Block.of(2, np.eye(2), log_det=1.0), [1.0, 1.0])
-    assert beyond_coverings(hadamard) is not None
+    assert beyond("coverings", hadamard) is not None
     assert sdpkit.solve(hadamard).solver == "clarabel"
     with pytest.raises(SolverError, match="coverings only"):
         sdpkit.solve(hadamard, "titterington")
@@ -534,7 +535,7 @@ def test_rows_with_factors_are_coverings_too() -> None:
         relations="<=",
         cost_x=[-0.6],
     )
-    assert beyond_coverings(program) is None
+    assert beyond("coverings", program) is None
     ours, theirs = sdpkit.solve(program, "covering", tol=1e-9), sdpkit.solve(program, "clarabel")
     assert ours.status is theirs.status is Status.OPTIMAL
     assert ours.objective == pytest.approx(theirs.objective, abs=1e-5)

@@ -21,7 +21,7 @@ from sdpkit.solving import solve
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
 # Engines for comparisons and for graphs take nothing else.
-GENERAL = [s for s in USABLE if s.capabilities.plain and not s.capabilities.graphs_only]
+GENERAL = [s for s in USABLE if not s.capabilities.only]
 SOLVERS = [s.name for s in GENERAL if not s.capabilities.teaching]
 PENALTIES = ("squared", "norm")
 some = settings(max_examples=12, deadline=None, derandomize=True)
