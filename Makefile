@@ -14,7 +14,7 @@ demo: $(VENV)/installed
 	$(RUN) -m sdpkit demo
 
 test: $(VENV)/installed
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n auto
 
 slow: $(VENV)/installed
 	$(RUN) -m pytest -m slow

@@ -8,6 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Processes that share the cores do not want threads as well; numpy reads this when it loads.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import cvxpy as cp
 import numpy as np
 import pytest
