@@ -36,8 +36,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.covering import whitened
-from sdpkit.ellipsoids import Ellipsoid, finite_array
+from sdpkit.ellipsoids import Ellipsoid
 from sdpkit.errors import InputError
+from sdpkit.inputs import finite_array
 from sdpkit.program import Block, Cost, Program
 from sdpkit.solution import Solution
 

@@ -33,6 +33,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.inputs import finite_array
 from sdpkit.program import Block, Cost, Program, SafeBounds
 from sdpkit.solution import Solution
 
@@ -71,10 +72,10 @@ class OutOfSample:
     def __post_init__(self) -> None:
         if self.variant not in ("centred", "published"):
             raise InputError(f"variant is {self.variant!r}; use 'centred' or 'published'")
-        y = _finite(self.neighbors, "neighbors")
+        y = finite_array(self.neighbors, "neighbors")
         if y.ndim != 2 or not y.size:
             raise InputError(f"neighbors has shape {y.shape}: pass coordinates, (k, r)")
-        lengths = _finite(self.distances, "distances")
+        lengths = finite_array(self.distances, "distances")
         if lengths.shape != (len(y),):
             raise InputError(
                 f"distances has shape {lengths.shape}: pass one per neighbour, ({len(y)},)"
@@ -161,13 +162,3 @@ class OutOfSample:
                 f"the solution holds no matrix (status {solution.status}): {solution.message}"
             )
         return np.asarray(self.origin + self.unit * np.asarray(solution.matrix)[:r, r])
-
-
-def _finite(value: ArrayLike, name: str) -> Array:
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not an array of numbers: {error}") from error
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} contains NaN or infinite entries")
-    return array

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.covering import TOL, many_weights
 from sdpkit.errors import InputError
+from sdpkit.inputs import finite_array
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -195,14 +196,3 @@ def _points(X: ArrayLike, d: int) -> Array:
     if out.ndim != 2 or out.shape[1] != d:
         raise InputError(f"points have shape {out.shape}, expected (b, {d})")
     return out
-
-
-def finite_array(value: ArrayLike, name: str) -> Array:
-    """`value` as a new array of finite numbers; anything else is refused by `name`."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not an array of numbers: {error}") from error
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} contains NaN or infinite entries")
-    return array

@@ -870,6 +870,13 @@ class Program:
         return lo, hi
 
     @cached_property
+    def slack_columns(self) -> sp.csr_array:
+        """(m, k) a column for each inequality: with a nonnegative slack it is an equation."""
+        unequal = np.flatnonzero(self.relations)
+        entries = (-self.relations[unequal].astype(float), (unequal, np.arange(unequal.size)))
+        return sp.csr_array(entries, shape=(self.n_rows, unequal.size))
+
+    @cached_property
     def repair_direction(self) -> Array | None:
         """w₀ for the maximisation: the problem's own, or else the least-squares solution of
         Vᵀdiag(A_qᵀw₀)V = I, A_xᵀw₀ = 1 (max-cut: all ones). The certificate checks it."""

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sdpkit.ellipsoids import cover, finite_array
+from sdpkit.ellipsoids import cover
 from sdpkit.errors import InputError
+from sdpkit.inputs import finite_array
 from sdpkit.metrics import vote
 from sdpkit.neighbors import nearest
 

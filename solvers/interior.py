@@ -192,12 +192,8 @@ class _Method:
 
     def _set_columns(self, program: Program) -> None:
         """A_x with one slack per inequality; variables split into nonnegative and free."""
-        unequal = np.flatnonzero(program.relations)
-        slack = sp.csr_array(
-            (-program.relations[unequal].astype(float), (unequal, np.arange(unequal.size))),
-            shape=(program.n_rows, unequal.size),
-        )
-        zeros = np.zeros(unequal.size)
+        slack = program.slack_columns
+        zeros = np.zeros(slack.shape[1])
         self.a = sp.csr_array(sp.hstack([program.rows_x, slack]))
         self.at = sp.csr_array(self.a.T)
         self.c = np.concatenate([self.sign * program.cost_x, zeros])

@@ -151,12 +151,8 @@ class TwoSets:
     # -- building ----------------------------------------------------------------------------
 
     def _set_columns(self, program: Program) -> None:
-        unequal = np.flatnonzero(program.relations)
-        slack = sp.csr_array(
-            (-program.relations[unequal].astype(float), (unequal, np.arange(unequal.size))),
-            shape=(program.n_rows, unequal.size),
-        )
-        zeros = np.zeros(unequal.size)
+        slack = program.slack_columns
+        zeros = np.zeros(slack.shape[1])
         self.columns = sp.csr_array(sp.hstack([program.rows_x, slack], format="csr"))
         self.free = np.r_[program.free_x, zeros.astype(bool)]
         self.curvature = np.r_[program.quadratic_x, zeros]
