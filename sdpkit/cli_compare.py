@@ -22,7 +22,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--instances", nargs="+", help="only these instances")
     parser.add_argument("--list", action="store_true", help="only show suites and instances")
     parser.add_argument(
-        "--solvers", nargs="+", default=["all"], help="names, module:attribute, or all (default)"
+        "--solvers",
+        nargs="+",
+        default=["all"],
+        help="names, module:attribute, or all (default; teaching methods by name only)",
     )
     parser.add_argument("--tols", type=float, nargs="+", default=[1e-3, 1e-6])
     parser.add_argument("--repeats", type=int, default=1)

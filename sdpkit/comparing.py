@@ -122,8 +122,8 @@ def compare(
     ----------
     problems: a problem or `Program`, a list of them, a mapping from names to them, the name of a
         suite ("minimal", "fast", "large", "mvu", …), or `sdpkit.suites.Instance` objects
-    solvers: "all" that are available, or a list of names, of "module:attribute" strings, or of
-        solver objects. Solvers of other packages are found by their entry point; one that was
+    solvers: "all" that are available (but methods for teaching), or a list of names, of
+        "module:attribute" strings, or of solver objects. Solvers of other packages are found by their entry point; one that was
         registered at run time, or is given as an object, is pickled for the other processes, so
         that its class must be in a module that they can import.
     tols: tolerances; a solver that ran into a limit at one is not asked again at a tighter one,
@@ -387,7 +387,7 @@ def _starts_warm(contestant: _Contestant) -> bool:
 
 def _contestants(solvers: str | Iterable[Any]) -> list[_Contestant]:
     if isinstance(solvers, str):
-        solvers = available_solvers() if solvers == "all" else [solvers]
+        solvers = _all() if solvers == "all" else [solvers]
     found = [_contestant(solver) for solver in solvers]
     if not found:
         raise InputError("solvers is empty: pass names, or 'all'")
@@ -395,6 +395,11 @@ def _contestants(solvers: str | Iterable[Any]) -> list[_Contestant]:
     if repeated:
         raise InputError(f"the solvers {', '.join(sorted(repeated))} are given twice")
     return found
+
+
+def _all() -> list[str]:
+    """Everybody but the methods for teaching, which would run into every limit."""
+    return [name for name in available_solvers() if not get_solver(name).capabilities.teaching]
 
 
 def _contestant(solver: Any) -> _Contestant:

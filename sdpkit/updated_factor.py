@@ -171,7 +171,10 @@ class UpdatedFactor:
         size_u, size_g = _norm(u), _norm(g)
         apart = _norm(np.abs(high) + np.abs(low) + rounding) + below * size_g  # ‖U − Û‖
         many = 4 * _EPS * (u.shape[0] + 4)
-        doubt = size_g * apart + many * (size_u * size_g + _norm(self.corner) + 1 / np.abs(s).min())
+        # ĜᵀÛ against UᵀĜ + RᵀĜ: the residual counts twice.
+        doubt = 2 * size_g * apart + many * (
+            size_u * size_g + _norm(self.corner) + 1 / np.abs(s).min()
+        )
         if not float(np.abs(np.linalg.eigvalsh(self.corner)).min()) > doubt:
             return np.inf
         return below + 1.01 * float(np.abs(s).max()) * apart * (2 * size_u + apart)

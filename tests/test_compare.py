@@ -782,3 +782,10 @@ def test_minimal_suite_finishes_within_two_minutes(tmp_path: Path) -> None:
         command, cwd=tmp_path, env=environment, check=True, timeout=600, stdout=subprocess.DEVNULL
     )
     assert time.monotonic() - started < 120
+
+
+def test_all_are_all_but_the_methods_for_teaching() -> None:
+    from sdpkit.comparing import _all
+
+    missing = set(sdpkit.available_solvers()) - set(_all())
+    assert missing == {"alternating", "gradient-projection", "dykstra"}
