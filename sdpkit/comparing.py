@@ -123,9 +123,9 @@ def compare(
     problems: a problem or `Program`, a list of them, a mapping from names to them, the name of a
         suite ("minimal", "fast", "large", "mvu", …), or `sdpkit.suites.Instance` objects
     solvers: "all" that are available (but methods for teaching), or a list of names, of
-        "module:attribute" strings, or of solver objects. Solvers of other packages are found by their entry point; one that was
-        registered at run time, or is given as an object, is pickled for the other processes, so
-        that its class must be in a module that they can import.
+        "module:attribute" strings, or of solver objects. Solvers of other packages are found by
+        their entry point; one that was registered at run time, or is given as an object, is
+        pickled for the other processes, so that its class must be in a module that they can import.
     tols: tolerances; a solver that ran into a limit at one is not asked again at a tighter one,
         and its row says so
     repeats: how often each run is made
