@@ -209,6 +209,21 @@ def _basis(n: int, n_basis: int, **options: Any) -> Any:
     return sdpkit.VariationalMVU(X, n_neighbors=6, n_basis=n_basis, **options)
 
 
+def _covering(n: int, d: int) -> Any:
+    import sdpkit
+
+    return sdpkit.CoveringEllipsoid(np.random.default_rng(0).standard_normal((n, d)))
+
+
+def _pairs(step: int) -> Any:
+    from sklearn.datasets import load_iris
+
+    import sdpkit
+
+    X, y = load_iris(return_X_y=True)
+    return sdpkit.MMC(X[::step], y[::step])
+
+
 def _triangle() -> Any:
     """Sides 1, 1, 3."""
     import sdpkit
@@ -519,6 +534,28 @@ INSTANCES: tuple[Instance, ...] = (
         "large",
         -23456.20839,
         _certified("interior", 2e-10),
+    ),
+    # Covering ellipsoids
+    Instance(
+        "covering-200",
+        "ellipsoid",
+        partial(_covering, 200, 5),
+        "the smallest ellipsoid over 200 normal points in 5 dimensions, seed 0",
+        "Titterington 1975; Todd and Yildirim 2007",
+        "fast",
+        3.64271901754,
+        _certified("covering", 3e-12),
+    ),
+    # MMC
+    Instance(
+        "mmc-iris-30",
+        "mmc",
+        partial(_pairs, 5),
+        "MMC of every fifth iris, 300 dissimilar pairs",
+        f"Xing et al. 2003; {_THESIS}, section 2.2.2",
+        "fast",
+        206.4733494,
+        _certified("ascent", 1e-10),
     ),
     # Variational MVU
     Instance(
