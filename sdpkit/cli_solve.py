@@ -162,6 +162,8 @@ def _read(chosen: argparse.Namespace) -> tuple[NDArray[np.float64], NDArray[Any]
     else:
         numbers, column = _table(path, inside)
         found = column if inside is not None else found
+    if np.iscomplexobj(numbers):
+        raise InputError(f"{path} holds complex numbers; pass real ones")
     try:
         return np.asarray(numbers, dtype=np.float64), found
     except (TypeError, ValueError) as error:

@@ -504,8 +504,13 @@ def _environment() -> dict[str, str]:
         "threads": ", ".join(f"{k}={os.environ[k]}" for k in threads if k in os.environ) or "all",
         "memory": _memory(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "",
+        "command": " ".join([_command_name(), *sys.argv[1:]]),
     }
+
+
+def _command_name() -> str:
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    return "sdpkit" if name == "__main__.py" else name  # python -m sdpkit
 
 
 def _processor() -> str:

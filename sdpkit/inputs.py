@@ -17,6 +17,8 @@ def finite_array(value: ArrayLike, name: str) -> NDArray[np.float64]:
     Traceback (most recent call last):
     sdpkit.errors.InputError: X contains NaN or infinite entries
     """
+    if np.iscomplexobj(value):
+        raise InputError(f"{name} is complex; pass real numbers")
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -404,7 +404,11 @@ PAPERS: dict[str, Paper] = {
         "Minimum trace relative to maximum trace embeddings",
         "thesis, figure 3.24",
         _figure_3_24,
-        (f"{_ROLL}, 300 points; k = 4, measures at l = 5, ten dimensions for the fives", _NO_FREY),
+        (
+            f"{_ROLL}, 300 points unless --points says otherwise; k = 4, measures at l = 5, ten "
+            "dimensions for the fives",
+            _NO_FREY,
+        ),
         "figure-3.24.png",
     ),
     "figure-3.28": Paper(
@@ -415,8 +419,8 @@ PAPERS: dict[str, Paper] = {
             "not the published setting: 1000 points of the roll without noise do not lock at k = 7 "
             "here (certified for k = 4 to 7); 300 points with noise of 0.05 were chosen after that "
             "because the lock is seen there and every k is certified",
-            "300 points without noise lock at k = 8 too, but k = 7 is inaccurate and k = 8 ends as "
-            "infeasible; equality form, measures at l = 5",
+            "(--points asks for others); 300 points without noise lock at k = 8 too, but k = 7 and "
+            "8 are not certified; equality form, measures at l = 5",
         ),
         "figure-3.28.png",
     ),

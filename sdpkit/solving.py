@@ -103,7 +103,8 @@ def solve(
     max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
         between its iterations only; of several programs, the time is that of all together
     verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
-    callback: called once per iteration by solvers that can, else once at the end
+    callback: called once per iteration by solvers that can, else once at the end; where it returns
+        True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
         goes on if it is there already; of several programs, the state of the first
@@ -115,6 +116,7 @@ def solve(
     >>> solution.status.value, round(solution.objective, 5)      # 5 / (4 sin²(π/5))
     ('optimal', 3.61803)
     """
+    _check_arguments(problem, solver, callback, warm_start)
     settings = Settings(
         _positive("tol", getattr(problem, "default_tol", 1e-6) if tol is None else tol),
         None if max_iter is None else _whole("max_iter", max_iter),
@@ -138,6 +140,17 @@ def solve(
     if solution.status not in _CLEAR:
         warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
     return solution
+
+
+def _check_arguments(problem: Any, solver: Any, callback: Any, warm_start: Any) -> None:
+    if isinstance(problem, type):
+        raise InputError(f"solve takes a problem, not its class: {problem.__name__}(…) makes one")
+    if not isinstance(solver, str):
+        raise InputError(f"solver is {solver!r}; pass one name, and several to sdpkit.compare")
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback is {callback!r}; pass a function of one mapping")
+    if warm_start is not None and not isinstance(warm_start, Solution):
+        raise InputError(f"warm_start is a {type(warm_start).__name__}; pass a Solution")
 
 
 def _solve_one(

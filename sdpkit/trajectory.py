@@ -235,6 +235,8 @@ def _granted(answer: Solution, ending: Ending, n_steps: int, tol: float) -> tupl
     count = f"{n_steps} program{'' if n_steps == 1 else 's'}"
     proof = f"certified to a relative gap of {answer.certificate.relative_gap:.2g}"
     if ending.status not in (Status.OPTIMAL, Status.STATIONARY):
+        if n_steps == 1 and ending.status is answer.status:
+            return ending.status, answer.message
         words = answer.message if ending.status is answer.status else f"the answer is {proof}"
         return ending.status, f"{ending.reason} after {count}: {words}"
     failures = answer.certificate.failures(tol)

@@ -761,8 +761,8 @@ class _Run:
                     **row
                 )
             )
-        if self.settings.callback is not None:
-            self.settings.callback(row)
+        if self.settings.callback is not None and self.settings.callback(row) is True:
+            raise KeyboardInterrupt  # it ends like any other interruption
 
     def answer(self, stop: Stop, words: str) -> Answer:
         """What the path has reached, in the program's rows and signs."""

@@ -144,6 +144,7 @@ class CvxpyBackend:
         limit, notes = settings.time_limit, tuple[str, ...]()
         if limit is not None and self.cvxpy_name in _TIMELESS:
             notes = (f"{self.name} has no time limit; the {limit:g} s asked for were not kept",)
+            notes = notes if solved > limit else ()
         elif limit is not None and stop is Stop.ITERATION_LIMIT and solved >= 0.9 * limit:
             stop = Stop.TIME_LIMIT  # cvxpy has one word for both limits
         answer = Answer(

@@ -765,8 +765,8 @@ def _record(run: _Run, row: dict[str, float], settings: Settings) -> None:
             "gap {gap:.1e}  rows {primal_residual:.1e}  slack {dual_residual:.1e}  "
             "steps {primal_step:.2f} {dual_step:.2f}".format(**row)
         )
-    if settings.callback is not None:
-        settings.callback(row)
+    if settings.callback is not None and settings.callback(row) is True:
+        raise KeyboardInterrupt  # it ends like any other interruption
 
 
 def _answer(run: _Run | None, last: _Point, stop: Stop, words: str, iterations: int) -> Answer:

@@ -870,8 +870,8 @@ class _Run:
                 "{gap:.1e}  residual {residual:.1e}  smallest {smallest:+.1e}  rank {rank:.0f}  "
                 "sigma {sigma:.1e}".format(**row)
             )
-        if self.settings.callback is not None:
-            self.settings.callback(row)
+        if self.settings.callback is not None and self.settings.callback(row) is True:
+            raise KeyboardInterrupt  # it ends like any other interruption
 
     def answer(self, state: _State, stop: Stop, words: str) -> Answer:
         """The best point in the program's rows, units and signs."""

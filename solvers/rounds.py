@@ -333,7 +333,7 @@ class _Classic:
                 run.end(Stop.INTERRUPTED, "stopped by the callback")
                 break
             if self.ended(run, state, k) or (k % _RAYS == 0 and self.finds_ray(run, state)):
-                return
+                break
             if run.out_of_time:
                 run.end(Stop.TIME_LIMIT, f"time limit after {k} rounds")
                 break

@@ -597,3 +597,42 @@ def test_a_registered_solver_replaces_its_namesake(register: Callable[..., Fake]
     register(Answer(Stop.DONE, "mine", good.matrices, good.x, good.dual), name="clarabel")
     assert solve(cycle(), solver="clarabel").native_status == "mine"
     assert "clarabel" in sdpkit.available_solvers()
+
+
+# -- arguments of the wrong kind ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "words"),
+    [
+        (sdpkit.MVU, {}, "not its class"),
+        (None, {"solver": ["interior"]}, "pass one name"),
+        (None, {"callback": 5}, "pass a function"),
+        (None, {"warm_start": np.eye(3)}, "pass a Solution"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(problem: Any, options: Any, words: str) -> None:
+    ring = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))
+    with pytest.raises(InputError, match=words):
+        solve(ring if problem is None else problem, **options)
+
+
+@pytest.mark.parametrize("name", ["interior", "barrier", "lowrank", "projection"])
+def test_a_callback_may_stop_a_run(name: str) -> None:
+    roll = sdpkit.MVU(sdpkit.datasets.swiss_roll(30), n_neighbors=4)
+    rows: list[Any] = []
+
+    def enough(row: Any) -> bool:
+        rows.append(row)
+        return len(rows) == 2
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        solution = solve(roll, solver=name, callback=enough)
+    assert solution.status is Status.INTERRUPTED
+    assert len(rows) == 2
+
+
+def test_dimacs_errors_of_penalties_vanish() -> None:
+    """Also the sixth, which is the fifth where the challenge has no definition."""
+    problem = sdpkit.VariationalMVU(sdpkit.datasets.swiss_roll(60), n_neighbors=5, n_basis=4)
+    assert np.abs(solve(problem).certificate.dimacs).max() <= 1e-6
