@@ -678,7 +678,8 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     w = program.sign * _vector(multipliers, program.n_rows, "multipliers")
     refused = Ray("infeasible", np.inf, "", program)
     w = np.clip(w, *program.sign_box)
-    if not np.isfinite(w).all() or not program.rhs @ w < 0:
+    doubt = _EPS * (program.n_rows + 4) * float(np.abs(program.rhs) @ np.abs(w))
+    if not np.isfinite(w).all() or not program.rhs @ w < -doubt:
         return refused
     w = w / -(program.rhs @ w)
     weights = program.split(np.asarray(program.rows_q.T @ w))

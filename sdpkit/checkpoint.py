@@ -7,6 +7,7 @@ in one move, so that a run killed while it writes leaves the state before.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import zipfile
@@ -53,10 +54,12 @@ class Checkpoint:
         """Replace the file by this state."""
         beside = self.path.with_name(self.path.name + ".part")
         with open(beside, "wb") as file:
+            state = {name: np.asarray(values) for name, values in arrays.items()}
             named: dict[str, Any] = {
                 "fingerprint": self.fingerprint,
                 "solver": self.solver,
-                **{f"state/{name}": np.asarray(values) for name, values in arrays.items()},
+                "digest": _digest(state),
+                **{f"state/{name}": values for name, values in state.items()},
             }
             np.savez(file, **named)
             file.flush()
@@ -80,7 +83,20 @@ class Checkpoint:
                     f"{self.path} is a checkpoint of the {what} {found[what]}, and this run's is "
                     f"{mine}: name another file, or delete this one"
                 )
-        return {name[6:]: a for name, a in found.items() if name.startswith("state/")}
+        state = {name[6:]: a for name, a in found.items() if name.startswith("state/")}
+        if str(found.get("digest", "")) != _digest(state):
+            raise InputError(f"{self.path} is a checkpoint that was damaged or changed; delete it")
+        return state
+
+
+def _digest(state: Mapping[str, NDArray[Any]]) -> str:
+    """A hash of what an engine wrote: it trusts these numbers, and nobody else's."""
+    digest = hashlib.sha256()
+    for name, array in sorted(state.items()):
+        values = np.ascontiguousarray(array)
+        digest.update(f"{name} {values.shape} {values.dtype.str}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
 
 
 __all__ = ["Checkpoint"]

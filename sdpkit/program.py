@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -359,6 +360,10 @@ class Block:
         v = self.incidence
         if not self.is_centred or self.cost.sparse.nnz or not self.n_measurements:
             return None
+        u = self.cost.factor
+        varied = np.linalg.norm(u - u.mean(axis=0), axis=0)
+        if np.any((np.ptp(u, axis=0) > 0) & (varied < 1e-6 * np.linalg.norm(u, axis=0))):
+            return None  # too little of the cost is left on 1⊥ to be centred without loss
         if np.any(np.diff(v.indptr) != 2) or not np.all(np.abs(v.data) == 1):
             return None
         pairs = v.indices.reshape(-1, 2).astype(np.int64)
@@ -385,10 +390,12 @@ class Block:
         from sdpkit.updated_factor import LowRank
 
         u, s = self.cost.factor, self.cost.weights
-        centred = u - u.mean(axis=0)
-        seen = np.linalg.norm(centred, axis=0) > 1e-14 * np.linalg.norm(u, axis=0)
-        seen &= s != 0
-        return LowRank(centred[:, seen], s[seen]) if seen.any() else None
+        seen = (np.ptp(u, axis=0) > 0) & (s != 0)  # constant columns are nothing to 1⊥
+        if not seen.any():
+            return None
+        means = np.array([math.fsum(column) for column in u[:, seen].T]) / self.size
+        error = 4 * np.finfo(float).eps * float(np.linalg.norm(u[:, seen]))
+        return LowRank(u[:, seen] - means, s[seen], error)
 
     @cached_property
     def face(self) -> Array:
@@ -417,7 +424,13 @@ class Block:
         _, singular, right = np.linalg.svd(rows)
         singular = np.r_[singular, np.zeros(self.size - singular.size)]
         hidden = right[singular <= 64 * self.size * np.finfo(float).eps].T / scale[:, None]
-        return np.asarray(np.linalg.qr(hidden)[0])
+        hidden = np.asarray(np.linalg.qr(hidden)[0])
+        # In units of other directions a cost may look like nothing: it must be nothing in its own.
+        cost = self.cost.dense()
+        sizes = np.linalg.norm(np.abs(cost) @ np.abs(hidden), axis=0).clip(min=np.finfo(float).tiny)
+        if not hidden.shape[1] or np.abs(cost @ hidden / sizes).max() <= 1e-10:
+            return hidden
+        return np.zeros((self.size, 0))
 
     def _measurements_see_all(self) -> bool:
         """Whether VᵀV + NNᵀ is positive definite beyond doubt; False says nothing."""

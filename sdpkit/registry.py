@@ -135,6 +135,11 @@ def _locations() -> dict[str, str]:
     return {**third_party, **_OURS}
 
 
+def is_ours(solver: Solver) -> bool:
+    """Whether a solver comes from this package."""
+    return type(solver).__module__.startswith("sdpkit.solvers.")
+
+
 def own_locations() -> list[str]:
     """Where our own solvers are, as "module:attribute"."""
     return list(_OURS.values())

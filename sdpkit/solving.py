@@ -43,9 +43,18 @@ from sdpkit.certificate import (
 )
 from sdpkit.checkpoint import Checkpoint
 from sdpkit.errors import InputError, SolverError
-from sdpkit.gram import FactoredGram, Matrix, is_finite, scaled, trace
+from sdpkit.gram import (
+    FactoredGram,
+    Gram,
+    Matrix,
+    ResolventGram,
+    StackedGram,
+    is_finite,
+    scaled,
+    trace,
+)
 from sdpkit.program import Block, Program
-from sdpkit.registry import Solver, choose, get_solver, known_solvers, refusal
+from sdpkit.registry import Solver, choose, get_solver, is_ours, known_solvers, refusal
 from sdpkit.solution import Answer, Settings, Solution, Status, Stop, Times
 from sdpkit.threads import one_blas_thread
 from sdpkit.trajectory import Advancing, follow
@@ -213,7 +222,11 @@ def _fitting_threads(program: Program) -> Any:
 
 def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
     if program.family is None or solver.capabilities.families:
-        return solver.solve(program, settings)
+        before = program.fingerprint if not is_ours(solver) else ""
+        answer = solver.solve(program, settings)
+        if before and replace(program).fingerprint != before:
+            raise SolverError(f"solver {solver.name!r} changed the program that it was given")
+        return answer
     from sdpkit.generation import by_rows
 
     return by_rows(program, solver, settings)
@@ -313,6 +326,14 @@ def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
         raise SolverError(f"solver {solver.name!r} returned {answer!r} instead of an Answer")
     shapes = [(block.size, block.size) for block in program.blocks]
     ray = answer.matrix_ray or (None, None)
+    for matrix in answer.matrices or ():
+        if isinstance(matrix, Gram) and type(matrix) not in (
+            FactoredGram,
+            ResolventGram,
+            StackedGram,
+        ):
+            kind = type(matrix).__name__
+            raise SolverError(f"solver {solver.name!r} returned a {kind}, which proves nothing")
     for what, matrices in (("matrices", answer.matrices), ("matrix_ray", ray[0])):
         if matrices is not None and [np.shape(m) for m in matrices] != shapes:
             found = [np.shape(m) for m in matrices]

@@ -36,10 +36,11 @@ _PINS = 100  # nodes that are pinned against that, at most
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """U diag(s) Uᵀ, U (n, k), s (k,) without zeros."""
+    """U diag(s) Uᵀ, U (n, k), s (k,) without zeros; `error` bounds what U is off, ‖·‖_F."""
 
     vectors: Array
     weights: Array
+    error: float = 0.0
 
     @property
     def extremes(self) -> tuple[float, float]:
@@ -52,7 +53,7 @@ class LowRank:
 
     def scaled(self, factor: float) -> LowRank:
         """factor · U diag(s) Uᵀ, factor ≠ 0."""
-        return LowRank(self.vectors, factor * self.weights)
+        return LowRank(self.vectors, factor * self.weights, self.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +171,7 @@ class UpdatedFactor:
         high, low, rounding = self.pattern.residual(u, g, weights, diagonals)
         size_u, size_g = _norm(u), _norm(g)
         apart = _norm(np.abs(high) + np.abs(low) + rounding) + below * size_g  # ‖U − Û‖
+        apart += self.update.error
         many = 4 * _EPS * (u.shape[0] + 4)
         # ĜᵀÛ against UᵀĜ + RᵀĜ: the residual counts twice.
         doubt = 2 * size_g * apart + many * (
@@ -192,19 +194,21 @@ def factored(
     pins = np.zeros(pattern.n) if base.growth > _GROWTH else None
     size = max(float(np.abs(weights).max(initial=0.0)), float(np.max(np.abs(shift))), _TINY)
     while pins is not None and base.growth > _GROWTH and np.count_nonzero(pins) < _PINS:
-        pivots = np.abs(base.values[: pattern.n])
-        small = pattern.order[~(pivots > size / _GROWTH)]
-        if not small.size or np.all(pins[small]):
+        pivots = np.nan_to_num(np.abs(base.values[: pattern.n]))
+        small = np.flatnonzero((pivots <= size / _GROWTH) & (pins[pattern.order] == 0))
+        if not small.size:
             break  # it grows for another reason
-        pins[small] = size
+        room = _PINS - np.count_nonzero(pins)
+        worst = small[np.argsort(pivots[small], kind="stable")][:room]
+        pins[pattern.order[worst]] = size
         base = SparseFactor.of(pattern, pattern.laplacian(weights, shift + pins))
     if pins is None or not pins.any():
         return base if update is None else UpdatedFactor(base, update, weights, shift)
     columns = _unit_columns(pins > 0)
     back = LowRank(columns, pins[pins > 0])
     if update is not None:
-        merged = np.hstack([update.vectors, columns]), np.r_[update.weights, back.weights]
-        back = LowRank(*merged)
+        both = np.hstack([update.vectors, columns]), np.r_[update.weights, back.weights]
+        back = LowRank(*both, update.error)
     return UpdatedFactor(base, back, weights, shift + pins, pins)
 
 

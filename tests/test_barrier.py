@@ -238,6 +238,30 @@ def test_rings_have_closed_forms(form: str) -> None:
         assert solution.objective == pytest.approx(n / (4 * np.sin(np.pi / n) ** 2), rel=1e-6)
 
 
+def test_pins_are_few() -> None:
+    """A star in which every leaf's pivot vanishes: no more are pinned than can be afforded."""
+    n = 400
+    edges = np.array([(0, k) for k in range(1, n)])
+    factor = factored(Pattern.of(n, edges), np.full(n - 1, 1 + 1e-9), -1.0, None)
+    assert isinstance(factor, UpdatedFactor)
+    assert 0 < factor.update.weights.size <= 100
+
+
+def test_costs_that_centring_would_lose_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sdpkit.program, "LARGE", 5)
+    incidence = MVU(graph=sdpkit.datasets.cycle_graph(8)).program().blocks[0].incidence
+
+    def block(mean: float) -> Block:
+        factor = np.full((8, 1), mean) + np.eye(8, 1) - np.eye(8, 1, -1)
+        return Block.of(8, incidence, cost=Cost.of(8, identity=1.0, factor=factor), null=np.ones(8))
+
+    assert block(0.0).is_large_graph
+    small = block(1e3).low_rank
+    assert small is not None
+    assert small.error > 1e-13
+    assert not block(1e12).is_large_graph  # the dense proof counts every entry
+
+
 def test_a_corner_without_a_sign_proves_nothing() -> None:
     """C = 0 exactly: no inertia is claimed, and no finite backward error."""
     edges = np.array([[0, 1]])

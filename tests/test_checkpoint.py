@@ -73,6 +73,20 @@ def test_arrays_of_somebody_else_are_refused(tmp_path: Path) -> None:
         Checkpoint(tmp_path / "data.npz", "f00d", "barrier")
 
 
+def test_changed_numbers_are_refused(tmp_path: Path) -> None:
+    """An engine trusts its state, so that nobody else may write it."""
+    path = tmp_path / "run.npz"
+    Checkpoint(path, "f00d", "barrier").save(w=[1.0, 2.0])
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    for changed in (np.array([1.0, 3.0]), np.array([1.0]), np.array([np.nan, 2.0])):
+        np.savez(path, **{**arrays, "state/w": changed})
+        with pytest.raises(InputError, match="damaged or changed"):
+            Checkpoint(path, "f00d", "barrier")
+    np.savez(path, **arrays)
+    assert Checkpoint(path, "f00d", "barrier").state is not None
+
+
 def test_a_folder_must_exist(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no folder"):
         solve(problem(), solver="barrier", checkpoint=tmp_path / "nowhere" / "run.npz")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from sdpkit.errors import (
     SolverError,
     SolverUnavailableError,
 )
+from sdpkit.gram import Gram
 from sdpkit.program import Block, Cost, NormPenalty, Program
 from sdpkit.registry import Capabilities, get_solver
 from sdpkit.sdpa import read_sdpa, write_sdpa
@@ -636,3 +638,77 @@ def test_dimacs_errors_of_penalties_vanish() -> None:
     """Also the sixth, which is the fifth where the challenge has no definition."""
     problem = sdpkit.VariationalMVU(sdpkit.datasets.swiss_roll(60), n_neighbors=5, n_basis=4)
     assert np.abs(solve(problem).certificate.dimacs).max() <= 1e-6
+
+
+# -- solvers that are not to be trusted ---------------------------------------------------------
+
+
+class Meddler:
+    """Halves the rows of the program and solves what is left."""
+
+    name = "meddler"
+    capabilities = Capabilities()
+
+    def unavailable(self) -> str | None:
+        return None
+
+    def memory(self, program: Program) -> float:
+        return 0.0
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        program.rows_q.data[:] *= 0.5
+        return get_solver("interior").solve(program, settings)
+
+
+class Empty(Gram):
+    """A matrix that says of itself what is wanted."""
+
+    shape = (6, 6)
+
+    def __matmul__(self, vectors: Array) -> Array:
+        return 0 * vectors
+
+    def scaled(self, factor: float) -> Empty:
+        return self
+
+    def smallest_eigenvalue(self) -> float:
+        return 0.0
+
+
+class Pretender(Meddler):
+    name = "pretender"
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        return Answer(Stop.DONE, "perfect", (Empty(),), dual=np.ones(program.n_rows))
+
+
+@pytest.mark.parametrize(
+    ("liar", "words"), [(Meddler(), "changed the program"), (Pretender(), "proves nothing")]
+)
+def test_a_program_is_not_to_be_changed_nor_a_matrix_made_up(liar: Any, words: str) -> None:
+    registry.register_solver(liar)
+    try:
+        with pytest.raises(SolverError, match=words):
+            solve(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6)), solver=liar.name)
+    finally:
+        registry._registered.pop(liar.name)
+
+
+def test_a_cost_beside_large_multiples_of_itself_is_seen() -> None:
+    """M₂₂ is free and gains, however small the unit in which M₁₁ is measured."""
+    program = Program.of(Block.of(2, [[1e-8, 0.0]], cost=np.diag([1.0, 0.5])), [1.0])
+    assert program.blocks[0].unseen.shape == (2, 0)
+    for name in ("interior", "clarabel"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert solve(program, solver=name).status is not Status.OPTIMAL
+
+
+def test_a_ray_within_rounding_is_no_proof() -> None:
+    """x = 3 meets all three rows; multipliers whose value is a rounding error prove nothing."""
+    a = np.array([0.1, 0.7, 1.3])
+    block = Block.of(1, [[1.0]], cost=Cost.of(1))
+    program = Program.of(block, 3 * a, rows_q=a[:, None])
+    w = np.array([7.0, -1.0, 0.0]) + 1e-16 * np.array([0.0, 0.0, -1.0])
+    for ray in (w, -w):
+        assert not certify_infeasible(program, ray).passes(1e-7)
