@@ -25,6 +25,7 @@ engine to use.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -248,7 +249,7 @@ def _approach(state: _Rounds) -> None:
         state.inner = 0
 
 
-class _Classic:
+class _Classic(ABC):
     """One of the thesis's methods as a solver: rounds over the rows and the cone."""
 
     options: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -288,13 +289,13 @@ class _Classic:
 
     # -- what the methods differ in --
 
+    @abstractmethod
     def step(self, state: _Rounds, options: Mapping[str, str]) -> None:
         """One round."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dual(self, state: _Rounds) -> Array | None:
         """y in the geometry's units, or None."""
-        raise NotImplementedError
 
     # -- what they share --
 
