@@ -34,5 +34,5 @@ types:
 SUITE ?= fast
 .PHONY: figures
 figures: $(VENV)/installed
-	$(VENV)/bin/sdpkit compare --suite $(SUITE) --repeats 3 --csv docs/measured.csv
+	$(VENV)/bin/sdpkit compare --suite $(SUITE) --csv docs/measured.csv
 	$(VENV)/bin/sdpkit report docs/measured.csv --markdown docs/how_fast.md README.md
