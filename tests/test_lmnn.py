@@ -18,8 +18,8 @@ from sklearn.datasets import load_iris, load_wine
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
 from sdpkit.problems.lmnn import target_neighbors, target_table
-from sdpkit.solving import ConvergenceWarning
-from sdpkit.triplets import hinges
+from sdpkit.program.triplets import hinges
+from sdpkit.solving.call import ConvergenceWarning
 
 Array = NDArray[np.float64]
 
@@ -135,7 +135,7 @@ def test_objective_is_the_papers(name: str) -> None:
     rng = np.random.default_rng(1)
     parts = [0.4 * rng.standard_normal((2, 3)) for _ in range(problem.n_metrics)]
     expected = literal_objective(problem, parts)
-    metric = sdpkit.metrics.Metric(
+    metric = sdpkit.results.metric.Metric(
         tuple(parts), problem.X, problem.labels, problem.classes, problem.block_of,
         problem.target_pairs, 2, problem.mu,
     )  # fmt: skip

@@ -15,16 +15,23 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-import sdpkit.program
-from sdpkit import MVU, Block, Cost, Localization, Program, Status, registry, sparse_factor
-from sdpkit.certificate import certify, certify_infeasible
-from sdpkit.checkpoint import Checkpoint
-from sdpkit.gram import FactoredGram
-from sdpkit.registry import choose, get_solver
-from sdpkit.solution import Settings, Stop
+import sdpkit.program.form
+from sdpkit import MVU, Block, Cost, Localization, Program, Status
+from sdpkit.certificate.judge import certify, certify_infeasible
+from sdpkit.numerics import sparse_factor
+from sdpkit.numerics.sparse_factor import (
+    Pattern,
+    SparseFactor,
+    lowest_on_centred,
+    smallest_on_centred,
+)
+from sdpkit.program.gram import FactoredGram
+from sdpkit.solution.answer import Settings, Stop
+from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solvers import lowrank
-from sdpkit.solving import ConvergenceWarning, solve
-from sdpkit.sparse_factor import Pattern, SparseFactor, lowest_on_centred, smallest_on_centred
+from sdpkit.solving import registry
+from sdpkit.solving.call import ConvergenceWarning, solve
+from sdpkit.solving.registry import choose, get_solver
 
 Array = NDArray[np.float64]
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
@@ -38,7 +45,7 @@ def roll(n: int, form: str = "inequality", **options: Any) -> MVU:
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs of any size are treated as large ones."""
-    monkeypatch.setattr(sdpkit.program, "LARGE", 1)
+    monkeypatch.setattr("sdpkit.program.form.LARGE", 1)
 
 
 @pytest.fixture
@@ -226,8 +233,8 @@ def test_no_time_at_all() -> None:
 
 def test_killed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run leaves behind is where the next one goes on: it ends alike, after fewer steps."""
-    monkeypatch.setattr("sdpkit.checkpoint.EVERY", 0.0)
-    monkeypatch.setattr("sdpkit.checkpoint.Checkpoint.is_due", True)
+    monkeypatch.setattr("sdpkit.solution.checkpoint.EVERY", 0.0)
+    monkeypatch.setattr("sdpkit.solution.checkpoint.Checkpoint.is_due", True)
     problem, file = roll(40).program(), tmp_path / "run.npz"
     whole = solve(problem, solver="lowrank", tol=1e-5)
 
@@ -444,7 +451,7 @@ def test_lowest_eigenvalues_are_bounded_from_below(
 
 
 def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sdpkit.program, "LARGE", 19)
+    monkeypatch.setattr("sdpkit.program.form.LARGE", 19)
     assert choose(roll(20).program())[0].name == "barrier"
     monkeypatch.setattr(registry, "FILLED", 10)
     solver, reason = choose(roll(20).program())
@@ -455,13 +462,13 @@ def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) ->
     solver, reason = choose(roll(20, "equality").program())
     assert solver.name == "lowrank"
     assert reason == "auto; not barrier: too little memory"
-    monkeypatch.setattr(sdpkit.program, "LARGE", 20)
+    monkeypatch.setattr("sdpkit.program.form.LARGE", 20)
     assert choose(roll(20).program())[0].name == "interior"
 
 
 def test_memory_follows_the_fill(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full table of pairs counts against `barrier`, and low rank against nobody."""
-    monkeypatch.setattr(sdpkit.program, "LARGE", 100)
+    monkeypatch.setattr("sdpkit.program.form.LARGE", 100)
     rng = np.random.default_rng(0)
     wide = MVU(rng.standard_normal((400, 30)), n_neighbors=6, form="inequality").program()
     flat = MVU(rng.standard_normal((400, 2)), n_neighbors=6, form="inequality").program()
@@ -471,7 +478,7 @@ def test_memory_follows_the_fill(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_of_digits_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.bench import digits
+    from sdpkit.papers.bench import digits
 
     digits.unfold("noise", np.random.default_rng(0).standard_normal((40, 6)), peers=True)
     printed = capsys.readouterr().out
