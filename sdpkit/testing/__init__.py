@@ -1,0 +1,1 @@
+"""Checks and fuzzers for authors of solvers and problems."""
