@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.certificate.rigor import _certainly_definite, _definite_on_face, verify_dual
+from sdpkit.certificate.rigor import certainly_definite, definite_on_face, verify_dual
+from sdpkit.certificate.slack import ScaledSlack
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -57,7 +58,7 @@ def test_no_indefinite_integer_matrix_is_accepted(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     b = rng.integers(-3, 4, (n, n))
     a = (b @ b.T + np.diag(rng.integers(-2, 2, n))).astype(float)
-    if _certainly_definite(a, 0.0):
+    if certainly_definite(a, 0.0):
         assert exactly_definite(a)
 
 
@@ -69,7 +70,7 @@ def test_nothing_is_accepted_at_the_edge(seed: int, n: int) -> None:
     b = rng.standard_normal((n, n - 1)) * 10.0 ** rng.uniform(-3, 3, n)[:, None]
     a = b @ b.T
     a = (a + a.T) / 2
-    accepted = _certainly_definite(a, 0.0)
+    accepted = certainly_definite(a, 0.0)
     assert not accepted or exactly_definite(a)
 
 
@@ -89,7 +90,7 @@ def test_nothing_is_accepted_at_the_edge(seed: int, n: int) -> None:
     ],
 )
 def test_singular_and_indefinite_matrices_are_refused(matrix: list[list[float]]) -> None:
-    assert not _certainly_definite(np.array(matrix), 0.0)
+    assert not certainly_definite(np.array(matrix), 0.0)
 
 
 def test_a_tiny_negative_eigenvalue_is_refused() -> None:
@@ -98,7 +99,7 @@ def test_a_tiny_negative_eigenvalue_is_refused() -> None:
     off, on = 0.25 * (1 + tiny), 0.25 * (1 + tiny) - tiny
     exact = np.full((n, n), off)
     np.fill_diagonal(exact, on)
-    assert not _certainly_definite(exact, 0.0)
+    assert not certainly_definite(exact, 0.0)
 
 
 @given(seeds, st.integers(1, 10), st.floats(-100, 100))
@@ -106,20 +107,20 @@ def test_a_tiny_negative_eigenvalue_is_refused() -> None:
 def test_comfortably_definite_matrices_are_accepted(seed: int, n: int, power: float) -> None:
     b = np.random.default_rng(seed).standard_normal((n, n))
     a = 10.0**power * (b @ b.T + 0.1 * np.eye(n))
-    assert _certainly_definite((a + a.T) / 2, 0.0)
+    assert certainly_definite((a + a.T) / 2, 0.0)
 
 
 def test_rounding_is_subtracted() -> None:
-    assert _certainly_definite(np.eye(3), 0.9)
-    assert not _certainly_definite(np.eye(3), 1.0)
-    assert not _certainly_definite(np.eye(3), np.inf)
+    assert certainly_definite(np.eye(3), 0.9)
+    assert not certainly_definite(np.eye(3), 1.0)
+    assert not certainly_definite(np.eye(3), np.inf)
 
 
 def test_asymmetry_is_subtracted() -> None:
     twisted = np.eye(2)
     twisted[0, 1] = 3.0  # the symmetric part has eigenvalue −½
-    assert not _certainly_definite(twisted, 0.0)
-    assert not _certainly_definite(twisted.T, 0.0)
+    assert not certainly_definite(twisted, 0.0)
+    assert not certainly_definite(twisted.T, 0.0)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -127,13 +128,13 @@ def test_nan_and_infinity_prove_nothing() -> None:
     inside = 3 * np.eye(5)
     inside[3, 1] = inside[1, 3] = np.nan
     for matrix in (inside, np.array([[np.nan]]), np.diag([1.0, np.inf]), np.diag([1.0, np.nan])):
-        assert not _certainly_definite(matrix, 0.0)
-    assert not _certainly_definite(np.eye(2), np.nan)
+        assert not certainly_definite(matrix, 0.0)
+    assert not certainly_definite(np.eye(2), np.nan)
 
 
 def test_the_input_is_left_alone() -> None:
     a = 2 * np.eye(3)
-    _certainly_definite(a, 0.0)
+    certainly_definite(a, 0.0)
     np.testing.assert_array_equal(a, 2 * np.eye(3))
 
 
@@ -144,12 +145,12 @@ def test_definite_on_the_face_means_definite_there(seed: int) -> None:
     rng = np.random.default_rng(seed)
     block = Block.of(4, np.eye(4), null=np.ones(4))
     c = 10.0 ** rng.uniform(-3, 3)
-    assert _definite_on_face(block, np.eye(4) - c * np.ones((4, 4)), 0.0)
+    assert definite_on_face(ScaledSlack(np.eye(4) - c * np.ones((4, 4)), np.zeros((4, 4)), block.null))
     u = np.array([1.0, -1.0, 0.0, 0.0])
-    assert not _definite_on_face(block, np.eye(4) - (0.5 + c) * np.outer(u, u), 0.0)
-    assert not _definite_on_face(block, np.eye(4) - 0.5 * np.outer(u, u), 0.0)
-    assert _definite_on_face(block, np.eye(4) - 0.25 * np.outer(u, u), 0.0)
-    assert not _definite_on_face(block, np.full((4, 4), np.nan), 0.0)
+    assert not definite_on_face(ScaledSlack(np.eye(4) - (0.5 + c) * np.outer(u, u), np.zeros((4, 4)), block.null))
+    assert not definite_on_face(ScaledSlack(np.eye(4) - 0.5 * np.outer(u, u), np.zeros((4, 4)), block.null))
+    assert definite_on_face(ScaledSlack(np.eye(4) - 0.25 * np.outer(u, u), np.zeros((4, 4)), block.null))
+    assert not definite_on_face(ScaledSlack(np.full((4, 4), np.nan), np.zeros((4, 4)), block.null))
 
 
 # -- bounds against exact optima ------------------------------------------------------------
