@@ -591,7 +591,7 @@ class Interior:
         method = _Method(reduction.program)
         # As the certificate: an optimum of zero is never met to a relative gap of its own.
         unit = reduction.rhs_scale * reduction.cost_scale
-        method.zero = max(method.zero, program.safe.value_scale / unit)
+        method.zero = max(method.zero, program.value_scale / unit)
         setup = time.perf_counter() - started
         deadline = None if settings.time_limit is None else started + settings.time_limit
         units = _Units(reduction)

@@ -777,7 +777,7 @@ class _Run:
         lack = np.where(m.free | curved, 0.0, np.maximum(-point.reduced, 0.0))
         dual += float(lack @ np.maximum(point.x, 1.0))
         slack = self._slack_value(point)
-        scale = m.program.safe.value_scale / (m.unit * m.price)
+        scale = m.program.value_scale / (m.unit * m.price)
         primal = point.primal_value + slack
         return abs(dual - primal) / max(abs(dual), abs(primal), scale)
 
@@ -828,7 +828,7 @@ class _Run:
     def _grow(self, point: _Point, state: _State, lacks: list[tuple[Array, Array]]) -> None:
         """Further columns along the eigenvectors by which the dual slack is negative."""
         m = self.model
-        total = max(abs(point.primal_value), m.program.safe.value_scale / (m.unit * m.price))
+        total = max(abs(point.primal_value), m.program.value_scale / (m.unit * m.price))
         for k, ((values, vectors), y) in enumerate(zip(lacks, state.unknown[:-1], strict=True)):
             trace = max(float(np.vdot(y, y)), 1.0)  # Y may be zero, and stationary
             down = values * trace < -0.1 * self.settings.tol * total

@@ -433,7 +433,7 @@ class _Driver:
             run.bound, run.dual = value, base.multipliers(y)
         objective = self.value(sets, float(sets.c @ method.point.z), method.point.z)
         bound = run.program.offset + self.unit * run.bound
-        scale = max(abs(objective), abs(bound), run.program.safe.value_scale, 1e-300)
+        scale = max(abs(objective), abs(bound), run.program.value_scale, 1e-300)
         residual = sets.residual(method.point.values)
         return _Look(objective, bound, abs(objective - bound) / scale, residual)
 
@@ -468,7 +468,7 @@ class _Driver:
         if not np.isfinite(safe):
             return reached <= 0.05 * tol
         bound = program.sign * safe + program.offset
-        scale = max(abs(look.objective), abs(bound), program.safe.value_scale)
+        scale = max(abs(look.objective), abs(bound), program.value_scale)
         return bool(abs(bound - look.objective) <= _SAFETY * tol * scale)
 
     # -- programs without an optimum ---------------------------------------------------------

@@ -410,7 +410,7 @@ class _Classic(ABC):
         residual = float(state.geometry.distances(self.point(state)).max(initial=0.0))
         value = program.objective(run.matrices, run.x)
         nominal = program.sign * program.dual_value(program.sign * run.dual) + program.offset
-        scale = max(abs(value), program.safe.value_scale)
+        scale = max(abs(value), program.value_scale)
         if residual > tol or abs(nominal - value) > tol * max(scale, abs(nominal)):
             return False
         safe = safe_bound(program, program.sign * run.dual).value

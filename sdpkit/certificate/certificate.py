@@ -13,6 +13,7 @@ from sdpkit.certificate.scales import ratio
 from sdpkit.program.form import Program
 
 if TYPE_CHECKING:
+    from sdpkit.program.gram import Matrix
     from sdpkit.program.triplets import Rows
 
 Array = NDArray[np.float64]
@@ -32,6 +33,11 @@ class Certificate:
     bound_source: which of the arguments above gave it
     relative_gap: between the objective and the safe bound
     dimacs: the six DIMACS errors
+    residual_price: Σ|w_e|·(violation of row e) with the multipliers of the bound, relative: what
+        the residuals may be worth in the objective
+    value_scale: the magnitude below which the value counts as zero
+    warnings: what makes a small backward error say little about the value
+    matrices, x: the point that was judged
     """
 
     objective: float
@@ -48,6 +54,11 @@ class Certificate:
     program: Program = field(repr=False)
     multipliers: Array | None = field(repr=False)
     rows: Rows | None = field(default=None, repr=False)
+    residual_price: float = 0.0
+    value_scale: float = 0.0
+    warnings: tuple[str, ...] = ()
+    matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
+    x: Array | None = field(default=None, repr=False)
 
     def passes(self, tol: float) -> bool:
         """True if residuals, eigenvalues and the certified gap all meet `tol`."""
@@ -60,11 +71,18 @@ class Certificate:
         checks = {
             "certified relative gap": self.relative_gap,
             "primal residual": self.primal_residual,
+            "price of the residuals": self.residual_price,
             "dual residual": self.dual_residual,
             "negative eigenvalue of the primal, relative": share,
         }
         # `not <=` rather than `>`: NaN must fail.
         return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
+
+    @property
+    def backward_error(self) -> float:
+        """By how much the program must be changed for the point to be feasible, relative."""
+        negative = max(0.0, -self.min_eigenvalue_primal)
+        return max(self.primal_residual, ratio(negative, self.eigenvalue_scale))
 
     def verify(self) -> Verification:
         """Make the bound a theorem about the floating-point data.
@@ -85,7 +103,9 @@ class Certificate:
             ("objective", f"{self.objective:.10g}"),
             (f"safe {kind} bound", f"{self.safe_bound:.10g}   ({self.bound_source})"),
             ("certified relative gap", f"{self.relative_gap:.2e}"),
+            ("backward error", f"{self.backward_error:.2e}"),
             ("primal residual", f"{self.primal_residual:.2e}"),
+            ("price of the residuals", f"{self.residual_price:.2e}"),
             ("dual residual", f"{self.dual_residual:.2e}"),
             (
                 "smallest eigenvalue, primal",
@@ -93,6 +113,7 @@ class Certificate:
             ),
             ("smallest eigenvalue, dual", f"{self.min_eigenvalue_dual:.2e}"),
             ("DIMACS errors", " ".join(f"{e:.1e}" for e in self.dimacs)),
+            *(("warning", text) for text in self.warnings),
         ]
         return "\n".join(["certificate", *(f"  {name:<28} {text}" for name, text in rows)])
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, size_of_image
-from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone
+from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone, restored
 from sdpkit.certificate.rigor import Verification, verify_multiplier_ray
 from sdpkit.certificate.scales import ratio
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, is_finite, scaled, trace
 
-if TYPE_CHECKING:
-    pass
-
 Array = NDArray[np.float64]
+
+# What a direction may violate its rows by, relative to what each could reach.
+_EXACT = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,10 @@ class Ray:
 
     def passes(self, tol: float) -> bool:
         """True if the ray is exact, repaired, or inexact by a relative `tol` at most."""
-        return bool(self.proof) or self.violation <= tol
+        # A direction must keep the rows to the last digits: with a gain of one, a violation of
+        # 1e-7 belongs to a program whose optimum is 1e7 as well as to one that has none.
+        limit = tol if self.kind == "infeasible" else min(tol, _EXACT)
+        return bool(self.proof) or self.violation <= limit
 
     def verify(self) -> Verification:
         """Make an infeasibility ray a theorem about the floating-point data."""
@@ -143,6 +146,14 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
     if not gain > 0:
         return refused
     blocks, aux = [scaled(m, 1 / gain) for m in blocks], aux / gain
+    zero = np.zeros(program.n_rows)
+    if program.excess(program.row_values(program.measure(blocks), aux)).any():
+        moved, moved_x = restored(program, blocks, aux, zero)
+        moved = [project_onto_cone(b, m) for b, m in zip(program.blocks, moved, strict=True)]
+        worth = program.sign * (linear.objective(moved, moved_x) - program.offset)
+        kept = np.all(moved_x[~program.free_x] >= 0) and all(is_finite(m) for m in moved)
+        if kept and worth > 0.5:
+            blocks, aux = [scaled(m, 1 / worth) for m in moved], moved_x / worth
     q = program.measure(blocks)
     violated = program.excess(program.row_values(q, aux))
     reach = _reach(program, blocks, aux)

@@ -233,10 +233,14 @@ class _CostTerms:
 
 
 def _equilibrated(matrix: Array, error: Array, block: Block, columns: Ints) -> ScaledSlack | None:
-    """The slack with a diagonal near one, as far as powers of two go, and its null directions."""
+    """The slack with a diagonal near one, as far as powers of two go, and its null directions.
+
+    With null directions the diagonal says nothing about the slack on its face.
+    """
     diagonal = np.diag(matrix)
     power = split(diagonal)[1]
-    more = np.where((diagonal > 0) & (power > _LEAST // 2), power // 2, 0)
+    usable = (diagonal > 0) & (power > _LEAST // 2) & (not block.null.shape[1])
+    more = np.where(usable, power // 2, 0)
     both = more[:, None] + more
     m, n_power = split(block.null)
     n_power = n_power - (columns + more)[:, None]

@@ -32,7 +32,10 @@ def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
         "free_x": program.free_x,
         "quadratic_x": program.quadratic_x,
         "offset": np.array(program.offset),
-        "value_scale": np.array(program.safe.value_scale),
+        # NaN: the scale comes from the data.
+        "value_scale": np.array(
+            np.nan if program.safe.value_scale is None else program.safe.value_scale
+        ),
     }
     pack(out, "rows_q", program.rows_q)
     pack(out, "rows_x", program.rows_x)
@@ -135,7 +138,7 @@ def read_program(path: str | Path) -> dict[str, Any]:
             None if trace is None else tuple(float(t) for t in trace),
             a.get("safe/direction"),
             a.get("safe/anchor"),
-            float(a["value_scale"]),
+            None if np.isnan(a["value_scale"]) else float(a["value_scale"]),
         ),
         "notes": header["notes"],
         "family": family_of(a),

@@ -140,8 +140,16 @@ class Roots:
         diagonal = program.n_auxiliary > 0
         count = program.n_rows - 1 - len(program.blocks) + (not diagonal)
         first = program.blocks[0]
+        if count < 1 or len(program.blocks) != -(-count // _GROUP) + (not diagonal):
+            return None
         if diagonal:
-            values = -program.rows_x.toarray()[1 : 1 + count]
+            # Counts and signs first: nothing is built for a program that cannot be one.
+            ones = program.rows_x[[0]]
+            if program.rows_x.nnz > 2 * program.n_auxiliary * (count + 1) or (ones.data != 1).any():
+                return None
+            if ones.nnz != program.n_auxiliary or (program.rows_x[1:].data > 0).any():
+                return None
+            values = -program.rows_x[1 : 1 + count].toarray()
         elif first.features is not None and len(first.features) == first.size + count:
             values = first.features[first.size :]
         else:

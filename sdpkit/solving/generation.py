@@ -82,6 +82,6 @@ def _left_out(
     new = near.where(~np.isin(row_keys(family, near), row_keys(family, rows)))
     missing = float(np.maximum(hinges(family, new, outputs), 0.0).sum())
     value = program.objective(answer.matrices, np.zeros(0))
-    if family.weight * missing <= 0.1 * tol * max(abs(value), program.safe.value_scale):
+    if family.weight * missing <= 0.1 * tol * max(abs(value), program.value_scale):
         return None
     return rows_of(family, np.union1d(row_keys(family, rows), row_keys(family, new)))

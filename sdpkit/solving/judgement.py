@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
-from sdpkit.certificate.primal import project_onto_cone
+from sdpkit.certificate.primal import project_onto_cone, restored, row_residuals
 from sdpkit.certificate.rays import Ray
 from sdpkit.errors import SolverError
 from sdpkit.program.block import Block
@@ -28,7 +29,8 @@ from sdpkit.program.gram import (
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status, Times
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.rays import find_ray
+from sdpkit.solving.rays import elastic, find_ray
+from sdpkit.solving.registry import refusal
 
 Array = NDArray[np.float64]
 
@@ -38,6 +40,10 @@ _LIMITS = {
     Stop.ITERATION_LIMIT: Status.ITERATION_LIMIT,
     Stop.INTERRUPTED: Status.INTERRUPTED,
 }
+
+
+# The backward error of a point that counts as feasible beside an improving direction.
+_FEASIBLE = 1e-6
 
 
 class ConvergenceWarning(UserWarning):
@@ -60,7 +66,12 @@ def judge(
     ray = None
     if not certificate.passes(settings.tol) and program.family is None:
         ray = find_ray(program, solver, settings, answer)
-    status, message = _status(certificate, ray, answer, settings.tol)
+        if ray is not None and ray.kind == "unbounded" and np.isfinite(certificate.safe_bound):
+            ray = None  # the bound contradicts it
+    feasible = True
+    if ray is not None and ray.kind == "unbounded":
+        feasible = _is_feasible(certificate) or has_feasible_point(program, solver, settings)
+    status, message = _status(certificate, ray, answer, settings.tol, feasible)
     if status is Status.INACCURATE and any(b.max_rank is not None for b in program.blocks):
         status = Status.STATIONARY
         message = f"a local solution of the given rank; compared with every rank: {message}"
@@ -85,6 +96,22 @@ def judge(
         rows=answer.rows,
         stop=answer.stop,
     )
+
+
+def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> bool:
+    """Whether the same solver finds a point that meets the rows."""
+    asked = elastic(program)
+    if not program.n_rows:
+        return True
+    if refusal(solver, asked) is not None or settings.time_limit == 0:
+        return False
+    plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
+    answer = solver.solve(asked, plain)
+    if answer.matrices is None or answer.x is None:
+        return False
+    point = replace(answer, x=answer.x[: program.n_auxiliary])
+    matrices, x = repair_primal(program, point, 1e-8)
+    return _is_feasible(certify(program, matrices, x))
 
 
 def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
@@ -120,16 +147,25 @@ def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
 
 
 def _status(
-    certificate: Certificate, ray: Ray | None, answer: Answer, tol: float
+    certificate: Certificate, ray: Ray | None, answer: Answer, tol: float, feasible: bool
 ) -> tuple[Status, str]:
     if certificate.passes(tol):
         return Status.OPTIMAL, f"certified to a relative gap of {certificate.relative_gap:.2g}"
     if ray is not None:
+        if not feasible:
+            return Status.INFEASIBLE_OR_UNBOUNDED, (
+                "a direction improves the objective without end, but neither a feasible point nor "
+                "a ray of infeasibility was found"
+            )
         what = ray.proof or f"it holds to a relative {ray.violation:.2g}"
         return Status(ray.kind), f"a ray shows that the program is {ray.kind} ({what})"
     words = "; ".join(certificate.failures(tol))
     status = _LIMITS.get(answer.stop, Status.INACCURATE)
     return status, f"tol {tol:g} was not reached: {words} (the solver said: {answer.native_status})"
+
+
+def _is_feasible(certificate: Certificate) -> bool:
+    return certificate.backward_error <= _FEASIBLE and not certificate.warnings
 
 
 def _into_box(program: Program, dual: Array | None) -> Array | None:
@@ -160,7 +196,25 @@ def repair_primal(
     x = np.where(program.free_x, x, np.maximum(x, 0.0))
     q = program.measure(matrices)
     x = _take_up_slack(program, q, x)
+    matrices, x, q = _onto_rows(program, matrices, x, q, tol)
     return _shrink_into_limits(program, matrices, q, 1 + 0.5 * tol), x
+
+
+def _onto_rows(
+    program: Program, matrices: list[Matrix], x: Array, q: Array, tol: float
+) -> tuple[list[Matrix], Array, Array]:
+    """The point moved onto its rows where one of them is off at its own scale."""
+    off = float(row_residuals(program, matrices, q, x).max(initial=0.0))
+    if not 0.1 * tol < off < np.inf:
+        return matrices, x, q
+    moved, moved_x = restored(program, matrices, x, program.rhs)
+    if not all(is_finite(m) for m in [*moved, moved_x]):
+        return matrices, x, q
+    moved = [project_onto_cone(b, m) for b, m in zip(program.blocks, moved, strict=True)]
+    moved_x = np.where(program.free_x, moved_x, np.maximum(moved_x, 0.0))
+    moved_q = program.measure(moved)
+    better = float(row_residuals(program, moved, moved_q, moved_x).max(initial=0.0)) < off
+    return (moved, moved_x, moved_q) if better else (matrices, x, q)
 
 
 def _unknown(block: Block) -> Matrix:
