@@ -191,6 +191,8 @@ class _Splitting:
         )
         # Along flat directions it would go anywhere.
         length = _FARTHEST * float(np.linalg.norm(step))
+        if length == 0:
+            return z, az
         cut = min(1.0, length / max(float(np.linalg.norm(dz)), length))
         return z - cut * dz, az - cut * daz
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpkit.certificate.feasible import attained
 from sdpkit.certificate.rigor import Verification, verify_dual
 from sdpkit.certificate.scales import ratio
 from sdpkit.program.form import Program
@@ -85,17 +86,26 @@ class Certificate:
         return max(self.primal_residual, ratio(negative, self.eigenvalue_scale))
 
     def verify(self) -> Verification:
-        """Make the bound a theorem about the floating-point data.
+        """Enclose the optimal value: a theorem about the floating-point data.
+
+        The dual gives one end, a point that is proven feasible the other, where there is one.
 
         The eigenvalue claim is proved by a shifted Cholesky factorisation with an a-priori
         rounding bound (Rump 2006) and the value is summed exactly. Where the rounded data leave
         no room (a dual that is not strictly feasible and cannot be moved) it says so.
         """
+        value, words = None, "there is no point to verify"
+        if self.matrices is not None and self.x is not None:
+            value, words = attained(self.program, self.matrices, self.x)
         if self.multipliers is None:
-            return Verification(None, "there are no multipliers to verify")
-        if self.rows is not None:
-            return verify_dual(self.program.restricted(self.rows), self.multipliers)
-        return verify_dual(self.program, self.multipliers)
+            dual = Verification(None, "there are no multipliers to verify")
+        elif self.rows is not None:
+            dual = verify_dual(self.program.restricted(self.rows), self.multipliers)
+        else:
+            dual = verify_dual(self.program, self.multipliers)
+        return replace(
+            dual, attained=value, attained_reason=words, sense=self.program.sense
+        )
 
     def __str__(self) -> str:
         kind = "upper" if self.program.sense == "max" else "lower"

@@ -86,6 +86,8 @@ def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) 
     reach = q_parts @ np.concatenate(
         [_reach(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
     )
+    # A row of right-hand side zero may sum to nothing: it is measured by what it is summed from.
+    own = np.where(program.rhs == 0, np.maximum(own, reach), own)
     left = np.maximum(violations - _UNAVOIDABLE * EPS * (reach + x_parts + np.abs(program.rhs)), 0)
     return np.divide(left, own, out=np.where(left > 0, np.inf, 0.0), where=own > 0)
 
@@ -111,7 +113,8 @@ def restored(
     widest = max(block.n_measurements for block in program.blocks)
     if not dense_enough or not off[rows].any() or max(rows.size, widest) > _MAX_RESTORED:
         return matrices, x
-    weight = np.where(program.free_x, max(1.0, float(np.abs(x).max(initial=0.0))) ** 2, x**2)
+    largest = max(1.0, float(np.abs(x).max(initial=0.0)))
+    weight = np.where(program.free_x, largest, x).astype(np.float64) ** 2
     part_x = program.rows_x[rows]
     schur = dense(part_x @ sp.diags_array(weight) @ part_x.T)
     for block, span, m in zip(program.blocks, program.spans, matrices, strict=True):

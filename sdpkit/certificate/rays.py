@@ -152,14 +152,19 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
         moved = [project_onto_cone(b, m) for b, m in zip(program.blocks, moved, strict=True)]
         worth = program.sign * (linear.objective(moved, moved_x) - program.offset)
         kept = np.all(moved_x[~program.free_x] >= 0) and all(is_finite(m) for m in moved)
-        if kept and worth > 0.5:
+        less = _largest_violation(program, moved, moved_x) < _largest_violation(program, blocks, aux)
+        if kept and worth > 0.5 and less:
             blocks, aux = [scaled(m, 1 / worth) for m in moved], moved_x / worth
-    q = program.measure(blocks)
-    violated = program.excess(program.row_values(q, aux))
-    reach = _reach(program, blocks, aux)
-    violation = max((ratio(v, r) for v, r in zip(violated, reach, strict=True)), default=0.0)
+    violation = _largest_violation(program, blocks, aux)
     proof = "exact ray" if violation == 0 else ""
     return Ray("unbounded", violation, proof, program, matrices=tuple(blocks), x=aux)
+
+
+def _largest_violation(program: Program, matrices: list[Matrix], x: Array) -> float:
+    """The worst row of a direction, relative to what the row could reach."""
+    violated = program.excess(program.row_values(program.measure(matrices), x))
+    reach = _reach(program, matrices, x)
+    return max((ratio(v, r) for v, r in zip(violated, reach, strict=True)), default=0.0)
 
 
 def _without_dust(matrices: list[Matrix], x: Array) -> tuple[list[Matrix], Array]:
