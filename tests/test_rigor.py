@@ -371,3 +371,79 @@ def test_free_variables_demand_their_equation_exactly() -> None:
     near = verify_dual(program, np.array([1.5, np.nextafter(1.5, 2)]))
     assert near.bound is None
     assert "<verified bound 1.5" in repr(verify_dual(program, np.array([1.5, 1.5])))
+
+
+# -- the ends of the floating-point range -----------------------------------------------------
+
+
+def test_weights_that_underflow_before_a_large_vector_are_counted() -> None:
+    """a·w = −2⁻¹³¹⁰ is no float, and v² = 2¹⁰⁰⁰ makes it matter."""
+    v, a, b, c = 2.0**500, 2.0**-660, 2.0**660, 2.0**-340
+    program = Program.of(
+        Block.of(1, [[v]], cost=Cost.of(1, identity=-c)), [b], rows_q=[[a]]
+    )
+    optimum = -Fraction(c) * Fraction(b) / (Fraction(a) * Fraction(v) ** 2)
+    assert verify_dual(program, np.array([-(2.0**-650)])).bound is None
+    near = verify_dual(program, np.array([-(2.0**-681)]))
+    assert Fraction(near.bound) >= optimum
+
+
+def test_costs_of_low_rank_that_underflow_are_counted() -> None:
+    """C₁₂ = s·u₁·u₂ = 2⁻⁵²⁰ though s·u₁ is no float: S = diag(w) − C needs w₁w₂ ≥ 2⁻¹⁰⁴⁰."""
+    factor = [[2.0**-560], [2.0**560]]
+    cost = Cost.of(2, factor=factor, weights=[2.0**-520])
+    program = Program.of(Block.of(2, np.eye(2), cost=cost), [1.0, 1.0])
+    indefinite = np.array([2.0**-1650, 2.0**600 * 1.5])
+    assert verify_dual(program, np.array([0.0, indefinite[1]])).bound is None
+    assert verify_dual(program, np.array([2.0**-600, 2.0**601]))
+
+
+@pytest.mark.parametrize("eps", [1e-13, 3e-14, 1e-14])
+def test_tiny_null_directions_do_not_lift_the_face(eps: float) -> None:
+    """C improves along z ⊥ N by eps: unbounded, whatever NNᵀ rounds to in the subnormals."""
+    n = np.array([0.75, 0.66])
+    unit = n / np.linalg.norm(n)
+    z = np.array([unit[1], -unit[0]])
+    cost = -(np.outer(unit, unit) - eps * np.outer(z, z)) * 2.0**-20
+    block = Block.of(
+        2, [[0.0, 0.0]], cost=Cost.of(2, sparse=(cost + cost.T) / 2), null=2.0**-537 * n
+    )
+    program = Program.of(block, [1.0], rows_q=[[1.0]], rows_x=[[1.0]])
+    assert verify_dual(program, np.zeros(1)).bound is None
+
+
+def test_a_value_beyond_the_floats_is_a_reason() -> None:
+    block = Block.of(1, [[1.0]], cost=Cost.of(1, identity=1e200))
+    verification = verify_dual(Program.of(block, [1e200]), np.array([1e200]))
+    assert verification.bound is None
+    assert "floating-point range" in verification.reason
+
+
+# -- both ends --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["equality", "inequality", "slack", "min_trace"])
+def test_the_optimum_is_enclosed(form: Any) -> None:
+    X = sdpkit.datasets.swiss_roll(60, noise_dims=5, noise=0.3, random_state=0)
+    solution = sdpkit.solve(sdpkit.MVU(X, n_neighbors=4, form=form), solver="interior")
+    verification = solution.certificate.verify()
+    assert verification.lower <= verification.upper
+    assert verification.width <= 1e-5
+
+
+def test_without_an_interior_there_is_a_reason() -> None:
+    """M₂₂ = 0 leaves no positive definite point."""
+    block = Block.of(2, np.eye(2), cost=Cost.of(2, identity=1.0))
+    program = Program.of(block, [1.0, 0.0])
+    verification = certify(program, np.diag([1.0, 0.0]), dual=[1.5, 1.5]).verify()
+    assert verification.lower is None
+    assert "interior" in verification.attained_reason
+    assert verification.upper == 1.5
+
+
+def test_fuzzing_finds_nothing_wrong() -> None:
+    from sdpkit.testing.fuzz import fuzz
+
+    tally = fuzz(runs=60, seed=7, attacks=["theorems", "garbage"])
+    assert tally.runs == 60
+    assert tally.wrong == []
