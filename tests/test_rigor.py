@@ -145,11 +145,19 @@ def test_definite_on_the_face_means_definite_there(seed: int) -> None:
     rng = np.random.default_rng(seed)
     block = Block.of(4, np.eye(4), null=np.ones(4))
     c = 10.0 ** rng.uniform(-3, 3)
-    assert definite_on_face(ScaledSlack(np.eye(4) - c * np.ones((4, 4)), np.zeros((4, 4)), block.null))
+    assert definite_on_face(
+        ScaledSlack(np.eye(4) - c * np.ones((4, 4)), np.zeros((4, 4)), block.null)
+    )
     u = np.array([1.0, -1.0, 0.0, 0.0])
-    assert not definite_on_face(ScaledSlack(np.eye(4) - (0.5 + c) * np.outer(u, u), np.zeros((4, 4)), block.null))
-    assert not definite_on_face(ScaledSlack(np.eye(4) - 0.5 * np.outer(u, u), np.zeros((4, 4)), block.null))
-    assert definite_on_face(ScaledSlack(np.eye(4) - 0.25 * np.outer(u, u), np.zeros((4, 4)), block.null))
+    assert not definite_on_face(
+        ScaledSlack(np.eye(4) - (0.5 + c) * np.outer(u, u), np.zeros((4, 4)), block.null)
+    )
+    assert not definite_on_face(
+        ScaledSlack(np.eye(4) - 0.5 * np.outer(u, u), np.zeros((4, 4)), block.null)
+    )
+    assert definite_on_face(
+        ScaledSlack(np.eye(4) - 0.25 * np.outer(u, u), np.zeros((4, 4)), block.null)
+    )
     assert not definite_on_face(ScaledSlack(np.full((4, 4), np.nan), np.zeros((4, 4)), block.null))
 
 
@@ -379,9 +387,7 @@ def test_free_variables_demand_their_equation_exactly() -> None:
 def test_weights_that_underflow_before_a_large_vector_are_counted() -> None:
     """a·w = −2⁻¹³¹⁰ is no float, and v² = 2¹⁰⁰⁰ makes it matter."""
     v, a, b, c = 2.0**500, 2.0**-660, 2.0**660, 2.0**-340
-    program = Program.of(
-        Block.of(1, [[v]], cost=Cost.of(1, identity=-c)), [b], rows_q=[[a]]
-    )
+    program = Program.of(Block.of(1, [[v]], cost=Cost.of(1, identity=-c)), [b], rows_q=[[a]])
     optimum = -Fraction(c) * Fraction(b) / (Fraction(a) * Fraction(v) ** 2)
     assert verify_dual(program, np.array([-(2.0**-650)])).bound is None
     near = verify_dual(program, np.array([-(2.0**-681)]))

@@ -103,9 +103,7 @@ class Certificate:
             dual = verify_dual(self.program.restricted(self.rows), self.multipliers)
         else:
             dual = verify_dual(self.program, self.multipliers)
-        return replace(
-            dual, attained=value, attained_reason=words, sense=self.program.sense
-        )
+        return replace(dual, attained=value, attained_reason=words, sense=self.program.sense)
 
     def __str__(self) -> str:
         kind = "upper" if self.program.sense == "max" else "lower"

@@ -34,7 +34,11 @@ def slack_is_semidefinite(program: Program, k: int, w: Array) -> bool | None:
     """Whether the k-th dual slack is positive semidefinite; None where it is not small."""
     block = program.blocks[k]
     small = block.size <= _SIZE and block.incidence.nnz + program.rows_q.nnz <= _ENTRIES
-    if not small or block.null.shape[1] or (block.features is not None and block.features.size > 99):
+    if (
+        not small
+        or block.null.shape[1]
+        or (block.features is not None and block.features.size > 99)
+    ):
         return None
     return is_semidefinite(_slack(program, k, w))
 

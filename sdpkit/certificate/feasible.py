@@ -117,7 +117,9 @@ class _Rows:
         for share in (0.5, 0.1):
             shift = share * least
             if shift > 0 and certainly_definite(gram - shift * np.eye(m), error + 4e-16 * shift):
-                return cls(slack, float(np.sqrt(shift) * (1 - 1e-12)), scipy.linalg.cho_factor(gram))
+                return cls(
+                    slack, float(np.sqrt(shift) * (1 - 1e-12)), scipy.linalg.cho_factor(gram)
+                )
         return None
 
     def slack_of(self, program: Program, matrices: tuple[Array, ...], x: Array) -> Array:
@@ -185,9 +187,7 @@ def _unit_null(block: Block) -> Array:
 def _value(program: Program, matrices: list[Array], x: Array, rho: float) -> float:
     """<C, PMP> + gᵀq + cᵀx, less what rounding and the distance ρ may cost."""
     total, error, norms = program.offset, 0.0, 0.0
-    for block, m, g in zip(
-        program.blocks, matrices, program.split(program.cost_q), strict=True
-    ):
+    for block, m, g in zip(program.blocks, matrices, program.split(program.cost_q), strict=True):
         cost = block.cost.dense() + dense(block.adjoint(g))
         factor, n = np.abs(block.cost.factor), block.size
         size = abs(block.cost.identity) * np.eye(n) + dense(abs(block.cost.sparse))

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 # Roundings that a computed row goes through, and that no solver can avoid.
-_UNAVOIDABLE = 16
+_UNAVOIDABLE = 64
 # Rows and measurements up to which a point is moved onto its rows.
 _MAX_RESTORED = 1500
 

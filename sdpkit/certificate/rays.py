@@ -152,7 +152,9 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
         moved = [project_onto_cone(b, m) for b, m in zip(program.blocks, moved, strict=True)]
         worth = program.sign * (linear.objective(moved, moved_x) - program.offset)
         kept = np.all(moved_x[~program.free_x] >= 0) and all(is_finite(m) for m in moved)
-        less = _largest_violation(program, moved, moved_x) < _largest_violation(program, blocks, aux)
+        less = _largest_violation(program, moved, moved_x) < _largest_violation(
+            program, blocks, aux
+        )
         if kept and worth > 0.5 and less:
             blocks, aux = [scaled(m, 1 / worth) for m in moved], moved_x / worth
     violation = _largest_violation(program, blocks, aux)

@@ -59,7 +59,12 @@ def _rounding(block: Block, magnitude: Array, terms: int) -> float:
     largest = float(rows.max(initial=0.0))
     # What underflows in A_qᵀw or in a product is scaled up by what follows.
     lost = row_sums(np.full(magnitude.size, float(chain)))
-    lost = lost + chain * (1.0 + float(b.data.max(initial=0.0)) + float(factor.max(initial=0.0))) * block.size
+    lost = (
+        lost
+        + chain
+        * (1.0 + float(b.data.max(initial=0.0)) + float(factor.max(initial=0.0)))
+        * block.size
+    )
     if x is not None:
         lost = lost + chain * float(x.max(initial=0.0)) * x.shape[0] * block.size
     # Symmetric eigenvalue codes are backward stable with a modest multiple of the unit.

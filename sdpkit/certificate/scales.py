@@ -10,9 +10,7 @@ from sdpkit.program.form import Program
 Array = NDArray[np.float64]
 
 
-def relative_gap_of(
-    program: Program, objective: float, bound: float, linear: float = 0.0
-) -> float:
+def relative_gap_of(program: Program, objective: float, bound: float, linear: float = 0.0) -> float:
     """|bound − objective| in units of the value; `linear` is the objective without log dets."""
     if not np.isfinite(objective) or not np.isfinite(bound):
         return np.inf

@@ -79,8 +79,8 @@ def scaled_slack(program: Program, k: int, w: Array, with_cost: bool) -> ScaledS
         return _equilibrated(zero, zero, block, nodes.column_power)
     values = _shifted(weights.mantissa, power - top)
     p = block.n_measurements
-    u = np.bincount(weights.column, values, p)
-    size = np.bincount(weights.column, np.abs(values), p)
+    u = np.bincount(weights.column, values, p).astype(np.float64)
+    size = np.bincount(weights.column, np.abs(values), p).astype(np.float64)
     matrix, absolute = nodes.image(u), nodes.image_of_sizes(size)
     chain = int(np.bincount(weights.column, minlength=1).max()) + nodes.chain + 8
     if cost is not None:

@@ -454,7 +454,8 @@ class Program:
     def natural_size(self) -> float:
         """The lower median of |b_e|/‖A_e‖ over the rows with b_e ≠ 0; 1 if there are none."""
         sizes = np.sort((np.abs(self.rhs) / self.row_norms)[self.rhs != 0])
-        return float(sizes[(sizes.size - 1) // 2]) if sizes.size else 1.0
+        middle = float(sizes[(sizes.size - 1) // 2]) if sizes.size else 1.0
+        return max(middle, float(np.finfo(np.float64).tiny))
 
     def comparison_images(self, rows: Rows, weights: Array) -> list[Array]:
         """Per block  Σ_t weights_t (v_ij v_ijᵀ − v_il v_ilᵀ)  over rows of the family, dense."""

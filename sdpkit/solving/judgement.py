@@ -213,7 +213,8 @@ def _onto_rows(
     moved = [project_onto_cone(b, m) for b, m in zip(program.blocks, moved, strict=True)]
     moved_x = np.where(program.free_x, moved_x, np.maximum(moved_x, 0.0))
     moved_q = program.measure(moved)
-    better = float(row_residuals(program, moved, moved_q, moved_x).max(initial=0.0)) < off
+    left = float(row_residuals(program, moved, moved_q, moved_x).max(initial=0.0))
+    better = left <= min(tol, off)
     return (moved, moved_x, moved_q) if better else (matrices, x, q)
 
 

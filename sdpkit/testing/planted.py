@@ -181,9 +181,7 @@ def _program(draft: _Draft, rng: Rng, costs: list[Array], cost_x: Array) -> Prog
         if rng.random() < 0.2:
             incidence, features = sp.eye_array(len(v), format="csr"), v
         blocks.append(
-            Block.of(
-                v.shape[1], incidence, features=features, cost=_cost(rng, c), name=f"M{k + 1}"
-            )
+            Block.of(v.shape[1], incidence, features=features, cost=_cost(rng, c), name=f"M{k + 1}")
         )
     return Program.of(
         blocks,
@@ -225,9 +223,7 @@ def solvable(rng: Rng) -> Planted:
     optimum = sum(
         (Fraction(b) * Fraction(w) for b, w in zip(draft.rhs, draft.dual, strict=True)), Fraction(0)
     )
-    planted = Planted(
-        program, Status.OPTIMAL, optimum, tuple(draft.primal), draft.x, draft.dual
-    )
+    planted = Planted(program, Status.OPTIMAL, optimum, tuple(draft.primal), draft.x, draft.dual)
     planted = with_spare_rows(planted, rng) if rng.random() < 0.3 else planted
     return negated(planted) if rng.random() < 0.4 else planted
 
