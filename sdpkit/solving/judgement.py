@@ -204,18 +204,20 @@ def _onto_rows(
     program: Program, matrices: list[Matrix], x: Array, q: Array, tol: float
 ) -> tuple[list[Matrix], Array, Array]:
     """The point moved onto its rows where one of them is off at its own scale."""
+    first = matrices, x, q
     off = float(row_residuals(program, matrices, q, x).max(initial=0.0))
-    if not 0.1 * tol < off < np.inf:
-        return matrices, x, q
-    moved, moved_x = restored(program, matrices, x, program.rhs)
-    if not all(is_finite(m) for m in [*moved, moved_x]):
-        return matrices, x, q
-    moved = [project_onto_cone(b, m) for b, m in zip(program.blocks, moved, strict=True)]
-    moved_x = np.where(program.free_x, moved_x, np.maximum(moved_x, 0.0))
-    moved_q = program.measure(moved)
-    left = float(row_residuals(program, moved, moved_q, moved_x).max(initial=0.0))
-    better = left <= min(tol, off)
-    return (moved, moved_x, moved_q) if better else (matrices, x, q)
+    # The cone takes back a part of a step that shortens a length to almost nothing.
+    for _ in range(8):
+        if not 0.1 * tol < off < np.inf:
+            break
+        moved, moved_x = restored(program, matrices, x, program.rhs)
+        if not all(is_finite(m) for m in [*moved, moved_x]):
+            return first
+        matrices = [project_onto_cone(b, m) for b, m in zip(program.blocks, moved, strict=True)]
+        x = np.where(program.free_x, moved_x, np.maximum(moved_x, 0.0))
+        q = program.measure(matrices)
+        off = float(row_residuals(program, matrices, q, x).max(initial=0.0))
+    return (matrices, x, q) if off <= tol else first
 
 
 def _unknown(block: Block) -> Matrix:
