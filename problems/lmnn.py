@@ -42,6 +42,7 @@ from sdpkit.metrics import Metric
 from sdpkit.neighbors import nearest
 from sdpkit.program import Block, Cost, Program, SafeBounds
 from sdpkit.solution import Solution
+from sdpkit.threads import one_blas_thread
 from sdpkit.triplets import Impostors, ListedTriplets, RowFamily, hinges
 
 Array = NDArray[np.float64]
@@ -126,6 +127,7 @@ class LMNN:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
         object.__setattr__(self, "X", self._inputs())
@@ -338,6 +340,7 @@ class LMNN:
             )
         return ListedTriplets.of(t[bound], len(self.X), weight=self.mu, block_of=self.block_of)
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in the common form, whitened: every cost is the identity."""
         n = self.X.shape[0]
@@ -418,6 +421,7 @@ class LMNN:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric in the original coordinates (of the kernel's rows, with a kernel)."""
         components = self._components(solution)

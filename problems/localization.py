@@ -41,6 +41,7 @@ from sdpkit.program import Cost, Program
 from sdpkit.refinement import refine
 from sdpkit.solution import Solution
 from sdpkit.spectral import principal_axes, visible_axes
+from sdpkit.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
@@ -83,6 +84,7 @@ class Localization:
     free: VariationalMVU | None = field(init=False)
     frame: Anchored | None = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         network = _measured(self.lengths)
         object.__setattr__(self, "network", network)
@@ -136,6 +138,7 @@ class Localization:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths: one block Z, or S with anchors."""
         if self.free is not None:
@@ -152,6 +155,7 @@ class Localization:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Array:
         """Positions, (n, r), as the program has them: centred, or in the anchors' frame."""
         if self.free is not None:

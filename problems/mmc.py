@@ -49,6 +49,7 @@ from sdpkit.problems.lmnn import factor, finite
 from sdpkit.program import Program
 from sdpkit.roots import Roots
 from sdpkit.solution import Solution
+from sdpkit.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -96,6 +97,7 @@ class MMC:
     max_pairs: int | None = None
     notes: tuple[str, ...] = field(init=False, default=())
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", finite(self.X, "X"))
         if self.y is None and (self.similar is None or self.dissimilar is None):
@@ -199,6 +201,7 @@ class MMC:
 
     # -- the program -------------------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The blocks M (diagonal: a nonnegative vector) and T."""
         v = self._whitened
@@ -232,6 +235,7 @@ class MMC:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric in the original coordinates, scaled so that the similar pairs'
         squared distances add up to 1."""

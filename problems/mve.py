@@ -41,6 +41,7 @@ from sdpkit.problems.mvu import MVU, Form, Part, one_of
 from sdpkit.program import LARGE, Cost, Program, SafeBounds
 from sdpkit.solution import Solution, Status
 from sdpkit.spectral import Embedding, gram, outputs
+from sdpkit.threads import one_blas_thread
 from sdpkit.trajectory import Ending
 
 Array = NDArray[np.float64]
@@ -83,6 +84,7 @@ class MVE(MVU):
     min_gain: float = 1e-4
     max_steps: int = 50
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         one_of("start", self.start, ("kernel", "mvu", "random"))
         for name in ("n_components", "max_steps"):
@@ -244,6 +246,7 @@ class MVE(MVU):
 
     # -- what is followed --------------------------------------------------------------------
 
+    @one_blas_thread
     def value(self, solution: Solution) -> float:
         """g(K) = Σ α_i λ_i; in the slack form (1−ω)·g(K) − ω Σ|ξ|."""
         value = float(solution.program.cost_x @ solution.x)
@@ -261,6 +264,7 @@ class MVE(MVU):
         total = sum(top.trace for top in tops)
         return sum(float(top.values.sum()) for top in tops) / total if total > 0 else 1.0
 
+    @one_blas_thread
     def progress(self, solution: Solution) -> dict[str, float]:
         """What to follow from step to step: g(K) and the fidelity."""
         named = {"objective": self.value(solution), "fidelity": self.fidelity(solution)}
@@ -288,6 +292,7 @@ class MVE(MVU):
         labels = self.neighborhood.component_labels
         return Embedding(coordinates, eigenvalues, self._rods(), None, 0 * labels)
 
+    @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution, in `n_components` dimensions or the problem's own."""
         return super().recover(solution, n_components or self.n_components)

@@ -54,6 +54,7 @@ from sdpkit.problems.full import AllPairs
 from sdpkit.program import Block, Cost, Program, SafeBounds
 from sdpkit.solution import Solution, Status
 from sdpkit.spectral import Embedding, outputs
+from sdpkit.threads import one_blas_thread
 from sdpkit.trajectory import Ending
 
 Array = NDArray[np.float64]
@@ -130,6 +131,7 @@ class MVU:
     group: NDArray[np.int64] = field(init=False)
     parts: tuple[Part, ...] = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         one_of("form", self.form, self._forms())
         one_of("connect", self.connect, ("error", "bridge", "components"))
@@ -243,6 +245,7 @@ class MVU:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one block K per part; all pairs, if `full`."""
         program = self._without_pairs(self._costs())
@@ -313,6 +316,7 @@ class MVU:
         rods = self.parts[0].graph.edges
         return AllPairs(squared, rods if self.form == "equality" else rods[:0], len(rods))
 
+    @one_blas_thread
     def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
         """The next program: one is all it takes, unless pairs come too close."""
         if not solutions:
@@ -323,6 +327,7 @@ class MVU:
         ending = Ending("no pair is too close", Status.OPTIMAL)
         return further or self.all_pairs.judged(ending, solutions[-1])
 
+    @one_blas_thread
     def progress(self, solution: Solution) -> dict[str, float]:
         """What to follow from round to round: how close the closest pair came, if `full`."""
         if self.all_pairs is None:
@@ -401,6 +406,7 @@ class MVU:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution: coordinates, spectrum, tensions.
 

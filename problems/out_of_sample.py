@@ -36,6 +36,7 @@ from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.program import Block, Cost, Program, SafeBounds
 from sdpkit.solution import Solution
+from sdpkit.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 Variant = Literal["centred", "published"]
@@ -69,6 +70,7 @@ class OutOfSample:
     squared: Array = field(init=False)
     origin: Array = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if self.variant not in ("centred", "published"):
             raise InputError(f"variant is {self.variant!r}; use 'centred' or 'published'")
@@ -100,6 +102,7 @@ class OutOfSample:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one block S of size r + 1."""
         k, r = self.anchors.shape
@@ -151,6 +154,7 @@ class OutOfSample:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Array:
         """The new point's coordinates, (r,)."""
         r = self.anchors.shape[1]

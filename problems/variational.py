@@ -45,6 +45,7 @@ from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
 from sdpkit.refinement import refine
 from sdpkit.solution import Solution
 from sdpkit.spectral import Embedding, principal_axes, suggested_dimension, visible_axes
+from sdpkit.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 Penalty = Literal["squared", "norm"]
@@ -103,6 +104,7 @@ class VariationalMVU:
     neighborhood: NeighborhoodGraph = field(init=False)
     Q: Array = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if self.penalty not in ("squared", "norm"):
             raise InputError(f"penalty is {self.penalty!r}; use 'squared' or 'norm'")
@@ -203,6 +205,7 @@ class VariationalMVU:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one block Z of size m."""
         graph, m, omega = self.neighborhood, self.n_basis, float(self.omega or 0.0)
@@ -232,6 +235,7 @@ class VariationalMVU:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution, y_i = Z^½ Q_i in principal axes."""
         return self._embedding(self._factor(solution), n_components)

@@ -51,6 +51,7 @@ from sdpkit.errors import InputError
 from sdpkit.gram import Gram, Matrix, is_finite, scaled, trace
 from sdpkit.program import Block, Program
 from sdpkit.rigor import Verification, verify_dual, verify_multiplier_ray
+from sdpkit.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from sdpkit.triplets import Rows
@@ -121,6 +122,7 @@ class Certificate:
         # `not <=` rather than `>`: NaN must fail.
         return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
 
+    @one_blas_thread
     def verify(self) -> Verification:
         """Make the bound a theorem about the floating-point data.
 
@@ -154,6 +156,7 @@ class Certificate:
     __repr__ = __str__
 
 
+@one_blas_thread
 def certify(
     program: Program,
     matrices: Matrix | Sequence[Matrix],
@@ -658,6 +661,7 @@ class Ray:
         """True if the ray is exact, repaired, or inexact by a relative `tol` at most."""
         return bool(self.proof) or self.violation <= tol
 
+    @one_blas_thread
     def verify(self) -> Verification:
         """Make an infeasibility ray a theorem about the floating-point data."""
         if self.multipliers is None:
@@ -665,6 +669,7 @@ class Ray:
         return verify_multiplier_ray(self.program, self.program.sign * self.multipliers)
 
 
+@one_blas_thread
 def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     """Judge multipliers as a proof that no (M, x) meets the rows.
 
@@ -732,6 +737,7 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
     return ""
 
 
+@one_blas_thread
 def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike) -> Ray:
     """Judge a direction as a proof that the objective improves without end."""
     blocks, aux = _matrices(program, matrices), _vector(x, program.n_auxiliary, "x")
@@ -791,6 +797,7 @@ def _squared_lengths(block: Block) -> Array:
     return block.measure(np.eye(block.size))
 
 
+@one_blas_thread
 def project_onto_cone(block: Block, matrix: Matrix) -> Matrix:
     """The nearest matrix that is positive semidefinite and vanishes on the null directions.
 

@@ -22,14 +22,13 @@ below about 1e-13·D there is nothing to gain.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.compiled import compiled
-from sdpkit.threads import one_blas_thread, workers
+from sdpkit.threads import one_blas_thread, own_threads, workers
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -116,6 +115,7 @@ def covering_weights(
     return phi, int(steps)
 
 
+@one_blas_thread
 def many_weights(z: Array, cost: Array, tol: float = TOL) -> tuple[Array, Judgement, Indices]:
     """(weights (b, m), their judgement, ranks (b,)) of b sets of m points, (b, m, D), under one
     cost (D, D).
@@ -126,16 +126,17 @@ def many_weights(z: Array, cost: Array, tol: float = TOL) -> tuple[Array, Judgem
     count, m, size = z.shape
     weights, white = np.empty((count, m)), np.empty(z.shape)
     costs, scales = np.empty((count, size, size)), np.empty(count)
-    parts = np.array_split(np.arange(count), workers())
+    # More parts than threads: one that has to wait for its core does not hold up the others.
+    parts = np.array_split(np.arange(count), 4 * workers())
 
     def work(part: Indices) -> None:
         if part.size:
             rows = slice(int(part[0]), int(part[-1]) + 1)
             _cover_many(z[rows], cost, white[rows], costs[rows], scales[rows], weights[rows], tol)
 
-    with one_blas_thread(), ThreadPoolExecutor(len(parts)) as pool:
+    with own_threads() as pool:
         list(pool.map(work, parts))
-        found = judged(white, costs, weights)
+    found = judged(white, costs, weights)
     found.log_dets[:] += scales
     ranks = np.full(count, size)
     for k in np.flatnonzero(np.isnan(scales)):

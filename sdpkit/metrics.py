@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.compiled import compiled
 from sdpkit.errors import InputError
 from sdpkit.neighbors import nearest, squared_distances
+from sdpkit.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -74,11 +75,13 @@ class Metric:
         self._single("matrix")
         return self.matrices[0]
 
+    @one_blas_thread
     def transform(self, X: ArrayLike) -> Array:
         """(b, r) the images L x, whose Euclidean distance is the metric."""
         self._single("transform")
         return self._points(X) @ self.components[0].T
 
+    @one_blas_thread
     def distance(self, a: ArrayLike, b: ArrayLike) -> Array:
         """(m,) distances √((a − b)ᵀM(a − b)) of rows a to rows b."""
         self._single("distance")
@@ -96,6 +99,7 @@ class Metric:
 
     # -- classification ----------------------------------------------------------------------
 
+    @one_blas_thread
     def predict(
         self, X: ArrayLike, rule: Rule = "knn", n_neighbors: int | None = None
     ) -> NDArray[Any]:
@@ -115,6 +119,7 @@ class Metric:
         energies = self._energies(outputs, k, self._blocks(points))
         return np.asarray(self.classes[energies.argmin(axis=1)])
 
+    @one_blas_thread
     def energies(self, X: ArrayLike, n_neighbors: int | None = None) -> Array:
         """(b, c) the energy of eq. 2.12 of every new point under every label."""
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -127,6 +132,7 @@ class Metric:
         """The share of points that are classified wrongly."""
         return float(np.mean(self.predict(X, rule, n_neighbors) != np.asarray(y)))
 
+    @one_blas_thread
     def leave_one_out_error(self, n_neighbors: int | None = None) -> float:
         """The kNN error on the training points, none being its own neighbour."""
         k = self.n_neighbors if n_neighbors is None else n_neighbors

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sdpkit.gram import Matrix
 from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds, dense
 from sdpkit.solution import Answer, Solution
+from sdpkit.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
@@ -55,6 +56,7 @@ class Reduction:
     rhs_scale: float
     cost_scale: float
 
+    @one_blas_thread
     def lift(self, answer: Answer) -> Answer:
         """The answer in the coordinates, rows and units of the original program."""
         ray = answer.matrix_ray
@@ -100,6 +102,7 @@ class Reduction:
         return out
 
 
+@one_blas_thread
 def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     """Restrict `program` to its faces, drop implied rows, scale it to numbers near one.
 

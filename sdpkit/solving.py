@@ -24,7 +24,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -64,9 +63,6 @@ Array = NDArray[np.float64]
 # Rays are accepted at this relative violation at most, however loose `tol` is.
 _RAY_TOL = 1e-7
 
-# Rows and sizes up to which one BLAS thread is faster than several.
-_ONE_THREAD = 400
-
 # How a solve may end without a warning.
 _CLEAR = (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED, Status.STATIONARY)
 
@@ -88,6 +84,7 @@ class Problem(Protocol):
         """The problem in the common form."""
 
 
+@one_blas_thread
 def solve(
     problem: Problem | Advancing | Program,
     solver: str = "auto",
@@ -147,7 +144,7 @@ def solve(
     if verbose:
         print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
     if solution.status not in _CLEAR:
-        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
+        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=3)
     return solution
 
 
@@ -172,14 +169,13 @@ def _solve_one(
     chosen, reason = _choose(name, program)
     if file is not None:
         settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
-    with _fitting_threads(program):
-        answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
-        rest = _remaining(settings, started)
-        solution = _judge(program, chosen, reason, rest, answer, compiled)
-        rest = _remaining(settings, started)
-        able = chosen.capabilities.plain  # with a margin, a special program is one no longer
-        if able and rest.time_limit != 0 and _wants_margin(solution, answer, settings.tol):
-            solution = _with_margin(solution, chosen, rest)
+    answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
+    rest = _remaining(settings, started)
+    solution = _judge(program, chosen, reason, rest, answer, compiled)
+    rest = _remaining(settings, started)
+    able = chosen.capabilities.plain  # with a margin, a special program is one no longer
+    if able and rest.time_limit != 0 and _wants_margin(solution, answer, settings.tol):
+        solution = _with_margin(solution, chosen, rest)
     if settings.callback is not None and not chosen.capabilities.callback:
         gap = solution.certificate.relative_gap
         settings.callback({"objective": solution.objective, "gap": gap})
@@ -213,13 +209,7 @@ def _remaining(settings: Settings, started: float) -> Settings:
     return replace(settings, time_limit=max(left, 0.0))
 
 
-def _fitting_threads(program: Program) -> Any:
-    """One BLAS thread for small programs: more cost more than they bring, and on a busy machine
-    they wait for each other."""
-    largest = max(program.n_rows, *(block.size for block in program.blocks))
-    return one_blas_thread() if largest <= _ONE_THREAD else nullcontext()
-
-
+@one_blas_thread  # again: choosing a solver may have loaded its libraries
 def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
     if program.family is None or solver.capabilities.families:
         before = program.fingerprint if not is_ours(solver) else ""

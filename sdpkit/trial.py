@@ -30,6 +30,7 @@ from sdpkit.program import Program
 from sdpkit.registry import GROUP, Solver, get_solver, load, refusal, register_solver
 from sdpkit.solution import Solution, Status, Stop
 from sdpkit.solving import compiled_program, solve
+from sdpkit.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from sdpkit.worker import Tell
@@ -80,12 +81,14 @@ class Trial:
         return solver.name
 
 
+@one_blas_thread
 def describe(tell: Tell, trial: Trial) -> None:
     """Compile the problem and say what it is."""
     problem = trial.build()
     tell("described", _description(problem, compiled_program(problem)))
 
 
+@one_blas_thread
 def attempt(tell: Tell, trial: Trial) -> None:
     """Build, compile, solve, certify; every exception is a result."""
     warnings.simplefilter("ignore")

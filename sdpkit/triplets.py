@@ -19,7 +19,6 @@ user who has triplets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -31,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.compiled import compiled
 from sdpkit.errors import InputError
+from sdpkit.threads import one_blas_thread, own_threads
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -230,6 +230,7 @@ class Impostors:
         """(n + 1,) where the target pairs of each anchor begin."""
         return np.searchsorted(self.target_pairs[:, 0], np.arange(self.n_points + 1))
 
+    @one_blas_thread
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the rows with 1 + q_ij − q_il > −slack."""
         stacked, columns = side_by_side(self, outputs)
@@ -244,6 +245,7 @@ class Impostors:
         target, pair = _triplets(self.target_starts, lengths + 1 + slack, i, far)
         return Rows(target, other[pair])
 
+    @one_blas_thread
     def hinge_sum(self, outputs: Sequence[Array]) -> float:
         """Σ [1 + q_ij − q_il]₊ over all rows, in tiles: no list of rows is kept."""
         stacked, columns = side_by_side(self, outputs)
@@ -400,8 +402,6 @@ class Impostors:
 
     def _over_tiles(self, stacked: Array, columns: Indices, dtype: Any, work: Any) -> Iterator[Any]:
         """`work(tile, products, squared lengths)` for every tile, on all cores."""
-        from sdpkit.threads import one_blas_thread, workers
-
         centred = stacked - stacked.mean(axis=0)
         points = np.ascontiguousarray(centred, dtype=dtype)
 
@@ -411,7 +411,7 @@ class Impostors:
             norms = [np.einsum("ij,ij->i", side, side) for side in (left, right)]
             return work(tile, left @ right.T, np.concatenate(norms))
 
-        with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+        with own_threads() as pool:
             yield from pool.map(run, self._tiles())
 
 

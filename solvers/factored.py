@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -43,7 +42,7 @@ from sdpkit.errors import SolverError
 from sdpkit.program import Program
 from sdpkit.registry import Capabilities
 from sdpkit.solution import Answer, Settings, Solution, Stop
-from sdpkit.threads import one_blas_thread, workers
+from sdpkit.threads import one_blas_thread, own_threads, workers
 from sdpkit.triplets import (
     RowFamily,
     Rows,
@@ -648,7 +647,7 @@ def _minimise(problem: _Comparison, run: _Run, stepper: Any, tol: float) -> None
     factors, gamma, slack = run.factors, _GAMMA, _SLACK
     working: _WorkingSet | None = None
     reached = [np.inf]
-    with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+    with own_threads() as pool:
         while run.stop is None:
             found = problem.family.near(problem.outputs(factors), slack)
             run.offer_primal(factors, problem.objective(factors, found))
@@ -772,6 +771,7 @@ class Comparisons:
         points = 0 if program.family is None else program.family.n_points
         return 8.0 * points * columns * (3 + workers())
 
+    @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Minimise; interrupted, the best bounds so far are returned."""
         began = time.perf_counter()
@@ -781,8 +781,7 @@ class Comparisons:
         precision = settings.tol if self.stepper is _InTheFactor else 0.0
         settings = replace(settings, max_iter=settings.max_iter or self.max_iter)
         problem = _Comparison.of(program, precision)
-        with one_blas_thread():
-            run = _Run(settings, began, problem.start(settings.warm_start))
+        run = _Run(settings, began, problem.start(settings.warm_start))
         setup = time.perf_counter() - began
         try:
             if settings.warm_start is None and problem.family.n_points >= _STAGED_POINTS:
