@@ -49,6 +49,7 @@ _EXPORTS = {
     "available_solvers": "sdpkit.registry",
     "register_solver": "sdpkit.registry",
     "solver_table": "sdpkit.registry",
+    "set_threads": "sdpkit.threads",
     "read_sdpa": "sdpkit.sdpa",
     "write_sdpa": "sdpkit.sdpa",
     "Embedding": "sdpkit.spectral",
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
     from sdpkit.solution import Answer, Settings, Solution, Status, Stop
     from sdpkit.solving import ConvergenceWarning, solve
     from sdpkit.spectral import Embedding
+    from sdpkit.threads import set_threads
     from sdpkit.trajectory import Ending, Trajectory
 
 
@@ -210,6 +212,7 @@ __all__ = [
     "quality",
     "read_sdpa",
     "register_solver",
+    "set_threads",
     "solve",
     "solver_table",
     "suites",

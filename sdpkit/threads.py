@@ -52,9 +52,12 @@ def set_threads(n: int | None) -> None:
     _asked = None if n is None else _count("n", n)
 
 
-def workers() -> int:
-    """How many threads of our own may work at once: what was asked for, at most one per core."""
-    return max(1, min(_wanted(), _cores()))
+def workers(processes: int = 1) -> int:
+    """How many threads of our own may work at once: what was asked for, at most one per core.
+
+    `processes` is how many processes of ours share them.
+    """
+    return max(1, min(_wanted(), _cores()) // processes)
 
 
 def _wanted() -> int:

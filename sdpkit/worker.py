@@ -35,6 +35,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from sdpkit.errors import SdpkitError, SolverError
+from sdpkit.threads import VARIABLE, one_thread_environment, workers
 
 # What takes seconds to import and some runs need.
 _HEAVY = ("sklearn.datasets", "sklearn.neighbors", "cvxpy")
@@ -81,7 +82,7 @@ class Outcome:
 
 class Worker:
     """A warmed process that forks for every job; `heavy` imports what some jobs need, too, which
-    pays when there are many.
+    pays when there are many. `beside` is how many workers share the cores.
 
     >>> with Worker() as worker:
     ...     outcome = worker.run(Job("sdpkit.worker:echo", {"word": "hello"}, patience=60.0))
@@ -89,8 +90,8 @@ class Worker:
     ('', {'echo': 'hello'})
     """
 
-    def __init__(self, heavy: bool = False) -> None:
-        self.heavy = heavy
+    def __init__(self, heavy: bool = False, beside: int = 1) -> None:
+        self.heavy, self.beside = heavy, beside
         self._link: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -118,6 +119,7 @@ class Worker:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                env={**one_thread_environment(), VARIABLE: str(workers(self.beside))},
                 start_new_session=True,
             )
         self._link = ours

@@ -28,6 +28,7 @@ from sdpkit.reduction import reduce
 from sdpkit.registry import Capabilities
 from sdpkit.sdpa import standard_columns, write_sdpa
 from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.threads import one_thread_environment
 
 Array = NDArray[np.float64]
 
@@ -87,6 +88,7 @@ class SdpaProgram:
             run = subprocess.run(
                 command,
                 cwd=folder,
+                env=one_thread_environment(),
                 capture_output=True,
                 text=True,
                 timeout=settings.time_limit,
