@@ -79,6 +79,7 @@ TABLES = {
     "query-metric": ("sdpkit.bench.ellipsoids", "query_metric", ("data",)),
     "mixtures": ("sdpkit.bench.mixtures", "mixtures", ("data",)),
     "mmc": ("sdpkit.bench.mixtures", "mmc", ("data", "picture")),
+    "threads": ("sdpkit.bench.threads", "threads", ("repeats", "solvers")),
 }
 # Tables that cannot do without a folder of data.
 _NEED_DATA = (
@@ -125,6 +126,8 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--seeds", type=int, nargs="+", default=[0], help="(table barrier)")
     figures.add_argument("--tol", type=float, default=1e-3, help="(table barrier)")
     figures.add_argument("--time-limit", type=float, help="seconds for each run (table barrier)")
+    figures.add_argument("--repeats", type=int, default=5, help="runs of each (table threads)")
+    figures.add_argument("--solvers", nargs="+", help="measure these alone (table threads)")
     figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
     figures.add_argument("--data", type=Path, help="folder of instances or data sets")
     figures.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
