@@ -338,7 +338,7 @@ def _be_child(job: Job, outlet: int, log: IO[bytes]) -> None:
     code = 70
     try:
         os.setsid()
-        _die_with_parent()
+        die_with_parent()
         _volunteer()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash leaves a row, not a file
         nowhere = os.open(os.devnull, os.O_RDONLY)
@@ -365,7 +365,7 @@ def _tell(outlet: int, word: str, value: Any) -> None:
         rest = rest[os.write(outlet, rest) :]
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Where the system can: be killed when the server is."""
     if sys.platform == "linux":
         import ctypes

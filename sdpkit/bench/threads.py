@@ -25,6 +25,7 @@ import sdpkit
 from sdpkit.ellipsoids import cover
 from sdpkit.errors import InputError
 from sdpkit.neighbors import nearest
+from sdpkit.worker import die_with_parent
 
 # The largest ratios that are all right: beside other work, and of default threads to one thread.
 _BUSY, _DEFAULT = 2.5, 1.1
@@ -63,7 +64,7 @@ def _wine() -> tuple[Any, Any]:
 _HOMES: dict[str, tuple[str, Callable[[], Any], dict[str, Any]]] = {
     "interior": ("MVU, n = 400", lambda: _roll(400), {}),
     "barrier": ("MVU, n = 500", lambda: _roll(500), {"tol": 1e-4}),
-    "lowrank": ("MVU ≤, n = 100", lambda: _roll(100, form="inequality"), {"tol": 1e-3}),
+    "lowrank": ("MVU ≤, n = 150", lambda: _roll(150, form="inequality"), {"tol": 1e-4}),
     "projection": ("MVU, n = 60", lambda: _roll(60), {}),
     "factored": ("LMNN, n = 4000", lambda: sdpkit.LMNN(*_classes(4000, 20)), {}),
     "projected": ("LMNN, wine", lambda: sdpkit.LMNN(*_wine()), {}),
@@ -261,6 +262,7 @@ def _send(processes: Sequence[Any], what: signal.Signals) -> None:
 
 
 def _solve_forever(link: Any) -> None:
+    die_with_parent()
     problem, parent = _roll(200), os.getppid()
     sdpkit.solve(problem)
     link.send("ready")
@@ -269,6 +271,7 @@ def _solve_forever(link: Any) -> None:
 
 
 def _count_forever(link: Any) -> None:
+    die_with_parent()
     parent = os.getppid()
     link.send("ready")
     while os.getppid() == parent:
