@@ -35,13 +35,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpkit.covering import whitened
-from sdpkit.ellipsoids import Ellipsoid
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
-from sdpkit.program import Block, Cost, Program
-from sdpkit.solution import Solution
-from sdpkit.threads import one_blas_thread
+from sdpkit.numerics.covering import whitened
+from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.program.form import Block, Cost, Program
+from sdpkit.results.ellipsoid import Ellipsoid
+from sdpkit.solution.answer import Solution
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -33,8 +33,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import factor
-from sdpkit.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 

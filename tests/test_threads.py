@@ -20,9 +20,9 @@ from threadpoolctl import ThreadpoolController, threadpool_info
 
 import sdpkit
 from sdpkit import threads
-from sdpkit.ellipsoids import cover
 from sdpkit.errors import InputError
-from sdpkit.registry import get_solver
+from sdpkit.results.ellipsoid import cover
+from sdpkit.solving.registry import get_solver
 
 UNLIMITED = sys.maxsize
 
@@ -311,7 +311,7 @@ def test_programs_on_the_path_get_one_thread(
 
 
 def test_the_bench_measures_an_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.bench.threads import threads as table
+    from sdpkit.papers.bench.threads import threads as table
 
     with pytest.raises(InputError, match="choose from interior"):
         table(1, ["nobody"])
