@@ -122,9 +122,9 @@ def _covered(
     """(weights (b, m), steps (b,)) of b sets; 1/m where the scale is not a number."""
     count, m, size = z.shape
     weights, steps = np.full((count, m), 1 / m), np.zeros(count, np.int64)
-    room = (np.empty((size, size)), np.empty((m, size)), np.empty((m, m)), np.empty((9, m)))
+    room = (np.empty((size, size)), np.empty((m, size)), np.empty((m, m)), np.empty((10, m)))
     _cover(z, costs, scales, float(tol), max_iter, *room, weights, steps)
-    return weights, steps
+    return weights / weights.sum(axis=1, keepdims=True), steps
 
 
 def many_weights(z: Array, cost: Array, tol: float = TOL) -> tuple[Array, Judgement, Indices]:
@@ -201,12 +201,15 @@ def _forward(factor: Any, b: Any) -> None:
 
 
 @kernel_part
-def _backward(factor: Any, b: Any) -> None:
-    """b ← L⁻ᵀb."""
+def _backward(factor: Any, b: Any) -> float:
+    """b ← L⁻ᵀb; the sum of its entries."""
+    total = 0.0
     for i in range(b.size - 1, -1, -1):
         b[i] /= factor[i, i]
+        total += b[i]
         for k in range(i):
             b[k] -= factor[i, k] * b[i]
+    return total
 
 
 @kernel_part
@@ -239,53 +242,61 @@ def _cover(
     weights: Any,
     steps: Any,
 ) -> None:
-    """weights ← the best weights found for every set, in at most `max_iter` steps each.
+    """weights ← the best weights found for every set, in at most `max_iter` steps each, from those
+    that are there.
 
     The unknowns are φ (`phi`), t and the slacks t − g; s, y, k and `room` are space to work in.
+    Few loops, each with much in it: every one of them takes time to compile.
     """
     m, size = sets.shape[1], sets.shape[2]
-    phi, slack, g, ratio, ones = room[0], room[1], room[2], room[3], room[4]
-    target, step, d_phi, d_slack = room[5], room[6], room[7], room[8]
+    phi, slack, g, ratio, target, d_phi, d_slack = (
+        room[0],
+        room[1],
+        room[2],
+        room[3],
+        room[4],
+        room[5],
+        room[6],
+    )
     for number in range(sets.shape[0]):
         if scales[number] != scales[number]:
             continue
         z, cost = sets[number], costs[number]
-        best, waited, t = np.inf, 0, 0.0
-        for j in range(m):
-            phi[j] = 1.0 / m
+        best, waited, t, far, far_slack = np.inf, 0, 0.0, 0.0, 0.0
         for iteration in range(max_iter + 1):
             steps[number] = iteration
+            for j in range(m):
+                phi[j] = phi[j] + far * d_phi[j] if iteration > 0 else weights[number, j]
             # S's factor, y_j = L⁻¹z_j and g_j = ‖y_j‖².
             _add_weighted(z, phi, cost, s)
             if not _cholesky(s, 0.0):
                 break
             most, mean = 0.0, 0.0
             for j in range(m):
-                for a in range(size):
-                    y[j, a] = z[j, a]
-                _forward(s, y[j])
                 square = 0.0
                 for a in range(size):
+                    left = z[j, a]
+                    for b in range(a):
+                        left -= s[a, b] * y[j, b]
+                    y[j, a] = left / s[a, a]
                     square += y[j, a] * y[j, a]
                 g[j] = square
-                most = max(most, square)
+                most = square if square > most else most
                 mean += phi[j] * square
             if iteration == 0:
                 t = 1.05 * most + 1e-3
-                for j in range(m):
-                    slack[j] = t - g[j]
             # tr S⁻¹C = D − Σφg, because S⁻¹S has trace D.
-            gap = size * math.log1p(max(most - mean, 0.0) / size)
+            gap = size * math.log1p((most - mean if most > mean else 0.0) / size)
             waited += 1
-            if gap < best:
+            better = gap < best
+            if better:
                 best, waited = gap, 0
-                for j in range(m):
-                    weights[number, j] = phi[j]
-            if best <= tol or waited > _PATIENCE or iteration == max_iter:
-                break
             # The factor of G∘G + diag(s/φ), G = YYᵀ.
             mu = 0.0
             for j in range(m):
+                if better:
+                    weights[number, j] = phi[j]
+                slack[j] = slack[j] + far_slack * d_slack[j] if iteration > 0 else t - g[j]
                 mu += phi[j] * slack[j] / m
                 ratio[j] = slack[j] / phi[j]
                 for i in range(j + 1):
@@ -294,55 +305,43 @@ def _cover(
                         inner += y[j, a] * y[i, a]
                     k[j, i] = inner * inner
                 k[j, j] += ratio[j]
+            if best <= tol or waited > _PATIENCE or iteration == max_iter:
+                break
             if not _cholesky(k, 0.0):
                 break
-            # What dt takes; predictor, straight at the solution; corrector, towards the path with
-            # its curvature.
-            share, dt, far, far_slack = 0.0, 0.0, 0.0, 0.0
+            # What dt takes; then the predictor, straight at the solution; then the corrector,
+            # towards the path with its curvature.
+            share, dt, ahead = 0.0, 0.0, 1.0
             for phase in range(3):
+                step = room[7 + phase]
+                centring = ahead * ahead * ahead * mu
                 for j in range(m):
-                    if phase == 0:
-                        step[j] = 1.0
-                    else:
-                        target[j] = 0.0
-                        if phase == 2:
-                            target[j] = (mu - d_phi[j] * d_slack[j]) / phi[j]
-                        step[j] = g[j] - t + target[j]
+                    bend = (centring - d_phi[j] * d_slack[j]) / phi[j] if phase == 2 else 0.0
+                    target[j] = bend
+                    step[j] = g[j] - t + bend if phase > 0 else 1.0
                 _forward(k, step)
-                _backward(k, step)
-                total = 0.0
-                for j in range(m):
-                    total += step[j]
+                total = _backward(k, step)
                 if phase == 0:
                     share = 1.0 / total
-                    for j in range(m):
-                        ones[j] = step[j]
                     continue
                 dt = total * share
                 # The largest steps ≤ 1 that keep φ and the slacks ≥ 0, or a share of them.
                 within = 1.0 if phase == 1 else _SHARE
-                far, far_slack = 1.0, 1.0
+                far, far_slack, first, second, third = 1.0, 1.0, 0.0, 0.0, 0.0
                 for j in range(m):
-                    d_phi[j] = step[j] - dt * ones[j]
-                    d_slack[j] = target[j] - slack[j] - ratio[j] * d_phi[j]
-                    if d_phi[j] < 0.0:
-                        far = min(far, -within * phi[j] / d_phi[j])
-                    if d_slack[j] < 0.0:
-                        far_slack = min(far_slack, -within * slack[j] / d_slack[j])
-                if phase == 1:
-                    ahead = 0.0
-                    for j in range(m):
-                        ahead += (phi[j] + far * d_phi[j]) * (slack[j] + far_slack * d_slack[j])
-                    ratio_ahead = ahead / m / mu
-                    mu *= ratio_ahead * ratio_ahead * ratio_ahead
+                    d, e = step[j] - dt * room[7, j], target[j] - slack[j]
+                    e -= ratio[j] * d
+                    d_phi[j], d_slack[j] = d, e
+                    if far * d < -within * phi[j]:
+                        far = -within * phi[j] / d
+                    if far_slack * e < -within * slack[j]:
+                        far_slack = -within * slack[j] / e
+                    first += d * slack[j]
+                    second += phi[j] * e
+                    third += d * e
+                # The mean of φs after these steps, as a share of what it is.
+                ahead = 1.0 + (far * first + far_slack * (second + far * third)) / m / mu
             t += far_slack * dt
-            total = 0.0
-            for j in range(m):
-                phi[j] += far * d_phi[j]
-                slack[j] += far_slack * d_slack[j]
-                total += phi[j]
-            for j in range(m):
-                phi[j] /= total
 
 
 @fast_kernel("f8[:,:]", "f8[:]", "out f8[:,:]", "out f8[:,:,:]", "out f8[:,:,:]", "out f8[:]")
@@ -365,7 +364,7 @@ def _whiten(cost: Any, equal: Any, factor: Any, sets: Any, costs: Any, scales: A
             if sound:
                 scales[number] += 2.0 * math.log(factor[a, a])
             for b in range(size):
-                own[a, b] = cost[a, b] if sound else float(a == b)
+                own[a, b] = cost[a, b] if sound else (1.0 if a == b else 0.0)
         if not sound:
             continue
         for _ in range(2):  # L⁻¹C, transposed, and L⁻¹ again: L⁻¹CL⁻ᵀ

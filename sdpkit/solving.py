@@ -20,7 +20,6 @@ Two questions are asked of the same solver a second time, as programs of their o
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -42,6 +41,7 @@ from sdpkit.certificate import (
     project_onto_cone,
 )
 from sdpkit.checkpoint import Checkpoint
+from sdpkit.compiled import clock
 from sdpkit.errors import InputError, SolverError
 from sdpkit.gram import (
     FactoredGram,
@@ -166,9 +166,9 @@ def _solve_one(
     problem: Problem | Program, settings: Settings, name: str, file: str | Path | None = None
 ) -> Solution:
     """Compile, choose, call, certify: one program."""
-    started = time.perf_counter()
+    started = clock()
     program = compiled_program(problem)
-    compiled = time.perf_counter() - started
+    compiled = clock() - started
     chosen, reason = _choose(name, program)
     if file is not None:
         settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
@@ -209,7 +209,7 @@ def _remaining(settings: Settings, started: float) -> Settings:
     """The settings with what is left of the time limit, 0 when it is used up."""
     if settings.time_limit is None:
         return settings
-    left = settings.time_limit - (time.perf_counter() - started)
+    left = settings.time_limit - (clock() - started)
     return replace(settings, time_limit=max(left, 0.0))
 
 
@@ -285,7 +285,7 @@ def _judge(
     answer: Answer,
     compiled: float,
 ) -> Solution:
-    started = time.perf_counter()
+    started = clock()
     _check_answer(program, solver, answer)
     matrices, x = repair_primal(program, answer, settings.tol)
     dual = _into_box(program, answer.dual)
@@ -312,7 +312,7 @@ def _judge(
         solver=solver.name,
         reason=reason,
         iterations=answer.iterations,
-        times=Times(compiled, answer.setup_time, answer.solve_time, time.perf_counter() - started),
+        times=Times(compiled, answer.setup_time, answer.solve_time, clock() - started),
         history=answer.history,
         notes=(*program.notes, *(note for note in answer.notes if note not in program.notes)),
         rows=answer.rows,

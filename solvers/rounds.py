@@ -24,7 +24,6 @@ engine to use.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,7 +39,7 @@ from sdpkit.certificate import (
     project_onto_cone,
     safe_bound,
 )
-from sdpkit.compiled import compiled
+from sdpkit.compiled import clock, fast_kernel
 from sdpkit.program import Program
 from sdpkit.reduction import Reduction
 from sdpkit.registry import Capabilities
@@ -56,7 +55,7 @@ _RAYS = 50  # rounds between looks for rays
 _PICTURE = 3  # up to this many coordinates the iterates themselves are kept
 
 
-@compiled
+@fast_kernel("f8[:]", "i4[:]", "i4[:]", "f8[:]", "i1[:]", "out f8[:]", "out f8[:]")
 def _sweep(
     entries: Array,
     columns: NDArray[np.int32],
@@ -275,11 +274,11 @@ class _Classic(ABC):
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Go round until the tolerance, a limit or an interruption."""
         options = options_of(self.name, settings, self.options)
-        started = time.perf_counter()
+        started = clock()
         geometry = _Geometry(program)
         run = Run(program, _no_reduction(program), settings, started)
         state = self.begin(geometry, settings)
-        setup = time.perf_counter() - started
+        setup = clock() - started
         try:
             self.go_round(run, state, options)
         except KeyboardInterrupt:
