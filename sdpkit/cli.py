@@ -54,6 +54,7 @@ def solvers(as_json: bool = False) -> int:
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
+    "cold": ("sdpkit.bench.cold", "cold", ()),
     "interior": ("sdpkit.bench.engines", "interior", ("sizes", "peers")),
     "barrier": (
         "sdpkit.bench.engines",

@@ -105,8 +105,15 @@ class Kernel:
         run = self._machine_code or self.compiled()
         try:
             return run(*arguments)
-        except TypeError:  # another layout or precision than is declared: copied
-            return run(*map(_fitted, self.types, arguments))
+        except TypeError:  # another layout or precision than is declared: copies do
+            if len(arguments) != len(self.types):
+                raise
+            fitted = [_fitted(*each) for each in zip(self.types, arguments, strict=True)]
+            result = run(*fitted)
+        for text, given, used in zip(self.types, arguments, fitted, strict=True):
+            if text.startswith("out ") and used is not given:
+                given[...] = used
+        return result
 
     def compiled(self) -> Callable[..., Any]:
         """The machine code: loaded from the cache, or else compiled."""
@@ -153,11 +160,9 @@ def _file(function: Callable[..., Any]) -> str:
 
 
 def _fitted(text: str, argument: Any) -> Any:
-    """An argument that is only read as the array that is declared."""
-    name, bracket, _ = text.partition("[")
-    if text.startswith("out ") or not bracket:
-        return argument
-    return np.ascontiguousarray(argument, dtype=np.dtype(name))
+    """An argument as the array that is declared, itself where it is one."""
+    name, bracket, _ = text.removeprefix("out ").partition("[")
+    return np.ascontiguousarray(argument, dtype=np.dtype(name)) if bracket else argument
 
 
 def _type(text: str) -> Any:

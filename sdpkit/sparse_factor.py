@@ -154,8 +154,9 @@ class Pattern:
     ) -> tuple[Array, Array, Array]:
         """U − TG for T = L(Σ weights) + Σ shifts, (n, k), in twice the working precision: its high
         and low parts, and a bound on what is wrong with their sum."""
-        high, low, size = u.copy(), np.zeros(u.shape), np.abs(u)
-        sums, g = (high, low, size), np.ascontiguousarray(g)
+        high, g = np.array(u, order="C"), np.ascontiguousarray(g)
+        low, size = np.zeros(u.shape), np.abs(high)
+        sums = high, low, size
         i, j = self.edges.T
         for part in weights:
             signed = np.concatenate([part, -part, part, -part])
@@ -361,8 +362,7 @@ class SparseFactor:
         """Factor the symmetric matrix with these flat values."""
         values = matrix.copy()
         if pattern.pairs > _FROM_LEFT:
-            work, lists = np.zeros(pattern.n), np.full((3, pattern.n), -1)
-            negative = int(_factor_left(pattern.indptr, pattern.rows, work, *lists, values))
+            negative = _factor_left(pattern.indptr, pattern.rows, values)
         else:
             negative = int(_factor(pattern.indptr, pattern.starts, pattern.places, values))
         if negative < 0 or not np.isfinite(values).all():
@@ -473,6 +473,12 @@ def _gamma(k: int) -> float:
     return k * _UNIT / (1 - k * _UNIT)
 
 
+def _factor_left(indptr: Ints, rows: Ints, x: Array) -> int:
+    """`_factor` without a table of places."""
+    n = indptr.size - 1
+    return int(_gather_columns(indptr, rows, np.zeros(n), *np.full((3, n), -1), x))
+
+
 def _with_ancestors(parents: list[int], nodes: Ints) -> Ints:
     """The nodes and all above them in the elimination tree, ascending."""
     seen: set[int] = set()
@@ -485,11 +491,11 @@ def _with_ancestors(parents: list[int], nodes: Ints) -> Ints:
 
 
 @proof_kernel("i8[:]", "i8[:]", "out f8[:]", "out i8[:]", "out i8[:]", "out i8[:]", "out f8[:]")
-def _factor_left(
+def _gather_columns(
     indptr: Ints, rows: Ints, work: Array, reaching: Ints, further: Ints, place: Ints, x: Array
 ) -> int:
-    """`_factor` without a table of places: column k is gathered from those that reach it, which
-    linked lists name; `work` is zero at the start, the lists are empty (−1)."""
+    """Column k is gathered from those that reach it, which linked lists name; `work` is zero at the
+    start, the lists are empty (−1)."""
     n = indptr.size - 1
     negative = 0
     for k in range(n):
