@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -136,7 +137,7 @@ class Kernel:
             fastmath=set(_REORDERED) if self.reordered else False,
             no_cfunc_wrapper=True,
             no_rewrites=True,
-        )(self.function)
+        )(_named(self.function, "fast" if self.reordered else "proof"))
         with _announced(), _without_garbage_collection():
             dispatcher.compile(tuple(_type(text) for text in self.types))
         dispatcher.disable_compile()  # other arguments are converted or refused
@@ -153,6 +154,16 @@ def _without_garbage_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _named(function: Callable[..., Any], kind: str) -> Callable[..., Any]:
+    """A copy with its kind in its name: numba's cache tells functions apart by their names and
+    types, and would take a fast kernel for a proof kernel of the same function."""
+    f = cast(FunctionType, function)
+    copy = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+    copy.__qualname__ = f"{f.__qualname__}.{kind}"
+    copy.__module__ = f.__module__
+    return copy
 
 
 def _file(function: Callable[..., Any]) -> str:
