@@ -35,12 +35,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpkit.covering import whitened
-from sdpkit.ellipsoids import Ellipsoid
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
-from sdpkit.program import Block, Cost, Program
-from sdpkit.solution import Solution
+from sdpkit.numerics.covering import whitened
+from sdpkit.program.form import Block, Cost, Program
+from sdpkit.results.ellipsoid import Ellipsoid
+from sdpkit.solution.answer import Solution
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

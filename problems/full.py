@@ -23,9 +23,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.program import Program
-from sdpkit.solution import Solution
-from sdpkit.trajectory import Ending
+from sdpkit.program.form import Program
+from sdpkit.solution.answer import Solution
+from sdpkit.solving.trajectory import Ending
 
 Array = NDArray[np.float64]
 Pairs = NDArray[np.int64]

@@ -38,11 +38,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.metrics import Metric
-from sdpkit.neighbors import nearest
-from sdpkit.program import Block, Cost, Program, SafeBounds
-from sdpkit.solution import Solution
-from sdpkit.triplets import Impostors, ListedTriplets, RowFamily, hinges
+from sdpkit.numerics.neighbors import nearest
+from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.program.triplets import Impostors, ListedTriplets, RowFamily, hinges
+from sdpkit.results.metric import Metric
+from sdpkit.solution.answer import Solution
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -35,12 +35,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError
-from sdpkit.graphs import NeighborhoodGraph, require_connected
+from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.problems.variational import Fixed, Penalty, VariationalMVU, residual_program
-from sdpkit.program import Cost, Program
-from sdpkit.refinement import refine
-from sdpkit.solution import Solution
-from sdpkit.spectral import principal_axes, visible_axes
+from sdpkit.program.form import Cost, Program
+from sdpkit.results.embedding import principal_axes, visible_axes
+from sdpkit.results.refinement import refine
+from sdpkit.solution.answer import Solution
 
 Array = NDArray[np.float64]
 

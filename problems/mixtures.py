@@ -52,12 +52,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.metrics import Metric
 from sdpkit.problems.lmnn import LMNN, factor, finite, target_neighbors, target_table
-from sdpkit.program import Block, Cost, Program, SafeBounds
-from sdpkit.solution import Solution, Status
-from sdpkit.trajectory import Ending
-from sdpkit.triplets import Impostors, hinges
+from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.program.triplets import Impostors, hinges
+from sdpkit.results.metric import Metric
+from sdpkit.solution.answer import Solution, Status
+from sdpkit.solving.trajectory import Ending
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

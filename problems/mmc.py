@@ -9,7 +9,7 @@ q_p = v_pᵀ M v_p, v_p the difference of a pair,
 a concave objective: without the root it would be an eigenvalue problem, as in discriminant
 analysis. Every pair counts once. (Sums over ordered pairs count twice; that halves M and multiplies
 f by √2.) In the common form √q_p
-is the entry s_p of a matrix of its own (`sdpkit.roots` has the details):
+is the entry s_p of a matrix of its own (`sdpkit.program.roots` has the details):
 
     maximise Σ s_p,     [[t_p, s_p], [s_p, 1]] ⪰ 0,   t_p ≤ q_p,   <A, M> ≤ 1
 
@@ -44,11 +44,11 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, UnboundedProblemError
-from sdpkit.metrics import Metric
 from sdpkit.problems.lmnn import factor, finite
-from sdpkit.program import Program
-from sdpkit.roots import Roots
-from sdpkit.solution import Solution
+from sdpkit.program.form import Program
+from sdpkit.program.roots import Roots
+from sdpkit.results.metric import Metric
+from sdpkit.solution.answer import Solution
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

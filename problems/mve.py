@@ -35,13 +35,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.gram import Gram, Matrix, trace
-from sdpkit.graphs import SquaredDistances
+from sdpkit.graphs.graph import SquaredDistances
 from sdpkit.problems.mvu import MVU, Form, Part, one_of
-from sdpkit.program import LARGE, Cost, Program, SafeBounds
-from sdpkit.solution import Solution, Status
-from sdpkit.spectral import Embedding, gram, outputs
-from sdpkit.trajectory import Ending
+from sdpkit.program.form import LARGE, Cost, Program, SafeBounds
+from sdpkit.program.gram import Gram, Matrix, trace
+from sdpkit.results.embedding import Embedding, gram, outputs
+from sdpkit.solution.answer import Solution, Status
+from sdpkit.solving.trajectory import Ending
 
 Array = NDArray[np.float64]
 Start = Literal["kernel", "mvu", "random"]

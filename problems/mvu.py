@@ -40,8 +40,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
-from sdpkit.gram import Gram, Matrix, StackedGram, is_finite, trace
-from sdpkit.graphs import (
+from sdpkit.graphs.graph import (
     NeighborhoodGraph,
     SquaredDistances,
     cliques,
@@ -51,10 +50,11 @@ from sdpkit.graphs import (
     split_components,
 )
 from sdpkit.problems.full import AllPairs
-from sdpkit.program import Block, Cost, Program, SafeBounds
-from sdpkit.solution import Solution, Status
-from sdpkit.spectral import Embedding, outputs
-from sdpkit.trajectory import Ending
+from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.program.gram import Gram, Matrix, StackedGram, is_finite, trace
+from sdpkit.results.embedding import Embedding, outputs
+from sdpkit.solution.answer import Solution, Status
+from sdpkit.solving.trajectory import Ending
 
 Array = NDArray[np.float64]
 Form = Literal["equality", "inequality", "slack", "min_trace"]
@@ -503,7 +503,7 @@ def flat_directions(graph: NeighborhoodGraph) -> Array:
 
     They come from cliques whose points span fewer dimensions than their number allows.
 
-    >>> from sdpkit.graphs import neighborhood_graph
+    >>> from sdpkit.graphs.graph import neighborhood_graph
     >>> line = neighborhood_graph([[0.0], [1.0], [2.0]], edges=[[0, 1], [1, 2], [0, 2]])
     >>> flat_directions(line).ravel().round(6).tolist()      # the middle point stays the middle
     [-0.408248, 0.816497, -0.408248]

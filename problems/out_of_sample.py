@@ -19,7 +19,7 @@ and y = Σ g_i y_i/ν at the optimum where ν > 0. Two things differ from the pu
   neighbours span ℝʳ.
 
 `variant="published"` is the thesis's program, for comparison. Thousands of points at once are
-placed by `sdpkit.extension.place` and `Embedding.extend`, which solve the same program.
+placed by `sdpkit.results.placement.place` and `Embedding.extend`, which solve the same program.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
-from sdpkit.program import Block, Cost, Program, SafeBounds
-from sdpkit.solution import Solution
+from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.solution.answer import Solution
 
 Array = NDArray[np.float64]
 Variant = Literal["centred", "published"]

@@ -18,7 +18,7 @@ Whatever |E| is, residuals are linear in the m(m+1)/2 entries of Z: one QR facto
 
 Q is the bottom of the spectrum of the graph Laplacian, which needs distances only, or of LLE's
 matrix (I−W)ᵀ(I−W), which needs points and serves long, thin manifolds better. Afterwards `refine`
-searches locally: first in ℝᵐ, where there is room to unfold, then in ℝʳ (`sdpkit.refinement`).
+searches locally: first in ℝᵐ, where there is room to unfold, then in ℝʳ (`sdpkit.results.refinement`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
-from sdpkit.graphs import (
+from sdpkit.graphs.graph import (
     DEFAULT_NEIGHBORS,
     NeighborhoodGraph,
     SquaredDistances,
@@ -41,10 +41,10 @@ from sdpkit.graphs import (
     neighborhood_graph,
     require_connected,
 )
-from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
-from sdpkit.refinement import refine
-from sdpkit.solution import Solution
-from sdpkit.spectral import Embedding, principal_axes, suggested_dimension, visible_axes
+from sdpkit.program.form import Block, Cost, NormPenalty, Program, SafeBounds
+from sdpkit.results.embedding import Embedding, principal_axes, suggested_dimension, visible_axes
+from sdpkit.results.refinement import refine
+from sdpkit.solution.answer import Solution
 
 Array = NDArray[np.float64]
 Penalty = Literal["squared", "norm"]

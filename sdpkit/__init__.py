@@ -30,37 +30,37 @@ __version__ = "0.1.0"
 
 # Public name → module that defines it. Imported on first use, so that `import sdpkit` stays fast.
 _EXPORTS = {
-    "Program": "sdpkit.program",
-    "Block": "sdpkit.program",
-    "Cost": "sdpkit.program",
-    "SafeBounds": "sdpkit.program",
-    "Solution": "sdpkit.solution",
-    "Status": "sdpkit.solution",
-    "Answer": "sdpkit.solution",
-    "Settings": "sdpkit.solution",
-    "Stop": "sdpkit.solution",
-    "Capabilities": "sdpkit.registry",
-    "ConvergenceWarning": "sdpkit.solving",
-    "NormPenalty": "sdpkit.program",
-    "NeighborhoodGraph": "sdpkit.graphs",
-    "Certificate": "sdpkit.certificate",
-    "certify": "sdpkit.certificate",
-    "solve": "sdpkit.solving",
-    "available_solvers": "sdpkit.registry",
-    "register_solver": "sdpkit.registry",
-    "solver_table": "sdpkit.registry",
-    "read_sdpa": "sdpkit.sdpa",
-    "write_sdpa": "sdpkit.sdpa",
-    "Embedding": "sdpkit.spectral",
+    "Program": "sdpkit.program.form",
+    "Block": "sdpkit.program.form",
+    "Cost": "sdpkit.program.form",
+    "SafeBounds": "sdpkit.program.form",
+    "Solution": "sdpkit.solution.answer",
+    "Status": "sdpkit.solution.answer",
+    "Answer": "sdpkit.solution.answer",
+    "Settings": "sdpkit.solution.answer",
+    "Stop": "sdpkit.solution.answer",
+    "Capabilities": "sdpkit.solving.registry",
+    "ConvergenceWarning": "sdpkit.solving.call",
+    "NormPenalty": "sdpkit.program.form",
+    "NeighborhoodGraph": "sdpkit.graphs.graph",
+    "Certificate": "sdpkit.certificate.judge",
+    "certify": "sdpkit.certificate.judge",
+    "solve": "sdpkit.solving.call",
+    "available_solvers": "sdpkit.solving.registry",
+    "register_solver": "sdpkit.solving.registry",
+    "solver_table": "sdpkit.solving.registry",
+    "read_sdpa": "sdpkit.program.sdpa",
+    "write_sdpa": "sdpkit.program.sdpa",
+    "Embedding": "sdpkit.results.embedding",
     "MVU": "sdpkit.problems.mvu",
     "MVE": "sdpkit.problems.mve",
-    "Ending": "sdpkit.trajectory",
-    "Trajectory": "sdpkit.trajectory",
+    "Ending": "sdpkit.solving.trajectory",
+    "Trajectory": "sdpkit.solving.trajectory",
     "LMNN": "sdpkit.problems.lmnn",
     "CoveringEllipsoid": "sdpkit.problems.ellipsoid",
-    "Ellipsoid": "sdpkit.ellipsoids",
-    "Metric": "sdpkit.metrics",
-    "QueryMetric": "sdpkit.query_metric",
+    "Ellipsoid": "sdpkit.results.ellipsoid",
+    "Metric": "sdpkit.results.metric",
+    "QueryMetric": "sdpkit.doors.query_metric",
     "KernelMixture": "sdpkit.problems.mixtures",
     "DistanceMixture": "sdpkit.problems.mixtures",
     "gaussian_weights": "sdpkit.problems.mixtures",
@@ -72,8 +72,8 @@ _EXPORTS = {
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
     "Localization": "sdpkit.problems.localization",
-    "compare": "sdpkit.comparing",
-    "Comparison": "sdpkit.comparison",
+    "compare": "sdpkit.comparison.competition",
+    "Comparison": "sdpkit.comparison.table",
     "SdpkitError": "sdpkit.errors",
     "InputError": "sdpkit.errors",
     "GraphError": "sdpkit.errors",
@@ -83,24 +83,26 @@ _EXPORTS = {
     "UnsuitableSolverError": "sdpkit.errors",
     "NotEnoughMemoryError": "sdpkit.errors",
 }
-_ROOMS = (
-    "datasets",
-    "extension",
-    "graphs",
-    "quality",
-    "plotting",
-    "problems",
-    "solvers",
-    "suites",
-    "errors",
-)
+# Public name of a module → where it lives.
+_MODULES = {
+    "datasets": "sdpkit.datasets",
+    "errors": "sdpkit.errors",
+    "extension": "sdpkit.results.placement",
+    "graphs": "sdpkit.graphs",
+    "plotting": "sdpkit.plotting",
+    "problems": "sdpkit.problems",
+    "quality": "sdpkit.results.quality",
+    "solvers": "sdpkit.solvers",
+    "suites": "sdpkit.comparison.suites",
+}
 
 if TYPE_CHECKING:
-    from sdpkit import datasets, errors, extension, graphs, plotting, quality, suites
-    from sdpkit.certificate import Certificate, certify
-    from sdpkit.comparing import compare
-    from sdpkit.comparison import Comparison
-    from sdpkit.ellipsoids import Ellipsoid
+    from sdpkit import datasets, errors, graphs, plotting, problems, solvers
+    from sdpkit.certificate.judge import Certificate, certify
+    from sdpkit.comparison import suites
+    from sdpkit.comparison.competition import compare
+    from sdpkit.comparison.table import Comparison
+    from sdpkit.doors.query_metric import QueryMetric
     from sdpkit.errors import (
         GraphError,
         InputError,
@@ -111,8 +113,7 @@ if TYPE_CHECKING:
         UnboundedProblemError,
         UnsuitableSolverError,
     )
-    from sdpkit.graphs import NeighborhoodGraph
-    from sdpkit.metrics import Metric
+    from sdpkit.graphs.graph import NeighborhoodGraph
     from sdpkit.problems.ellipsoid import CoveringEllipsoid
     from sdpkit.problems.lmnn import LMNN
     from sdpkit.problems.localization import Localization
@@ -130,14 +131,22 @@ if TYPE_CHECKING:
     from sdpkit.problems.out_of_sample import OutOfSample
     from sdpkit.problems.pola import POLA
     from sdpkit.problems.variational import VariationalMVU
-    from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
-    from sdpkit.query_metric import QueryMetric
-    from sdpkit.registry import Capabilities, available_solvers, register_solver, solver_table
-    from sdpkit.sdpa import read_sdpa, write_sdpa
-    from sdpkit.solution import Answer, Settings, Solution, Status, Stop
-    from sdpkit.solving import ConvergenceWarning, solve
-    from sdpkit.spectral import Embedding
-    from sdpkit.trajectory import Ending, Trajectory
+    from sdpkit.program.form import Block, Cost, NormPenalty, Program, SafeBounds
+    from sdpkit.program.sdpa import read_sdpa, write_sdpa
+    from sdpkit.results import placement as extension
+    from sdpkit.results import quality
+    from sdpkit.results.ellipsoid import Ellipsoid
+    from sdpkit.results.embedding import Embedding
+    from sdpkit.results.metric import Metric
+    from sdpkit.solution.answer import Answer, Settings, Solution, Status, Stop
+    from sdpkit.solving.call import ConvergenceWarning, solve
+    from sdpkit.solving.registry import (
+        Capabilities,
+        available_solvers,
+        register_solver,
+        solver_table,
+    )
+    from sdpkit.solving.trajectory import Ending, Trajectory
 
 
 def __getattr__(name: str) -> Any:
@@ -145,13 +154,13 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_EXPORTS[name]), name)
         globals()[name] = value
         return value
-    if name in _ROOMS:
-        return importlib.import_module(f"sdpkit.{name}")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module 'sdpkit' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*_EXPORTS, *_ROOMS, "__version__"])
+    return sorted([*_EXPORTS, *_MODULES, "__version__"])
 
 
 __all__ = [

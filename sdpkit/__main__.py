@@ -2,6 +2,6 @@
 
 import sys
 
-from sdpkit.cli import main
+from sdpkit.cli.main import main
 
 sys.exit(main())

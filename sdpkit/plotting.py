@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError, SdpkitError
 
 if TYPE_CHECKING:
-    from sdpkit.comparison import Comparison, Run
-    from sdpkit.ellipsoids import Ellipsoid
-    from sdpkit.metrics import Metric
-    from sdpkit.program import Program
-    from sdpkit.query_metric import QueryMetrics
-    from sdpkit.solution import Solution
-    from sdpkit.spectral import Embedding
-    from sdpkit.trajectory import Trajectory
+    from sdpkit.comparison.table import Comparison, Run
+    from sdpkit.doors.query_metric import QueryMetrics
+    from sdpkit.program.form import Program
+    from sdpkit.results.ellipsoid import Ellipsoid
+    from sdpkit.results.embedding import Embedding
+    from sdpkit.results.metric import Metric
+    from sdpkit.solution.answer import Solution
+    from sdpkit.solving.trajectory import Trajectory
 
 Array = NDArray[np.float64]
 

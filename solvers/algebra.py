@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from sdpkit.program import Block, dense
+from sdpkit.program.form import Block, dense
 from sdpkit.solvers.tree import Sum, Tree
 
 Array = NDArray[np.float64]

@@ -1,6 +1,6 @@
 """Sums of square roots by ascent in the factor of M.
 
-For  max Σ_p √q_p  over M ⪰ 0, tr M ≤ 1  (`sdpkit.roots`), with M = LᵀL and
+For  max Σ_p √q_p  over M ⪰ 0, tr M ≤ 1  (`sdpkit.program.roots`), with M = LᵀL and
 G = Σ_p v_p v_pᵀ/(2√q_p):
 
 * ‖Lv_p‖ ≥ <L₀v_p, Lv_p>/‖L₀v_p‖, a minorant that is linear in L and best, on ‖L‖ = 1, for
@@ -26,10 +26,10 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
-from sdpkit.program import Program
-from sdpkit.registry import Capabilities
-from sdpkit.roots import Roots
-from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.program.form import Program
+from sdpkit.program.roots import Roots
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ to minimum volume embedding (c = −1, s = 2). With P = T(w)⁻¹ on 1⊥, the c
 
 are followed as μ falls. T is as sparse as the graph, up to a few directions: with L(w) − cI instead
 of L(w) − cC, w is feasible iff all eigenvalues but that of the constant vector are positive, which
-the signs of the pivots of a sparse LDLᵀ factorisation tell (`sdpkit.updated_factor` for U). The
+the signs of the pivots of a sparse LDLᵀ factorisation tell (`sdpkit.numerics.updated_factor` for U). The
 lengths b_eᵀPb_e come from the selected inverse, and products with the Hessian
 
     H_ef = (b_eᵀ P b_f)²  (+ a diagonal for lo and hi)
@@ -31,7 +31,7 @@ A Newton step or two bring the extrapolated point back.
 
 The primal comes with the step Δ of the last Newton equation: K = μ P T(w − Δ) P meets the rows
 to the residual of that equation and is positive semidefinite iff w − Δ is feasible
-(`sdpkit.gram.ResolventGram`); it is applied by sparse solves and never formed.
+(`sdpkit.program.gram.ResolventGram`); it is applied by sparse solves and never formed.
 """
 
 from __future__ import annotations
@@ -46,12 +46,11 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from sdpkit.compiled import clock
 from sdpkit.errors import InputError
-from sdpkit.gram import Gram, Matrix, ResolventGram
-from sdpkit.program import Program
-from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.numerics.kernels import clock
+from sdpkit.program.form import Program
+from sdpkit.program.gram import Gram, Matrix, ResolventGram
+from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solvers.recognition import (
     components,
     cost_extremes,
@@ -59,10 +58,11 @@ from sdpkit.solvers.recognition import (
     shortcut,
     stacked_edges,
 )
+from sdpkit.solving.registry import Capabilities
 
 if TYPE_CHECKING:
-    from sdpkit.sparse_factor import Pattern, SparseFactor
-    from sdpkit.updated_factor import LowRank, UpdatedFactor
+    from sdpkit.numerics.sparse_factor import Pattern, SparseFactor
+    from sdpkit.numerics.updated_factor import LowRank, UpdatedFactor
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -122,7 +122,7 @@ class _Dual:
     @classmethod
     def of(cls, program: Program) -> _Dual:
         """Stack the blocks, analyse the factors, cluster the edges."""
-        from sdpkit.sparse_factor import Pattern
+        from sdpkit.numerics.sparse_factor import Pattern
 
         offsets = np.cumsum([0, *(block.size for block in program.blocks)])
         edges, n = stacked_edges(program)
@@ -151,7 +151,7 @@ class _Dual:
 
     def at(self, w: Array) -> _Point | None:
         """The point w, or None if it is not strictly feasible."""
-        from sdpkit.updated_factor import factored
+        from sdpkit.numerics.updated_factor import factored
 
         if not np.all((w > self.lo) & (w < self.hi)):
             return None
@@ -168,7 +168,7 @@ class _Dual:
 
 def _stacked(program: Program) -> LowRank | None:
     """The costs of low rank of all blocks as one, over the nodes of all blocks."""
-    from sdpkit.updated_factor import LowRank
+    from sdpkit.numerics.updated_factor import LowRank
 
     parts = [block.low_rank for block in program.blocks]
     if not any(parts):
@@ -221,7 +221,7 @@ def _clusters(pattern: Pattern) -> list[Ints]:
     The midpoints of the edges in the commute-time embedding of the graph are halved along their
     longest extent until they are few enough.
     """
-    from sdpkit.sparse_factor import SparseFactor, leading_eigenpairs
+    from sdpkit.numerics.sparse_factor import SparseFactor, leading_eigenpairs
 
     n, edges, m = pattern.n, pattern.edges, len(pattern.edges)
     if m <= _ONE_CLUSTER:
@@ -270,7 +270,7 @@ class _Preconditioner:
 
     def _products(self) -> Array:
         """(m, k) U: products of differences of the lowest modes, the heaviest first."""
-        from sdpkit.sparse_factor import leading_eigenpairs
+        from sdpkit.numerics.sparse_factor import leading_eigenpairs
 
         point = self.point
         n, edges = point.dual.pattern.n, point.dual.pattern.edges
@@ -527,7 +527,7 @@ def _starts(dual: _Dual) -> Iterator[Array]:
 
 def _connectivity(dual: _Dual) -> float:
     """The smallest positive eigenvalue of L(1), or of L(hi) where limits are finite."""
-    from sdpkit.sparse_factor import Pattern, smallest_on_centred
+    from sdpkit.numerics.sparse_factor import Pattern, smallest_on_centred
 
     edges, weights = dual.pattern.edges, np.where(np.isfinite(dual.hi), dual.hi, 1.0)
     count, labels = components(dual.pattern)

@@ -25,10 +25,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.program import Program
-from sdpkit.reduction import reduce
-from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.program.form import Program
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.reduction import reduce
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 

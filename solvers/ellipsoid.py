@@ -1,4 +1,4 @@
-"""Engines for minimum volume coverings, known by their structure (`sdpkit.shapes`):
+"""Engines for minimum volume coverings, known by their structure (`sdpkit.program.shapes`):
 
     minimise  <C, M> + c·t − β log det M,    a_j v_jᵀMv_j ≤ s_j t
 
@@ -8,7 +8,7 @@ the least that these weights prove.
 
 `titterington`  φ_j ← φ_j g_j/(D − tr CS⁻¹): the multiplicative update of Titterington 1978, with
                 the term γI of the query metric. Monotone, simple, and slow near the end.
-`covering`      the interior-point method of `sdpkit.covering` over a working set of points, which
+`covering`      the interior-point method of `sdpkit.numerics.covering` over a working set of points, which
                 grows by those that stick out farthest.
 """
 
@@ -22,12 +22,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.compiled import clock
-from sdpkit.covering import covering_weights, whitened
 from sdpkit.errors import InputError
-from sdpkit.program import Program, dense
-from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.numerics.covering import covering_weights, whitened
+from sdpkit.numerics.kernels import clock
+from sdpkit.program.form import Program, dense
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

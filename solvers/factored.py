@@ -1,7 +1,7 @@
 """Large-margin comparisons by an augmented Lagrangian on a working set.
 
 For programs  min Σ_b <C_b, M_b> + weight·Σ_t [z_t]₊  with the rows z_t = 1 + q_ij − q_il of a
-family (`sdpkit.triplets`). In coordinates in which C_b = I, the inner problem is
+family (`sdpkit.program.triplets`). In coordinates in which C_b = I, the inner problem is
 
     ‖L‖² + weight·Σ_t max_{0 ≤ α ≤ 1} (α z_t − γ/2 (α − a_t)²),     M = LᵀL,  maximiser α_t
 
@@ -37,13 +37,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.compiled import clock, fast_kernel
 from sdpkit.errors import SolverError
-from sdpkit.program import Program
-from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Solution, Stop
-from sdpkit.threads import one_blas_thread, workers
-from sdpkit.triplets import (
+from sdpkit.numerics.kernels import clock, fast_kernel
+from sdpkit.numerics.threads import one_blas_thread, workers
+from sdpkit.program.form import Program
+from sdpkit.program.triplets import (
     RowFamily,
     Rows,
     best_scale,
@@ -52,6 +50,8 @@ from sdpkit.triplets import (
     row_keys,
     rows_of,
 )
+from sdpkit.solution.answer import Answer, Settings, Solution, Stop
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -37,10 +37,9 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.errors import InputError
-from sdpkit.program import Program, dense
-from sdpkit.reduction import Reduction, reduce
-from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.program.form import Program, dense
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solvers.algebra import (
     Breakdown,
     Cone,
@@ -54,6 +53,7 @@ from sdpkit.solvers.algebra import (
     symmetrise,
     times,
 )
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 

@@ -43,14 +43,14 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.compiled import clock, fast_kernel
 from sdpkit.errors import InputError
-from sdpkit.gram import FactoredGram, Matrix, is_finite
-from sdpkit.program import Block, Program, dense
-from sdpkit.registry import Capabilities
-from sdpkit.shapes import beyond
-from sdpkit.solution import Answer, Settings, Solution, Stop
+from sdpkit.numerics.kernels import clock, fast_kernel
+from sdpkit.program.form import Block, Program, dense
+from sdpkit.program.gram import FactoredGram, Matrix, is_finite
+from sdpkit.program.shapes import beyond
+from sdpkit.solution.answer import Answer, Settings, Solution, Stop
 from sdpkit.solvers.recognition import drifting_apart, shortcut
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -511,7 +511,7 @@ def _laplacian_inverse(point: _Point) -> Callable[[Array], Array]:
 def _stiffness_inverse(block: Block, weights: Array) -> Callable[[Array], Array]:
     """(Vᵀ diag(weights) V + ε)⁻¹ by a sparse or a dense factor."""
     if block.is_large_graph:
-        from sdpkit.sparse_factor import SparseFactor
+        from sdpkit.numerics.sparse_factor import SparseFactor
 
         pattern = block.pattern
         shift = 1e-3 * float(weights.mean())
@@ -656,7 +656,7 @@ def _lowest(part: _Part, u: Array, k: int, cost: bool = True) -> tuple[Array, Ar
     """The k smallest eigenvalues, rising, and eigenvectors of Vᵀdiag(u)V − C on the face."""
     block, pull = part.block, part.sign if cost else 0.0
     if block.is_large_graph:
-        from sdpkit.sparse_factor import lowest_on_centred
+        from sdpkit.numerics.sparse_factor import lowest_on_centred
 
         update = block.low_rank.scaled(pull) if pull and block.low_rank else None
         return lowest_on_centred(block.pattern, u, pull * block.cost.identity, k, update)

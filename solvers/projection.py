@@ -29,14 +29,14 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.certificate import certify_infeasible, certify_unbounded, safe_bound
-from sdpkit.compiled import clock
+from sdpkit.certificate.judge import certify_infeasible, certify_unbounded, safe_bound
 from sdpkit.errors import InputError
-from sdpkit.program import Program, dense
-from sdpkit.reduction import Reduction, reduce
-from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.numerics.kernels import clock
+from sdpkit.program.form import Program, dense
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solvers.sets import DENSE_ROWS, TwoSets, metric
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 

@@ -14,12 +14,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from sdpkit.gram import FactoredGram, Matrix
-from sdpkit.program import Program
-from sdpkit.solution import Answer, Stop
+from sdpkit.program.form import Program
+from sdpkit.program.gram import FactoredGram, Matrix
+from sdpkit.solution.answer import Answer, Stop
 
 if TYPE_CHECKING:
-    from sdpkit.sparse_factor import Pattern
+    from sdpkit.numerics.sparse_factor import Pattern
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,7 +63,7 @@ def drifting_apart(program: Program) -> Answer | None:
 
 def _loosest(pattern: Pattern, limits: Array) -> Array | None:
     """(n,) a unit vector of 1⊥: constant on components, or the slowest mode of L(limits)."""
-    from sdpkit.sparse_factor import SparseFactor, leading_eigenpairs
+    from sdpkit.numerics.sparse_factor import SparseFactor, leading_eigenpairs
 
     n, (count, labels) = pattern.n, components(pattern)
     if count > 1:

@@ -33,18 +33,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.certificate import (
+from sdpkit.certificate.judge import (
     certify_infeasible,
     certify_unbounded,
     project_onto_cone,
     safe_bound,
 )
-from sdpkit.compiled import clock, fast_kernel
-from sdpkit.program import Program
-from sdpkit.reduction import Reduction
-from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.numerics.kernels import clock, fast_kernel
+from sdpkit.program.form import Program
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.reduction import Reduction
 from sdpkit.solvers.projection import RAY_TOL, Run, options_of
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 

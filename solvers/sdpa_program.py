@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.program import Program
-from sdpkit.reduction import reduce
-from sdpkit.registry import Capabilities
-from sdpkit.sdpa import standard_columns, write_sdpa
-from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.program.form import Program
+from sdpkit.program.sdpa import standard_columns, write_sdpa
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.reduction import reduce
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 

@@ -34,7 +34,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 from numpy.typing import NDArray
 
-from sdpkit.program import Block, Program, dense
+from sdpkit.program.form import Block, Program, dense
 
 Array = NDArray[np.float64]
 Factors = tuple[Array, ...]
@@ -118,7 +118,7 @@ class ConePoint:
 
 
 class TwoSets:
-    """Rows and cone of a program that is restricted to its face (`sdpkit.reduction.reduce`).
+    """Rows and cone of a program that is restricted to its face (`sdpkit.solution.reduction.reduce`).
 
     Units: rows have norm one in the metric, ‖b‖ = ‖c‖ = 1 (penalties count as costs), so that
     points and multipliers are of one magnitude.

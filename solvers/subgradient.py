@@ -23,12 +23,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.compiled import clock
 from sdpkit.errors import SolverError
-from sdpkit.program import Program
-from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Stop
-from sdpkit.triplets import RowFamily, Rows, best_scale, hinges, row_keys, rows_of
+from sdpkit.numerics.kernels import clock
+from sdpkit.program.form import Program
+from sdpkit.program.triplets import RowFamily, Rows, best_scale, hinges, row_keys, rows_of
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -19,7 +19,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.program import Block, Cost, NormPenalty, Program
+from sdpkit.program.form import Block, Cost, NormPenalty, Program
 
 Array = NDArray[np.float64]
 # Programs on the PATH, not Python packages: two solvers, and a browser that opens reports.

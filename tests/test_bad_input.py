@@ -14,7 +14,7 @@ from scipy import sparse
 import sdpkit
 from sdpkit import MVU, GraphError, InputError, SdpkitError, Solution, Status
 from sdpkit.datasets import cycle_graph, path_graph
-from sdpkit.registry import get_solver, known_solvers
+from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
@@ -216,10 +216,10 @@ def test_too_little_memory_is_said_before(monkeypatch: pytest.MonkeyPatch) -> No
     program = MVU(X).program()
     needed = {name: get_solver(name).memory(program) for name in ("clarabel", "csdp")}
     assert needed["csdp"] < needed["clarabel"]
-    monkeypatch.setattr("sdpkit.registry.free_memory", lambda: needed["csdp"])
+    monkeypatch.setattr("sdpkit.solving.registry.free_memory", lambda: needed["csdp"])
     with pytest.raises(sdpkit.NotEnoughMemoryError, match=r"clarabel would need .* use solver='"):
         sdpkit.solve(MVU(X), solver="clarabel")
-    monkeypatch.setattr("sdpkit.registry.free_memory", lambda: 0.0)
+    monkeypatch.setattr("sdpkit.solving.registry.free_memory", lambda: 0.0)
     with pytest.raises(sdpkit.NotEnoughMemoryError, match="make the instance smaller"):
         sdpkit.solve(MVU(X), solver="clarabel")
 

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-import sdpkit.program
+import sdpkit.program.form
 from sdpkit import MVE, MVU, Block, Cost, Program, Status
-from sdpkit.certificate import certify, certify_infeasible, certify_unbounded
-from sdpkit.gram import FactoredGram, Gram, ResolventGram, StackedGram
-from sdpkit.registry import choose, get_solver
-from sdpkit.solution import Settings
+from sdpkit.certificate.judge import certify, certify_infeasible, certify_unbounded
+from sdpkit.numerics.sparse_factor import Pattern, SparseFactor, smallest_on_centred
+from sdpkit.numerics.updated_factor import LowRank, UpdatedFactor, factored
+from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
+from sdpkit.solution.answer import Settings
 from sdpkit.solvers import barrier
-from sdpkit.solving import ConvergenceWarning, solve
-from sdpkit.sparse_factor import Pattern, SparseFactor, smallest_on_centred
-from sdpkit.updated_factor import LowRank, UpdatedFactor, factored
+from sdpkit.solving.call import ConvergenceWarning, solve
+from sdpkit.solving.registry import choose, get_solver
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
@@ -692,7 +692,7 @@ def test_agreement_at_a_thousand(form: str) -> None:
 
 def test_the_growth_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """Of rows that follow powers of n exactly, failed ones left out."""
-    from sdpkit.bench import engines
+    from sdpkit.papers.bench import engines
 
     rows = [
         (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.certificate import (
+from sdpkit.certificate.judge import (
     certify,
     certify_infeasible,
     certify_unbounded,
@@ -24,7 +24,7 @@ from sdpkit.certificate import (
     safe_bound,
 )
 from sdpkit.errors import InputError
-from sdpkit.program import Block, Cost, Program, SafeBounds
+from sdpkit.program.form import Block, Cost, Program, SafeBounds
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")

@@ -18,9 +18,9 @@ import pytest
 
 import sdpkit
 from sdpkit import MVE, MVU, InputError, Status
-from sdpkit.checkpoint import Checkpoint
-from sdpkit.registry import get_solver, known_solvers
-from sdpkit.solving import solve
+from sdpkit.solution.checkpoint import Checkpoint
+from sdpkit.solving.call import solve
+from sdpkit.solving.registry import get_solver, known_solvers
 
 KEEPERS = [name for name in known_solvers() if get_solver(name).capabilities.checkpoint]
 # What each is asked for on forty points. Methods for teaching are resumed in tests of their own.

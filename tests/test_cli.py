@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import sdpkit
-from sdpkit.cli import main
+from sdpkit.cli.main import main
 
 
 def test_demo_prints_a_certificate_and_writes_a_picture(tmp_path, capsys):
@@ -38,7 +38,7 @@ def test_unknown_command_is_refused(capsys):
 
 def test_tables_of_embeddings_are_printed(capsys):
     """The commands' own functions on instances that take a second."""
-    from sdpkit.bench import embeddings
+    from sdpkit.papers.bench import embeddings
 
     rows = embeddings._trial(embeddings.sdpkit.datasets.swiss_roll(90), 0)
     assert rows.shape == (2, 3)
@@ -56,7 +56,7 @@ def test_tables_of_embeddings_are_printed(capsys):
 def test_networks_are_printed(capsys):
     import numpy as np
 
-    from sdpkit.bench import embeddings
+    from sdpkit.papers.bench import embeddings
 
     points = np.random.default_rng(0).random((150, 2))
     edges = embeddings._up_to(points, 12, 0.4)

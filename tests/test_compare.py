@@ -22,15 +22,16 @@ import numpy as np
 import pytest
 
 import sdpkit
-from sdpkit import registry, suites
-from sdpkit.cli import main
-from sdpkit.comparing import Progress, _error, compare
-from sdpkit.comparison import Comparison, Described, Run, run_from, shifted_geometric_mean
+from sdpkit.cli.main import main
+from sdpkit.comparison import suites
+from sdpkit.comparison.competition import Progress, _error, compare
+from sdpkit.comparison.ledger import Ledger
+from sdpkit.comparison.table import Comparison, Described, Run, run_from, shifted_geometric_mean
+from sdpkit.comparison.trial import _claimed
+from sdpkit.comparison.worker import Job, Worker
 from sdpkit.errors import InputError
-from sdpkit.ledger import Ledger
-from sdpkit.solving import compiled_program
-from sdpkit.trial import _claimed
-from sdpkit.worker import Job, Worker
+from sdpkit.solving import registry
+from sdpkit.solving.call import compiled_program
 
 RING = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
 OPTIMUM = 6.0  # 6/(4 sin²(π/6))
@@ -38,8 +39,8 @@ OPTIMUM = 6.0  # 6/(4 sin²(π/6))
 BAD = """
 import ctypes, os, subprocess, sys, time
 import numpy as np
-from sdpkit.registry import Capabilities, get_solver
-from sdpkit.solution import Answer, Stop
+from sdpkit.solving.registry import Capabilities, get_solver
+from sdpkit.solution.answer import Answer, Stop
 
 
 class Solver:
@@ -283,8 +284,12 @@ def test_worker_survives_its_children_and_limits_their_warming_up() -> None:
         assert (started.ending, started.told) == ("timeout", {"started": 1})
         assert started.seconds < 10
         worker._process.kill()  # the server itself
-        assert worker.run(Job("sdpkit.worker:echo", {"word": "a"}, 60.0)).ending == "killed"
-        assert worker.run(Job("sdpkit.worker:echo", {"word": "b"}, 60.0)).told == {"echo": "b"}
+        assert (
+            worker.run(Job("sdpkit.comparison.worker:echo", {"word": "a"}, 60.0)).ending == "killed"
+        )
+        assert worker.run(Job("sdpkit.comparison.worker:echo", {"word": "b"}, 60.0)).told == {
+            "echo": "b"
+        }
 
 
 def _never_starts(tell) -> None:
@@ -299,7 +304,7 @@ def _starts_and_sleeps(tell) -> None:
 # -- stopped and started again --------------------------------------------------------------
 
 
-COMMAND = [sys.executable, "-m", "sdpkit.cli", "compare"]
+COMMAND = [sys.executable, "-m", "sdpkit.cli.main", "compare"]
 
 
 def surroundings(package: Path, notes: Path) -> dict[str, str]:
@@ -776,7 +781,7 @@ def test_minimal_suite_finishes_within_two_minutes(tmp_path: Path) -> None:
     """On a fresh install: nothing is compiled yet."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "fresh")}
     environment["PYTHONPATH"] = str(Path(sdpkit.__file__).parents[1])
-    command = [sys.executable, "-m", "sdpkit.cli", "compare", "--suite", "minimal", "--quiet"]
+    command = [sys.executable, "-m", "sdpkit.cli.main", "compare", "--suite", "minimal", "--quiet"]
     started = time.monotonic()
     subprocess.run(
         command, cwd=tmp_path, env=environment, check=True, timeout=600, stdout=subprocess.DEVNULL
@@ -785,7 +790,7 @@ def test_minimal_suite_finishes_within_two_minutes(tmp_path: Path) -> None:
 
 
 def test_all_are_all_but_the_methods_for_teaching() -> None:
-    from sdpkit.comparing import _all
+    from sdpkit.comparison.competition import _all
 
     missing = set(sdpkit.available_solvers()) - set(_all())
     assert missing == {"alternating", "gradient-projection", "dykstra"}

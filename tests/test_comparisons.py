@@ -15,10 +15,10 @@ from sklearn.datasets import load_iris, load_wine
 
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, SolverError, Status
-from sdpkit.certificate import certify
-from sdpkit.registry import get_solver, known_solvers
-from sdpkit.solving import ConvergenceWarning
-from sdpkit.triplets import Rows, hinges
+from sdpkit.certificate.judge import certify
+from sdpkit.program.triplets import Rows, hinges
+from sdpkit.solving.call import ConvergenceWarning
+from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]
 
@@ -242,8 +242,8 @@ def test_certificate_sees_a_rank_that_is_too_large() -> None:
 
 
 def test_subgradient_keeps_to_algorithm_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sdpkit.program.triplets import Impostors
     from sdpkit.solvers import subgradient
-    from sdpkit.triplets import Impostors
 
     looks, values = [], []
     near, update = Impostors.near, subgradient._update

@@ -14,7 +14,7 @@ import pytest
 
 import sdpkit
 from sdpkit import compiled
-from sdpkit.compiled import Kernel, clock, fast_kernel, proof_kernel
+from sdpkit.numerics.kernels import Kernel, clock, fast_kernel, proof_kernel
 
 _ROOT = Path(sdpkit.__file__).parents[1]
 _NOTICE = "compiling numerical kernels"
@@ -30,7 +30,7 @@ problem = sdpkit.MVU(X, n_neighbors=4)
 solution = sdpkit.solve(problem, solver="barrier", tol=1e-3, time_limit=1.0)
 """
 _KERNEL = """
-from sdpkit.compiled import fast_kernel
+from sdpkit.numerics.kernels import fast_kernel
 
 @fast_kernel("f8[:]")
 def total(values):

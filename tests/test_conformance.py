@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Solution, Status, registry
-from sdpkit.certificate import certify, certify_infeasible, certify_unbounded
-from sdpkit.registry import Capabilities, available_solvers, get_solver, known_solvers
-from sdpkit.solution import Answer, Settings, Stop
-from sdpkit.solving import ConvergenceWarning, solve
+from sdpkit.certificate.judge import certify, certify_infeasible, certify_unbounded
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solving.call import ConvergenceWarning, solve
+from sdpkit.solving.registry import Capabilities, available_solvers, get_solver, known_solvers
 
 Array = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sdpkit import graphs
 from sdpkit.datasets import comb, cycle_graph, path_graph, spokes, swiss_roll
 from sdpkit.errors import GraphError, InputError
-from sdpkit.graphs import (
+from sdpkit.graphs import graph as graphs
+from sdpkit.graphs.graph import (
     NeighborhoodGraph,
     SquaredDistances,
     angle_closure,
@@ -774,7 +774,7 @@ def test_tree_and_table_agree_on_neighbours(
     new = np.vstack([points[:40], rng.standard_normal((40, points.shape[1])), points[5:9] + 0.5])
     by_tree = SquaredDistances.from_points(points)
     assert by_tree._tree is not None
-    monkeypatch.setattr("sdpkit.graphs._TREE_POINTS", 10**9)
+    monkeypatch.setattr("sdpkit.graphs.graph._TREE_POINTS", 10**9)
     by_table = SquaredDistances.from_points(points)
     assert by_table._tree is None
     assert np.array_equal(by_tree.neighbors(k), by_table.neighbors(k))

@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
-from sdpkit.program import dense
+from sdpkit.program.form import dense
 from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone
 from sdpkit.solvers.interior import _Method
 from sdpkit.solvers.tree import Tree
-from sdpkit.solving import ConvergenceWarning
+from sdpkit.solving.call import ConvergenceWarning
 
 FORMS = ("equality", "inequality", "slack", "min_trace")
 
@@ -169,7 +169,7 @@ def test_the_shortest_tree_is_made_of_edges_and_spans() -> None:
 
 def test_a_direction_solves_the_newton_equations() -> None:
     """A(ΔM) + A_xΔx = rp, ΔS = Aᵀ(Δw) + Rd and the linearised MS = μI, all at once."""
-    from sdpkit.reduction import reduce
+    from sdpkit.solution.reduction import reduce
 
     method = _Method(reduce(roll(15, form="slack").program()).program)
     point = method.start()

@@ -18,8 +18,8 @@ from sklearn.datasets import load_iris, load_wine
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
 from sdpkit.problems.lmnn import target_neighbors, target_table
-from sdpkit.solving import ConvergenceWarning
-from sdpkit.triplets import hinges
+from sdpkit.program.triplets import hinges
+from sdpkit.solving.call import ConvergenceWarning
 
 Array = NDArray[np.float64]
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import ConvergenceWarning, GraphError, InputError, Localization, Status
-from sdpkit.graphs import NeighborhoodGraph, neighborhood_graph
-from sdpkit.quality import aligned, position_errors
-from sdpkit.registry import get_solver, known_solvers
-from sdpkit.solving import solve
+from sdpkit.graphs.graph import NeighborhoodGraph, neighborhood_graph
+from sdpkit.results.quality import aligned, position_errors
+from sdpkit.solving.call import solve
+from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]

@@ -15,16 +15,21 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-import sdpkit.program
+import sdpkit.program.form
 from sdpkit import MVU, Block, Cost, Localization, Program, Status, registry, sparse_factor
-from sdpkit.certificate import certify, certify_infeasible
-from sdpkit.checkpoint import Checkpoint
-from sdpkit.gram import FactoredGram
-from sdpkit.registry import choose, get_solver
-from sdpkit.solution import Settings, Stop
+from sdpkit.certificate.judge import certify, certify_infeasible
+from sdpkit.numerics.sparse_factor import (
+    Pattern,
+    SparseFactor,
+    lowest_on_centred,
+    smallest_on_centred,
+)
+from sdpkit.program.gram import FactoredGram
+from sdpkit.solution.answer import Settings, Stop
+from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solvers import lowrank
-from sdpkit.solving import ConvergenceWarning, solve
-from sdpkit.sparse_factor import Pattern, SparseFactor, lowest_on_centred, smallest_on_centred
+from sdpkit.solving.call import ConvergenceWarning, solve
+from sdpkit.solving.registry import choose, get_solver
 
 Array = NDArray[np.float64]
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
@@ -226,8 +231,8 @@ def test_no_time_at_all() -> None:
 
 def test_killed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run leaves behind is where the next one goes on: it ends alike, after fewer steps."""
-    monkeypatch.setattr("sdpkit.checkpoint.EVERY", 0.0)
-    monkeypatch.setattr("sdpkit.checkpoint.Checkpoint.is_due", True)
+    monkeypatch.setattr("sdpkit.solution.checkpoint.EVERY", 0.0)
+    monkeypatch.setattr("sdpkit.solution.checkpoint.Checkpoint.is_due", True)
     problem, file = roll(40).program(), tmp_path / "run.npz"
     whole = solve(problem, solver="lowrank", tol=1e-5)
 
@@ -471,7 +476,7 @@ def test_memory_follows_the_fill(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_of_digits_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.bench import digits
+    from sdpkit.papers.bench import digits
 
     digits.unfold("noise", np.random.default_rng(0).standard_normal((40, 6)), peers=True)
     printed = capsys.readouterr().out

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import sdpkit
-from sdpkit.cli import main
-from sdpkit.comparison import Comparison, Run
-from sdpkit.report.markdown import BLOCKS, fill
+from sdpkit.cli.main import main
+from sdpkit.comparison.report.markdown import BLOCKS, fill
+from sdpkit.comparison.table import Comparison, Run
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "docs" / "measured.csv"

@@ -14,10 +14,10 @@ from sklearn.datasets import load_iris
 
 import sdpkit
 from sdpkit import LMNN, InputError, Status
-from sdpkit.metrics import Metric
-from sdpkit.neighbors import nearest
+from sdpkit.numerics.neighbors import nearest
 from sdpkit.problems.lmnn import target_neighbors
-from sdpkit.solving import ConvergenceWarning
+from sdpkit.results.metric import Metric
+from sdpkit.solving.call import ConvergenceWarning
 
 Array = NDArray[np.float64]
 

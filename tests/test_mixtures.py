@@ -23,7 +23,7 @@ from sdpkit.problems.mixtures import (
     learned_width,
     partition_agreement,
 )
-from sdpkit.triplets import Impostors, hinges, laplacians
+from sdpkit.program.triplets import Impostors, hinges, laplacians
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

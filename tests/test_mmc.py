@@ -15,8 +15,8 @@ from sklearn.datasets import load_iris, load_wine
 
 import sdpkit
 from sdpkit import MMC, MVU, InputError, SolverError, Status, UnboundedProblemError
-from sdpkit.roots import Roots
-from sdpkit.solution import Settings
+from sdpkit.program.roots import Roots
+from sdpkit.solution.answer import Settings
 from sdpkit.solvers.ascent import _power, _Run
 
 Array = NDArray[np.float64]

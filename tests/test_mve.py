@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit import MVE, MVU, Solution, Status, datasets
 from sdpkit.problems.mve import _leading
-from sdpkit.registry import available_solvers, get_solver, refusal
-from sdpkit.solution import Answer, Settings
+from sdpkit.results.embedding import gram
+from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solvers.interior import INTERIOR
-from sdpkit.solving import ConvergenceWarning
-from sdpkit.spectral import gram
+from sdpkit.solving.call import ConvergenceWarning
+from sdpkit.solving.registry import available_solvers, get_solver, refusal
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack")
@@ -595,14 +595,14 @@ def test_comparison_is_drawn(tmp_path: Any) -> None:
 
 
 def test_the_table_needs_its_data(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.cli import main
+    from sdpkit.cli.main import main
 
     assert main(["bench", "mve", "--data", str(tmp_path)]) == 2
     assert "netscience.npz is missing" in capsys.readouterr().err
 
 
 def test_a_row_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.bench import engines
+    from sdpkit.papers.bench import engines
 
     ring = np.c_[np.cos(np.arange(12) * np.pi / 6), np.sin(np.arange(12) * np.pi / 6)]
     found = engines._print_fidelities("ring", start="mvu", X=ring, n_neighbors=2)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import InputError, OutOfSample, Program, Status
-from sdpkit.extension import place, reconstruct, refine
-from sdpkit.quality import inconsistency, relative_inconsistency
-from sdpkit.registry import get_solver, known_solvers
+from sdpkit.results.placement import place, reconstruct, refine
+from sdpkit.results.quality import inconsistency, relative_inconsistency
+from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
@@ -213,7 +213,7 @@ def test_batches_are_cut_without_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     data = [instance(i) for i in range(50)]
     anchors, squared = np.array([d[0] for d in data]), np.array([d[1] ** 2 for d in data])
     whole = place(anchors, squared)
-    monkeypatch.setattr("sdpkit.extension._BATCH", 7)
+    monkeypatch.setattr("sdpkit.results.placement._BATCH", 7)
     assert np.array_equal(place(anchors, squared).coordinates, whole.coordinates)
 
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-import sdpkit.program as program_module
+import sdpkit.program.form as program_module
 from sdpkit.errors import InputError
-from sdpkit.program import Block, Cost, NormPenalty, Program, SafeBounds
+from sdpkit.program.form import Block, Cost, NormPenalty, Program, SafeBounds
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Solution, Status
-from sdpkit.bench.projection import touching, wedge
-from sdpkit.certificate import certify
-from sdpkit.reduction import reduce
-from sdpkit.registry import get_solver
-from sdpkit.solution import Settings, Stop
+from sdpkit.certificate.judge import certify
+from sdpkit.papers.bench.projection import touching, wedge
+from sdpkit.solution.answer import Settings, Stop
+from sdpkit.solution.reduction import reduce
 from sdpkit.solvers.projection import feasible_multipliers
 from sdpkit.solvers.sets import TwoSets, metric, rarer_root
-from sdpkit.solving import ConvergenceWarning, solve
+from sdpkit.solving.call import ConvergenceWarning, solve
+from sdpkit.solving.registry import get_solver
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from sdpkit.datasets import swiss_roll
 from sdpkit.errors import InputError
-from sdpkit.quality import (
+from sdpkit.results.quality import (
     Quality,
     evaluate,
     fidelity,

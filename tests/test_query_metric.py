@@ -214,8 +214,8 @@ def test_pictures_of_query_metrics() -> None:
 
 def test_tables_are_printed(capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
     """The commands' own functions, on a part of what they measure."""
-    from sdpkit.bench import ellipsoids
-    from sdpkit.cli import main
+    from sdpkit.cli.main import main
+    from sdpkit.papers.bench import ellipsoids
 
     ellipsoids._batch_speed(count=20, sample=1)
     assert "times faster" in capsys.readouterr().out

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.certificate import certify, certify_infeasible, certify_unbounded
-from sdpkit.program import Block, Cost, Program
-from sdpkit.reduction import _suspects, independent_rows, reduce
-from sdpkit.solution import Answer, Stop
+from sdpkit.certificate.judge import certify, certify_infeasible, certify_unbounded
+from sdpkit.program.form import Block, Cost, Program
+from sdpkit.solution.answer import Answer, Stop
+from sdpkit.solution.reduction import _suspects, independent_rows, reduce
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
@@ -292,7 +292,7 @@ def test_local_directions_leave_measurements_sparse(monkeypatch: pytest.MonkeyPa
     assert reduction.rows.size == program.n_rows - 2 * 3
     solution = sdpkit.solve(problem, solver="interior")
     assert solution.status == "optimal"
-    monkeypatch.setattr("sdpkit.reduction._SPARSE", 0.0)
+    monkeypatch.setattr("sdpkit.solution.reduction._SPARSE", 0.0)
     assert reduce(program).program.blocks[0].features is not None
     whole = sdpkit.solve(problem, solver="interior")
     assert solution.objective == pytest.approx(whole.objective, rel=1e-6)

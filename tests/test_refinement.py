@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sdpkit import InputError
-from sdpkit.graphs import NeighborhoodGraph, neighborhood_graph
-from sdpkit.quality import position_errors
-from sdpkit.refinement import _Energy, refine
+from sdpkit.graphs.graph import NeighborhoodGraph, neighborhood_graph
+from sdpkit.results.quality import position_errors
+from sdpkit.results.refinement import _Energy, refine
 
 Array = NDArray[np.float64]
 some = settings(max_examples=20, deadline=None, derandomize=True)

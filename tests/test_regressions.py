@@ -9,8 +9,8 @@ import pytest
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status, certify
-from sdpkit.certificate import certify_infeasible, certify_unbounded
-from sdpkit.solution import Answer, Stop
+from sdpkit.certificate.judge import certify_infeasible, certify_unbounded
+from sdpkit.solution.answer import Answer, Stop
 
 
 def scalar(cost: float = 0.0) -> Block:

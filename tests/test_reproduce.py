@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 import sdpkit
-from sdpkit.cli import main
-from sdpkit.reproduce import PAPERS, Options, Reproduction, Row, _validated_neighbors, reproduce
+from sdpkit.cli.main import main
+from sdpkit.papers.reproduce import (
+    PAPERS,
+    Options,
+    Reproduction,
+    Row,
+    _validated_neighbors,
+    reproduce,
+)
 
 
 def share(words: str) -> float:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.certificate import certify, certify_infeasible, certify_unbounded
-from sdpkit.program import Block, Cost, Program, SafeBounds
-from sdpkit.rigor import _certainly_definite, _definite_on_face, verify_dual
+from sdpkit.certificate.judge import certify, certify_infeasible, certify_unbounded
+from sdpkit.certificate.rigor import _certainly_definite, _definite_on_face, verify_dual
+from sdpkit.program.form import Block, Cost, Program, SafeBounds
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)

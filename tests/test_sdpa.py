@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.errors import InputError
-from sdpkit.program import Block, Cost, Program
-from sdpkit.sdpa import read_sdpa, standard_columns, write_sdpa
+from sdpkit.program.form import Block, Cost, Program
+from sdpkit.program.sdpa import read_sdpa, standard_columns, write_sdpa
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")

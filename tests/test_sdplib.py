@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from sdpkit import Program, Solution, Status, read_sdpa
-from sdpkit.solving import ConvergenceWarning, solve
+from sdpkit.solving.call import ConvergenceWarning, solve
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path(os.environ.get("SDPKIT_SDPLIB") or ROOT.parent / "shared" / "sdplib")

@@ -15,20 +15,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit import registry
-from sdpkit.certificate import certify_infeasible, certify_unbounded
+from sdpkit.certificate.judge import certify_infeasible, certify_unbounded
 from sdpkit.errors import (
     InputError,
     NotEnoughMemoryError,
     SolverError,
     SolverUnavailableError,
 )
-from sdpkit.gram import Gram
-from sdpkit.program import Block, Cost, NormPenalty, Program
-from sdpkit.registry import Capabilities, get_solver
-from sdpkit.sdpa import read_sdpa, write_sdpa
-from sdpkit.solution import Answer, Settings, Status, Stop
-from sdpkit.solving import ConvergenceWarning, elastic, recession, repair_primal, solve
+from sdpkit.program.form import Block, Cost, NormPenalty, Program
+from sdpkit.program.gram import Gram
+from sdpkit.program.sdpa import read_sdpa, write_sdpa
+from sdpkit.solution.answer import Answer, Settings, Status, Stop
+from sdpkit.solving import registry
+from sdpkit.solving.call import ConvergenceWarning, elastic, recession, repair_primal, solve
+from sdpkit.solving.registry import Capabilities, get_solver
 
 Array = NDArray[np.float64]
 SOLVERS = ("clarabel", "csdp", "cvxopt", "scs", "sdpa")

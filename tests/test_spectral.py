@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from sdpkit import Embedding, InputError
-from sdpkit.spectral import outputs, suggested_dimension
+from sdpkit.results.embedding import outputs, suggested_dimension
 
 Array = NDArray[np.float64]
 some = settings(max_examples=40, deadline=None, derandomize=True)

@@ -12,10 +12,10 @@ import sklearn.datasets
 
 import sdpkit
 from sdpkit import Block, Cost, Ending, Program, Solution, Status
-from sdpkit.registry import Capabilities
-from sdpkit.solution import Answer, Settings, Stop
+from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solvers.interior import INTERIOR
-from sdpkit.solving import ConvergenceWarning
+from sdpkit.solving.call import ConvergenceWarning
+from sdpkit.solving.registry import Capabilities
 
 
 def two_points(squared: float, relation: str = "==") -> Program:

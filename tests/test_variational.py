@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit import Block, Cost, GraphError, InputError, Program, Status, UnboundedProblemError
 from sdpkit import VariationalMVU as Variational
-from sdpkit.graphs import lle_basis, neighborhood_graph
-from sdpkit.registry import get_solver, known_solvers
-from sdpkit.solving import solve
+from sdpkit.graphs.graph import lle_basis, neighborhood_graph
+from sdpkit.solving.call import solve
+from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]

@@ -1,0 +1,126 @@
+"""`sdpkit compare`: suites by solvers, with progress on the way and tables at the end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from sdpkit.errors import InputError
+
+
+def add_parser(commands: Any) -> None:
+    """The options of the command."""
+    parser = commands.add_parser(
+        "compare",
+        help="suites of instances by solvers: certified, timed, resumable",
+        description="Run solvers on a suite, each run in a process of its own. Every run is kept "
+        "in a file as soon as it is made; the same command again goes on where it was stopped.",
+    )
+    parser.add_argument("--suite", default="minimal", help="(default minimal) or one of --list")
+    parser.add_argument("--instances", nargs="+", help="only these instances")
+    parser.add_argument("--list", action="store_true", help="only show suites and instances")
+    parser.add_argument(
+        "--solvers",
+        nargs="+",
+        default=["all"],
+        help="names, module:attribute, or all (default; teaching methods by name only)",
+    )
+    parser.add_argument("--tols", type=float, nargs="+", default=[1e-3, 1e-6])
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="(default the suite's)")
+    parser.add_argument("--memory-limit", type=float, metavar="GIB", help="(default 80 %% of free)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; timings suffer")
+    parser.add_argument("--warm", action="store_true", help="warm starts too")
+    parser.add_argument("--runs", type=Path, help="file of runs (default compare-SUITE.jsonl)")
+    parser.add_argument("--fresh", action="store_true", help="forget the runs in that file")
+    parser.add_argument("--csv", type=Path, help="write the table of runs")
+    parser.add_argument("--html", type=Path, help="write the report")
+    parser.add_argument("--picture", type=Path, help="draw times, profiles and gaps")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Compare, write what was asked for, print the table."""
+    from sdpkit.comparison import suites
+    from sdpkit.comparison.competition import compare
+
+    if chosen.list:
+        print(_listing())
+        return 0
+    for path in (chosen.csv, chosen.html, chosen.picture, chosen.runs):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise InputError(f"there is no folder {path.absolute().parent} to write {path} to")
+    problems: Any = chosen.suite
+    limit = chosen.time_limit
+    if chosen.instances:
+        problems = [suites.find(name) for name in chosen.instances]
+        limit = limit or max(suites.TIERS[one.tier][0] for one in problems)
+    runs = chosen.runs or Path(f"compare-{'instances' if chosen.instances else chosen.suite}.jsonl")
+    if chosen.fresh:
+        runs.unlink(missing_ok=True)
+    comparison = compare(
+        problems,
+        "all" if chosen.solvers == ["all"] else chosen.solvers,
+        chosen.tols,
+        repeats=chosen.repeats,
+        time_limit=limit,
+        memory_limit=None if chosen.memory_limit is None else chosen.memory_limit * 2**30,
+        path=runs,
+        n_jobs=chosen.jobs,
+        warm=chosen.warm,
+        progress=None if chosen.quiet else _say,
+    )
+    if chosen.csv is not None:
+        comparison.to_csv(chosen.csv)
+    if chosen.picture is not None:
+        comparison.plot(chosen.picture)
+    if chosen.html is not None:
+        comparison.report(chosen.html)
+    print(comparison.to_json() if chosen.json else comparison.table())
+    if not chosen.quiet:
+        print(f"runs are kept in {runs}; --fresh makes them anew", file=sys.stderr)
+    return 0
+
+
+def _say(progress: Any) -> None:
+    run = progress.run
+    width = len(str(progress.total))
+    print(
+        f"[{progress.done:>{width}}/{progress.total}] {run.instance} · {run.solver} · "
+        f"{run.tol:.0e}{' · warm' if run.start == 'warm' else ''}: {run.outcome}"
+        f"{'' if run.total != run.total else f', {run.total:.3g} s'}"
+        f" — about {duration(progress.remaining)} left",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    >>> duration(7.2), duration(95), duration(5000)
+    ('7 s', '1 min 35 s', '1 h 23 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _listing() -> str:
+    from sdpkit.comparison.suites import INSTANCES, TIERS, names, suite
+
+    lines = []
+    for name in names():
+        words = TIERS[name][1] if name in TIERS else "of one kind, not the large ones"
+        lines.append(f"{name:<15}{len(suite(name)):>3} instances: {words}")
+    lines.append("")
+    for one in INSTANCES:
+        value = one.expected if one.reference != one.reference else f"{one.reference:.10g}"
+        lines.append(f"{one.name:<22}{one.tier:<9}{value:>17}  {one.description}")
+    return "\n".join(lines)

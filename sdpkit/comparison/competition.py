@@ -1,0 +1,533 @@
+"""`sdpkit.compare`: any problems by any solvers, each run in a process of its own.
+
+    sdpkit.compare("minimal", solvers="all", path="runs.jsonl")
+
+Every run is one row of the `Comparison`, whatever became of it: a crash, a kill, a lie. With a
+`path` each row is on the disk before the next run starts, and the same call made again goes on
+where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import math
+import os
+import pickle
+import platform
+import queue
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from threading import Lock
+from typing import Any
+
+from sdpkit import __version__
+from sdpkit.comparison.ledger import Ledger
+from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
+from sdpkit.comparison.table import Comparison, Described, Run
+from sdpkit.comparison.trial import Trial
+from sdpkit.comparison.worker import Job, Outcome, Worker
+from sdpkit.errors import InputError
+from sdpkit.solving.registry import available_solvers, free_memory, get_solver, known_here_only
+
+# So many runs and more make it worth while to import everything beforehand.
+_MANY = 20
+# Seconds of a run outside the suites.
+_TIME_LIMIT = 60.0
+# A solver is told the time limit; it is killed when it has gone beyond it by this much.
+_GRACE = (1.25, 2.0)
+# Seconds until a solver has imported and compiled itself, once per kind of problem.
+_WARMING = 90.0
+# The share of the free memory that runs may take if nothing is said.
+_MEMORY = 0.8
+# Verdicts that the certificate proves.
+_PROVEN = ("optimal", "infeasible", "unbounded", "stationary")
+# What an instance and its solver are, whatever becomes of the run.
+_FACTS = ("n", "n_rows", "fingerprint", "solver_version")
+# Endings that a tighter tolerance does not change.
+_HOPELESS = ("timeout", "time_limit", "out_of_memory", "refused")
+
+Key = tuple[str, str, float, int, str]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a comparison is: runs done of all, the last of them, estimated seconds left."""
+
+    done: int
+    total: int
+    run: Run
+    remaining: float
+
+
+@dataclass(frozen=True)
+class _Contestant:
+    """A solver by name, or as "module:attribute", or pickled."""
+
+    name: str
+    plugin: bytes = b""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An instance that takes part: in words, and as the worker gets it."""
+
+    described: Described
+    instance: str = ""
+    problem: bytes = b""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One run that is to be made."""
+
+    entry: _Entry
+    contestant: _Contestant
+    tol: float
+    repeat: int
+    start: str
+
+    @property
+    def key(self) -> Key:
+        return (
+            self.entry.described.name,
+            self.contestant.name,
+            self.tol,
+            self.repeat,
+            self.start,
+        )
+
+
+def compare(
+    problems: Any,
+    solvers: str | Iterable[Any] = "all",
+    tols: Iterable[float] = (1e-3, 1e-6),
+    *,
+    repeats: int = 1,
+    time_limit: float | None = None,
+    memory_limit: float | None = None,
+    path: str | Path | None = None,
+    n_jobs: int = 1,
+    warm: bool = False,
+    progress: Callable[[Progress], Any] | None = None,
+) -> Comparison:
+    """Let solvers solve problems, certify what they return, and measure what it took.
+
+    Parameters
+    ----------
+    problems: a problem or `Program`, a list of them, a mapping from names to them, the name of a
+        suite ("minimal", "fast", "large", "mvu", …), or `sdpkit.comparison.suites.Instance` objects
+    solvers: "all" that are available (but methods for teaching), or a list of names, of
+        "module:attribute" strings, or of solver objects. Solvers of other packages are found by
+        their entry point; one that was registered at run time, or is given as an object, is
+        pickled for the other processes, so that its class must be in a module that they can import.
+    tols: tolerances; a solver that ran into a limit at one is not asked again at a tighter one,
+        and its row says so
+    repeats: how often each run is made
+    time_limit: seconds; a solver is told, and killed when it goes beyond by a quarter and two
+        seconds more. By default that of the suite, else 60
+    memory_limit: bytes beyond what the process begins with; by default 80 % of what is free
+    path: a file that keeps every run as soon as it is made; if it exists, its runs count as made
+    n_jobs: runs at a time, by joblib; timings suffer from more than one
+    warm: also start from the answer at a tolerance 100 times looser, with the solvers that can
+    progress: called after every run with a `Progress`
+
+    >>> import sdpkit
+    >>> ring = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
+    >>> comparison = sdpkit.compare(ring, solvers=["interior"], tols=[1e-6])
+    >>> run = comparison.runs[0]
+    >>> run.outcome, run.success, round(run.objective, 4)          # 6/(4 sin²(π/6))
+    ('optimal', True, 6.0)
+    """
+    entries, default_limit = _entries(problems)
+    contestants = _contestants(solvers)
+    limit = _positive("time_limit", default_limit if time_limit is None else time_limit)
+    memory = None if memory_limit is None else _positive("memory_limit", memory_limit)
+    plans = list(
+        _plans(entries, contestants, sorted({_positive("tols", t) for t in tols}), repeats, warm)
+    )
+    jobs = _whole("n_jobs", n_jobs)
+    environment = _environment()
+    settings = {"time_limit": limit, "memory_limit": memory, "n_jobs": jobs}
+    with ExitStack() as stack:
+        ledger: Any = _Unwritten(environment, [e.described for e in entries])
+        if path is not None:
+            described = [entry.described for entry in entries]
+            ledger = stack.enter_context(Ledger(path, environment, settings, described))
+        heavy = len(plans) - len(ledger.runs) > _MANY
+        workers = [stack.enter_context(Worker(heavy)) for _ in range(jobs)]
+        allowed = _MEMORY * free_memory() / jobs if memory is None else memory
+        _require_same_instances(ledger.runs, entries, workers[0], limit)
+        _Referee(ledger, plans, limit, allowed, workers, progress).play()
+        return _asked(ledger, plans)
+
+
+class _Unwritten:
+    """A ledger without a file."""
+
+    def __init__(self, environment: Mapping[str, str], instances: list[Described]) -> None:
+        self.environment, self.instances = environment, instances
+        self.runs: list[Run] = []
+
+    def add(self, run: Run) -> None:
+        self.runs.append(run)
+
+
+def _asked(ledger: Any, plans: list[_Plan]) -> Comparison:
+    """The runs that were planned, in the order of the plans; a file may hold others too."""
+    made = {run.key: run for run in ledger.runs}
+    involved = {plan.entry.described.name for plan in plans}
+    return Comparison(
+        tuple(made[plan.key] for plan in plans),
+        ledger.environment,
+        tuple(one for one in ledger.instances if one.name in involved),
+    )
+
+
+# -- the runs -------------------------------------------------------------------------------
+
+
+class _Referee:
+    """Makes the runs that are missing, one after the other or a few at a time."""
+
+    def __init__(
+        self,
+        ledger: Any,
+        plans: list[_Plan],
+        limit: float,
+        memory: float,
+        workers: list[Worker],
+        progress: Callable[[Progress], Any] | None,
+    ) -> None:
+        self.ledger, self.plans, self.progress = ledger, plans, progress
+        self.limit, self.memory, self.n_jobs = limit, memory, len(workers)
+        self.idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        for worker in workers:
+            self.idle.put(worker)
+        self.lock = Lock()
+        self.seconds: list[tuple[_Plan, float]] = []
+        self.warmed: set[tuple[str, str]] = set()
+        made = {run.key for run in ledger.runs}
+        self.missing = [plan for plan in plans if plan.key not in made]
+
+    def play(self) -> None:
+        if self.n_jobs == 1:
+            for plan in self.missing:
+                self.make(plan)
+            return
+        import joblib
+
+        parallel = joblib.Parallel(n_jobs=self.n_jobs, require="sharedmem")
+        parallel(joblib.delayed(self.make)(plan) for plan in self.missing)
+
+    def make(self, plan: _Plan) -> None:
+        worker = self.idle.get()
+        try:
+            started = time.perf_counter()
+            run = self._without_hope(plan) or self._make(plan, worker)
+            seconds = time.perf_counter() - started
+        finally:
+            self.idle.put(worker)
+        with self.lock:
+            self.ledger.add(run)
+            self.seconds.append((plan, seconds))
+            if self.progress is not None:
+                done = len(self.plans) - len(self.missing) + len(self.seconds)
+                self.progress(Progress(done, len(self.plans), run, self._remaining()))
+
+    def _make(self, plan: _Plan, worker: Worker) -> Run:
+        trial = Trial(
+            plan.entry.instance,
+            plan.entry.problem,
+            plan.contestant.name,
+            plan.contestant.plugin,
+            plan.tol,
+            self.limit,
+            plan.start,
+        )
+        patience = _GRACE[0] * self.limit + _GRACE[1]
+        sort = (plan.contestant.name, plan.entry.described.kind)
+        warming = patience if sort in self.warmed else _WARMING
+        self.warmed.add(sort)
+        job = Job(
+            "sdpkit.comparison.trial:attempt", {"trial": trial}, patience, warming, self.memory
+        )
+        return _row(plan, worker.run(job), self.limit)
+
+    def _without_hope(self, plan: _Plan) -> Run | None:
+        """The row of a run that is not made, since a looser tolerance was too much already, or
+        the solver does not take such programs at all."""
+        with self.lock:
+            for run in list[Run](self.ledger.runs):
+                same = replace(run, tol=plan.tol).key == plan.key
+                if same and run.tol > plan.tol and run.outcome in _HOPELESS:
+                    words = f"not run: at tol {run.tol:g} it ended in {run.outcome}"
+                    if run.outcome == "refused":
+                        words = run.message
+                    told = {"outcome": run.outcome, "message": words}
+                    facts = {name: getattr(run, name) for name in _FACTS}
+                    found = {"result": told, "described": facts}
+                    return _row(plan, Outcome("", "", found, 0.0, math.nan), self.limit)
+        return None
+
+    def _remaining(self) -> float:
+        """Seconds left, if every run takes what its solver took on the instance, or else what it
+        took on average, or else what all did."""
+        made = {plan.key for plan, _ in self.seconds}
+        total = 0.0
+        for plan in self.missing:
+            if plan.key not in made:
+                total += self._expected(plan)
+        return total / self.n_jobs
+
+    def _expected(self, plan: _Plan) -> float:
+        own = [(p, s) for p, s in self.seconds if p.contestant.name == plan.contestant.name]
+        here = [s for p, s in own if p.entry.described.name == plan.entry.described.name]
+        return fmean(here or [s for _, s in own] or [s for _, s in self.seconds])
+
+
+def _row(plan: _Plan, outcome: Outcome, limit: float) -> Run:
+    """What a child told, and how it ended, as a row."""
+    described, told = plan.entry.described, dict(outcome.told)
+    facts = dict(told.get("described") or {})
+    scale = float(facts.pop("value_scale", 0.0))
+    result = dict(told.get("result") or {})
+    if not result:
+        seconds = outcome.seconds
+        result = {"outcome": outcome.ending or "crashed", "message": outcome.words}
+        result |= {"total": seconds, "peak": outcome.peak}
+    verdict = str(result.pop("outcome"))
+    expected = (described.expected,) if described.expected else _PROVEN
+    coordinates = told.get("coordinates")
+    return Run(
+        suite=described.suite,
+        instance=described.name,
+        kind=described.kind or str(facts.get("kind", "")),
+        n=int(facts.get("n", 0)),
+        n_rows=int(facts.get("n_rows", 0)),
+        fingerprint=str(facts.get("fingerprint", "")),
+        solver=plan.contestant.name,
+        solver_version=str(facts.get("solver_version", "")),
+        tol=plan.tol,
+        repeat=plan.repeat,
+        start=plan.start,
+        outcome=verdict,
+        success=verdict in expected,
+        reference=described.reference,
+        reference_error=_error(result.get("objective", math.nan), described.reference, scale),
+        time_limit=limit,
+        coordinates=None if coordinates is None else tuple(coordinates),
+        **{"claimed": False, **result},
+    )
+
+
+def _error(value: float, reference: float, scale: float) -> float:
+    """|value − reference| over the larger of the reference and a value that counts as zero."""
+    denominator = max(abs(reference), scale)
+    return abs(value - reference) / denominator if denominator > 0 else math.nan
+
+
+def _require_same_instances(
+    runs: list[Run], entries: list[_Entry], worker: Worker, limit: float
+) -> None:
+    """Refuse to go on with a file whose runs are of other instances of the same names."""
+    before = {run.instance: run.fingerprint for run in runs if run.fingerprint}
+    for entry in entries:
+        name = entry.described.name
+        if name not in before:
+            continue
+        trial = Trial(entry.instance, entry.problem, "", b"", 1.0, limit)
+        patience = _GRACE[0] * limit + _GRACE[1]
+        told = worker.run(Job("sdpkit.comparison.trial:describe", {"trial": trial}, patience)).told
+        now = dict(told.get("described") or {}).get("fingerprint")
+        if now is not None and now != before[name]:
+            raise InputError(
+                f"the file holds runs of another instance named {name!r} (fingerprint "
+                f"{before[name]}, now {now}): rename the instance or choose another path"
+            )
+
+
+# -- who and what ---------------------------------------------------------------------------
+
+
+def _plans(
+    entries: list[_Entry],
+    contestants: list[_Contestant],
+    tols: list[float],
+    repeats: int,
+    warm: bool,
+) -> Iterator[_Plan]:
+    """All runs, instance by instance, the loosest tolerance first."""
+    if not tols:
+        raise InputError("tols is empty: pass at least one tolerance")
+    count = _whole("repeats", repeats)
+    for entry in entries:
+        for contestant in contestants:
+            starts = ["cold", *["warm"] * (warm and _starts_warm(contestant))]
+            for tol in reversed(tols):
+                for start in starts:
+                    for repeat in range(count):
+                        yield _Plan(entry, contestant, tol, repeat, start)
+
+
+def _starts_warm(contestant: _Contestant) -> bool:
+    if contestant.name == "auto":
+        return True
+    if contestant.plugin:
+        return bool(pickle.loads(contestant.plugin).capabilities.warm_start)
+    if ":" in contestant.name:
+        from sdpkit.solving.registry import load
+
+        return bool(load(contestant.name).capabilities.warm_start)
+    return get_solver(contestant.name).capabilities.warm_start
+
+
+def _contestants(solvers: str | Iterable[Any]) -> list[_Contestant]:
+    if isinstance(solvers, str):
+        solvers = _all() if solvers == "all" else [solvers]
+    found = [_contestant(solver) for solver in solvers]
+    if not found:
+        raise InputError("solvers is empty: pass names, or 'all'")
+    repeated = {one.name for one in found if sum(one.name == o.name for o in found) > 1}
+    if repeated:
+        raise InputError(f"the solvers {', '.join(sorted(repeated))} are given twice")
+    return found
+
+
+def _all() -> list[str]:
+    """Everybody but the methods for teaching, which would run into every limit."""
+    return [name for name in available_solvers() if not get_solver(name).capabilities.teaching]
+
+
+def _contestant(solver: Any) -> _Contestant:
+    if isinstance(solver, str):
+        if ":" in solver or solver == "auto":
+            return _Contestant(solver)
+        found = get_solver(solver)  # raises for unknown names
+        if not known_here_only(solver):
+            return _Contestant(solver)
+        solver = found
+    name = getattr(solver, "name", "")
+    if not name or not callable(getattr(solver, "solve", None)):
+        raise InputError(f"solvers holds {solver!r}: pass names, 'module:attribute' or solvers")
+    return _Contestant(str(name), _pickled(solver, f"the solver {name!r}"))
+
+
+def _pickled(thing: Any, words: str) -> bytes:
+    """`thing` for another process, which must be able to import its class."""
+    if type(thing).__module__ == "__main__":
+        raise InputError(
+            f"{words} is of a class defined in the main script, which other processes cannot "
+            "import: move the class to a module"
+        )
+    try:
+        return pickle.dumps(thing)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(f"{words} cannot be sent to another process: {error}") from error
+
+
+def _entries(problems: Any) -> tuple[list[_Entry], float]:
+    """Who takes part, and the time limit that goes with it."""
+    if isinstance(problems, str):
+        limit = TIERS[problems][0] if problems in TIERS else TIERS["fast"][0]
+        return [_entry(one.name, one, 0) for one in suite(problems)], limit
+    if isinstance(problems, Mapping):
+        pairs = [(str(name), problem) for name, problem in problems.items()]
+    elif isinstance(problems, list | tuple):
+        pairs = [("", problem) for problem in problems]
+    else:
+        pairs = [("", problems)]
+    entries = [_entry(name, problem, k) for k, (name, problem) in enumerate(pairs, start=1)]
+    seen = [entry.described.name for entry in entries]
+    twice = sorted({name for name in seen if seen.count(name) > 1})
+    if twice:
+        raise InputError(
+            f"two instances are called {', '.join(twice)}: give them names of their own"
+        )
+    if not entries:
+        raise InputError(f"there is nothing to compare on; suites are {', '.join(names())}")
+    return entries, _TIME_LIMIT
+
+
+def _entry(name: str, problem: Any, position: int) -> _Entry:
+    if isinstance(problem, Instance):
+        described = problem.described()
+        if any(problem is one for one in INSTANCES):
+            return _Entry(described, instance=problem.name)
+        return _Entry(described, problem=_pickled(problem.build(), f"{problem.name!r}"))
+    if not callable(getattr(problem, "program", None)) and not hasattr(problem, "fingerprint"):
+        raise InputError(
+            f"compare takes problems, programs, instances or the name of a suite, not "
+            f"{type(problem).__name__}"
+        )
+    kind = type(problem).__name__.lower()
+    title = name or f"{kind}-{position}"
+    words = repr(problem) if len(repr(problem)) < 200 else type(problem).__name__
+    described = Described(title, kind=kind, description=words.strip("<>"))
+    return _Entry(described, problem=_pickled(problem, f"the problem {title!r}"))
+
+
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InputError(f"{name} is {value!r}; it must be a positive number")
+    return float(value)
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} is {value!r}; it must be a whole number of at least 1")
+    return value
+
+
+# -- where ----------------------------------------------------------------------------------
+
+
+def _environment() -> dict[str, str]:
+    """Versions and hardware, as a reader of the figures needs them."""
+    versions = {}
+    for package in ("numpy", "scipy", "scikit-learn", "numba", "cvxpy", "scs", "clarabel"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {
+        "sdpkit": __version__,
+        "python": platform.python_version(),
+        **versions,
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": str(os.cpu_count() or "unknown"),
+        "threads": ", ".join(f"{k}={os.environ[k]}" for k in threads if k in os.environ) or "all",
+        "memory": _memory(),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": " ".join([_command_name(), *sys.argv[1:]]),
+    }
+
+
+def _command_name() -> str:
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    return "sdpkit" if name == "__main__.py" else name  # python -m sdpkit
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"
+
+
+def _memory() -> str:
+    try:
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return "unknown"
+    return f"{pages / 2**30:.1f} GiB"

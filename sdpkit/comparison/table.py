@@ -1,0 +1,405 @@
+"""What a comparison of solvers found: one row per run, and what the rows say together.
+
+`sdpkit.compare` makes a `Comparison`; `Comparison.load` and `Comparison.from_csv` read one back.
+A time counts only if the certificate granted what the solver was asked for: a run that did not
+succeed stands in every mean at its time limit.
+
+The shifted geometric mean of times t_1, …, t_n is  exp(mean log(t_i + s)) − s  with s = 1 second:
+it weighs ratios, as a geometric mean does, but differences far below a second count for nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from sdpkit.errors import InputError
+
+# What is not written to a table of text.
+_LISTS = ("history", "coordinates")
+# Seconds added before, and taken off after, the geometric mean.
+SHIFT = 1.0
+
+
+@dataclass(frozen=True)
+class Described:
+    """An instance in words, as a report needs it.
+
+    `reference` is the optimal value (NaN if unknown), `how` says how it was obtained, and
+    `expected` is the status that counts as success ("" for any that is certified).
+    """
+
+    name: str
+    suite: str = ""
+    kind: str = ""
+    description: str = ""
+    source: str = ""
+    reference: float = float("nan")
+    how: str = ""
+    expected: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One row: a solver on an instance at a tolerance, in a process of its own.
+
+    Attributes
+    ----------
+    kind: "mvu", "mve", "lmnn", …;  n: sizes of all blocks together;  n_rows: rows, or comparisons
+    start: "cold" or "warm"
+    outcome: the granted status, or "crashed", "killed", "out_of_memory", "timeout", "refused",
+        "error"
+    success: certified at `tol` to be what was expected;  claimed: its own words said it succeeded
+    reference_error: |objective − reference| relative to the reference, NaN without one
+    iterations: −1 if unknown
+    compile, setup, solve, certify: seconds;  total: seconds by the clock, all in all
+    peak: bytes above what the process held before it began
+    history: per iteration, may be empty
+    coordinates: points (x, y) of the embedding, 500 at most, or None
+    """
+
+    suite: str
+    instance: str
+    kind: str
+    n: int
+    n_rows: int
+    fingerprint: str
+    solver: str
+    solver_version: str
+    tol: float
+    repeat: int
+    start: str
+    outcome: str
+    success: bool
+    claimed: bool
+    message: str = ""
+    native_status: str = ""
+    objective: float = float("nan")
+    bound: float = float("nan")
+    gap: float = float("nan")
+    primal_residual: float = float("nan")
+    dual_residual: float = float("nan")
+    reference: float = float("nan")
+    reference_error: float = float("nan")
+    iterations: int = -1
+    compile: float = float("nan")
+    setup: float = float("nan")
+    solve: float = float("nan")
+    certify: float = float("nan")
+    total: float = float("nan")
+    peak: float = float("nan")
+    time_limit: float = float("inf")
+    history: tuple[Mapping[str, float], ...] = ()
+    coordinates: tuple[tuple[float, float], ...] | None = None
+
+    @property
+    def key(self) -> tuple[str, str, float, int, str]:
+        """What makes a run a run of its own: no two of a comparison agree in it."""
+        return self.instance, self.solver, self.tol, self.repeat, self.start
+
+    @property
+    def counted(self) -> float:
+        """Seconds that count: the time limit if it did not succeed."""
+        return self.total if self.success else max(self.time_limit, 0.0)
+
+
+@dataclass(frozen=True)
+class Tier:
+    """What one solver did at one tolerance, over all instances or those of one kind.
+
+    Attributes
+    ----------
+    kind: "" for all
+    instances, runs: how many
+    successes, refused, lied: runs that succeeded, were declined as beyond the solver, or claimed
+        success that the certificate denied
+    success_rate: successes per run, refused runs counted
+    mean_time: shifted geometric mean of seconds over instances (median over repeats), a run
+        without success at its time limit
+    relative_time: mean_time over the smallest of its tolerance and kind
+    """
+
+    solver: str
+    tol: float
+    kind: str
+    instances: int
+    runs: int
+    successes: int
+    refused: int
+    lied: int
+    success_rate: float
+    mean_time: float
+    relative_time: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Runs, what they were about, and where they were made.
+
+    >>> import sdpkit
+    >>> comparison = sdpkit.compare(
+    ...     {"pentagon": sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))},
+    ...     solvers=["interior", "clarabel"], tols=[1e-6])
+    >>> [(run.instance, run.solver, run.outcome) for run in comparison.runs]
+    [('pentagon', 'interior', 'optimal'), ('pentagon', 'clarabel', 'optimal')]
+    >>> [tier.success_rate for tier in comparison.summary()]
+    [1.0, 1.0]
+    """
+
+    runs: tuple[Run, ...]
+    environment: Mapping[str, str]
+    instances: tuple[Described, ...]
+
+    def __repr__(self) -> str:
+        solvers = list(dict.fromkeys(run.solver for run in self.runs))
+        good = sum(run.success for run in self.runs)
+        return (
+            f"<Comparison: {len(self.instances)} instances, solvers {', '.join(solvers)}, "
+            f"{good} of {len(self.runs)} runs certified>"
+        )
+
+    # -- what the rows say together ----------------------------------------------------------
+
+    def summary(self, by_kind: bool = False, start: str = "cold") -> tuple[Tier, ...]:
+        """Success rates and shifted geometric means per tolerance and solver, best first."""
+        kinds = sorted({run.kind for run in self.runs}) if by_kind else [""]
+        chosen = [run for run in self.runs if run.start == start]
+        tiers: list[Tier] = []
+        for kind in kinds:
+            for tol in sorted({run.tol for run in chosen}, reverse=True):
+                rows = [r for r in chosen if r.tol == tol and kind in ("", r.kind)]
+                tiers += _tiers(rows, tol, kind)
+        return tuple(tiers)
+
+    # -- text --------------------------------------------------------------------------------
+
+    def table(self) -> str:
+        """The runs as text, one line each, and the summary below."""
+        head = f"{'instance':<26}{'solver':<13}{'tol':>7} {'outcome':<15}"
+        lines = [f"{head}{'objective':>15}{'gap':>9}{'seconds':>9}{'MiB':>7}{'iter':>7}"]
+        lines += [_line(run) for run in self.runs]
+        lines += ["", *_summary_lines(self.summary())]
+        warm = self.summary(start="warm")
+        lines += ["", "started from the answer at a looser tolerance:"] * bool(warm)
+        return "\n".join([*lines, *(_summary_lines(warm) if warm else [])])
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the runs, exactly; history and coordinates are left out.
+
+        Lines that begin with # say where the runs were made.
+        """
+        names = [field.name for field in fields(Run) if field.name not in _LISTS]
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            for key, value in self.environment.items():
+                file.write(f"# {key}: {' '.join(str(value).split())}\n")
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(names)
+            for run in self.runs:
+                writer.writerow([_cell(getattr(run, name)) for name in names])
+
+    @classmethod
+    def from_csv(cls, path: str | Path) -> Comparison:
+        """Read what `to_csv` wrote."""
+        environment: dict[str, str] = {}
+        rows: list[str] = []
+        with open(path, newline="", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("# ") and not rows:
+                    key, _, value = line[2:].rstrip("\n").partition(": ")
+                    environment[key] = value
+                else:
+                    rows.append(line)
+        reader = csv.DictReader(rows)
+        missing = {"instance", "solver", "outcome"} - set(reader.fieldnames or ())
+        if missing:
+            raise InputError(f"{path} is no table of runs: it lacks {', '.join(sorted(missing))}")
+        runs = tuple(run_from(row) for row in reader)
+        return cls(runs, environment, _instances_of(runs))
+
+    # -- files -------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: str | Path) -> Comparison:
+        """Read a file of `sdpkit.compare(…, path=…)`, finished or not."""
+        from sdpkit.comparison.ledger import read
+
+        return read(path)
+
+    def to_json(self) -> str:
+        """Everything as one JSON object; NaN is null."""
+        return json.dumps(
+            {
+                "environment": dict(self.environment),
+                "instances": [as_json(instance) for instance in self.instances],
+                "runs": [as_json(run) for run in self.runs],
+                "summary": [as_json(tier) for tier in self.summary()],
+            },
+            ensure_ascii=False,
+        )
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Time against n, performance profile, gap against time, in one figure.
+
+        Written to `path` if there is one; returns the figure. Needs matplotlib.
+        """
+        from sdpkit.plotting import plot_runs
+
+        return plot_runs(self, path)
+
+    def report(self, path: str | Path) -> None:
+        """Write the report as one HTML file."""
+        importlib.import_module("sdpkit.comparison.report").write_report(self, path)
+
+
+# -- means ----------------------------------------------------------------------------------
+
+
+def shifted_geometric_mean(values: Iterable[float], shift: float = SHIFT) -> float:
+    """exp(mean log(t + s)) − s.
+
+    >>> shifted_geometric_mean([1.0, 7.0])          # √(2 · 8) − 1
+    3.0
+    """
+    logs = [math.log(value + shift) for value in values]
+    return math.exp(math.fsum(logs) / len(logs)) - shift
+
+
+def _tiers(runs: list[Run], tol: float, kind: str) -> list[Tier]:
+    """One tier per solver over the same instances, the fastest mean first."""
+    names = dict.fromkeys(run.solver for run in runs)
+    means = {name: _mean_time([run for run in runs if run.solver == name]) for name in names}
+    best = min(means.values(), default=math.nan)
+    tiers = []
+    for name in sorted(names, key=lambda name: means[name]):
+        own = [run for run in runs if run.solver == name]
+        successes = sum(run.success for run in own)
+        tiers.append(
+            Tier(
+                solver=name,
+                tol=tol,
+                kind=kind,
+                instances=len({run.instance for run in own}),
+                runs=len(own),
+                successes=successes,
+                refused=sum(run.outcome == "refused" for run in own),
+                lied=sum(run.claimed and not run.success for run in own),
+                success_rate=successes / len(own),
+                mean_time=means[name],
+                relative_time=means[name] / best if best > 0 else math.nan,
+            )
+        )
+    return tiers
+
+
+def _mean_time(runs: list[Run]) -> float:
+    per_instance: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        per_instance[run.instance].append(run.counted)
+    return shifted_geometric_mean(statistics.median(times) for times in per_instance.values())
+
+
+# -- rows as text and back ------------------------------------------------------------------
+
+
+def as_json(record: Any) -> dict[str, Any]:
+    """A row, an instance or a tier as JSON has it: NaN is null, infinity a word."""
+    return {field.name: jsonable(getattr(record, field.name)) for field in fields(record)}
+
+
+def jsonable(value: Any) -> Any:
+    """`value` as JSON has it: NaN is null, infinity a word, tuples are lists."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(entry) for key, entry in value.items()}
+    return [jsonable(entry) for entry in value] if isinstance(value, tuple | list) else value
+
+
+def run_from(record: Mapping[str, Any]) -> Run:
+    """The row that `as_json` or a line of `to_csv` describes; what it lacks keeps its default."""
+    values: dict[str, Any] = {}
+    for field in fields(Run):
+        if field.name in record:
+            values[field.name] = _parsed(str(field.type), record[field.name])
+    try:
+        return Run(**values)
+    except TypeError as error:
+        raise InputError(f"this is no row of a comparison: {error}") from error
+
+
+def described_from(record: Mapping[str, Any]) -> Described:
+    """The instance that `as_json` describes."""
+    known = {field.name: str(field.type) for field in fields(Described)}
+    return Described(**{k: _parsed(known[k], v) for k, v in record.items() if k in known})
+
+
+def _parsed(kind: str, value: Any) -> Any:
+    if kind == "float":
+        return math.nan if value in (None, "") else float(value)
+    if kind == "int":
+        return int(value)
+    if kind == "bool":
+        return value in (True, "True", "true", "1")
+    if kind == "str":
+        return str(value)
+    if value is None:
+        return None
+    if value and isinstance(value[0], Mapping):
+        return tuple({k: _parsed("float", v) for k, v in entry.items()} for entry in value)
+    return tuple((float(x), float(y)) for x, y in value)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else repr(value)
+    return str(value)
+
+
+def _instances_of(runs: Iterable[Run]) -> tuple[Described, ...]:
+    """What the rows themselves say about their instances, and the suites about those they know."""
+    from sdpkit.comparison.suites import INSTANCES
+
+    known = {instance.name: instance.described() for instance in INSTANCES}
+    found = {}
+    for run in runs:
+        plain = Described(run.instance, run.suite, run.kind, reference=run.reference)
+        found[run.instance] = known.get(run.instance, plain) if run.suite else plain
+    return tuple(found.values())
+
+
+def _line(run: Run) -> str:
+    name = run.instance if run.start == "cold" else f"{run.instance} (warm)"
+    outcome = run.outcome if run.success or not run.claimed else f"{run.outcome} (!)"
+    iterations = run.iterations if run.iterations >= 0 else ""
+    line = (
+        f"{name:<26}{run.solver:<13}{run.tol:>7.0e} {outcome:<15}"
+        f"{_number(run.objective, 15, '.8g')}{_number(run.gap, 9, '.1e')}"
+        f"{_number(run.total, 9, '.3f')}{_number(run.peak / 2**20, 7, '.0f')}{iterations:>7}"
+    )
+    return line.rstrip()
+
+
+def _number(value: float, width: int, form: str) -> str:
+    return f"{'' if math.isnan(value) else format(value, form):>{width}}"
+
+
+def _summary_lines(tiers: Iterable[Tier]) -> list[str]:
+    lines = [
+        f"{'tol':>7}  {'solver':<13}{'certified':>14}{'refused':>9}{'untrue':>8}"
+        f"{'mean time':>12}{'relative':>10}"
+    ]
+    for tier in tiers:
+        share = f"{tier.successes} of {tier.runs}"
+        lines.append(
+            f"{tier.tol:>7.0e}  {tier.solver:<13}{share:>14}{tier.refused:>9}{tier.lied:>8}"
+            f"{tier.mean_time:>10.3f} s{tier.relative_time:>10.1f}"
+        )
+    return lines

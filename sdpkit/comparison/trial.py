@@ -1,0 +1,269 @@
+"""One solver on one problem, once: what `sdpkit.compare` has a child process do.
+
+Said as soon as it is known, so that it survives what comes after it:
+
+    "described"     what the instance is: kind, sizes, fingerprint
+    "started"       imports and first calls are over (they are not what is measured)
+    "result"        how it ended and what it took
+    "coordinates"   the embedding, which is not part of the time
+
+The certificate is recomputed here, by our code, from the numbers that the solver returned.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import pickle
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdpkit.errors import NotEnoughMemoryError, SolverUnavailableError, UnsuitableSolverError
+from sdpkit.program.form import Program
+from sdpkit.solution.answer import Solution, Status, Stop
+from sdpkit.solving.call import compiled_program, solve
+from sdpkit.solving.registry import GROUP, Solver, get_solver, load, refusal, register_solver
+
+if TYPE_CHECKING:
+    from sdpkit.comparison.worker import Tell
+
+# Points of an embedding that are kept.
+_DRAWN = 500
+# A warm start is the answer at a tolerance looser by this factor.
+WARM_FACTOR = 100.0
+_REFUSALS = (SolverUnavailableError, UnsuitableSolverError, NotEnoughMemoryError)
+_LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED)
+_CLAIMS = (Stop.DONE, Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is to be tried.
+
+    Attributes
+    ----------
+    instance: name in `sdpkit.comparison.suites`, or "" if
+    problem: a pickled problem or program is given
+    solver: a name, or "module:attribute";  plugin: the pickled solver itself, or b""
+    start: "cold" or "warm"
+    """
+
+    instance: str
+    problem: bytes
+    solver: str
+    plugin: bytes
+    tol: float
+    time_limit: float
+    start: str = "cold"
+
+    def build(self) -> Any:
+        """The problem object or program."""
+        if self.instance:
+            from sdpkit.comparison.suites import find
+
+            return find(self.instance).build()
+        return pickle.loads(self.problem)
+
+    def name(self) -> str:
+        """The name by which the registry of this process knows the solver."""
+        if not self.plugin and ":" not in self.solver:
+            return self.solver
+        solver: Solver = pickle.loads(self.plugin) if self.plugin else load(self.solver)
+        register_solver(solver)
+        return solver.name
+
+
+def describe(tell: Tell, trial: Trial) -> None:
+    """Compile the problem and say what it is."""
+    problem = trial.build()
+    tell("described", _description(problem, compiled_program(problem)))
+
+
+def attempt(tell: Tell, trial: Trial) -> None:
+    """Build, compile, solve, certify; every exception is a result."""
+    warnings.simplefilter("ignore")
+    try:
+        problem = trial.build()
+        started = time.perf_counter()
+        program = compiled_program(problem)
+        compiled = time.perf_counter() - started
+        tell("described", _description(problem, program))
+        name = trial.name()
+        tell("described", {**_description(problem, program), "solver_version": version(name)})
+        _refuse(name, program)
+        _warm_up(name, program)
+        tell("started", None)
+        solution = _measured(tell, trial, name, problem, program, compiled)
+    except _REFUSALS as error:
+        tell("result", {"outcome": "refused", "message": str(error)})
+    except MemoryError as error:
+        words = str(error) or "an allocation failed"
+        tell("result", {"outcome": "out_of_memory", "message": words})
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        tell("result", {"outcome": "error", "message": f"{type(error).__name__}: {error}"})
+    else:
+        tell("coordinates", _coordinates(problem, solution))
+
+
+def _measured(
+    tell: Tell, trial: Trial, name: str, problem: Any, program: Program, compiled: float
+) -> Solution:
+    # Problems of several programs compile each of them, and solve() counts that itself.
+    several = callable(getattr(problem, "advance", None))
+    asked = problem if several else program
+    ask = partial(solve, asked, name, time_limit=trial.time_limit)
+    before = None
+    if trial.start == "warm":
+        before = ask(tol=WARM_FACTOR * trial.tol)
+        tell("started", None)
+    held, started = _held(), time.perf_counter()
+    solution = ask(tol=trial.tol, warm_start=before)
+    seconds = time.perf_counter() - started
+    peak = _held() - held
+    times = solution.times
+    certificate = solution.certificate
+    result = {
+        "outcome": str(solution.status),
+        "claimed": _claimed(solution),
+        "message": solution.message,
+        "native_status": solution.native_status,
+        "objective": solution.objective,
+        "bound": certificate.safe_bound,
+        "gap": certificate.relative_gap,
+        "primal_residual": certificate.primal_residual,
+        "dual_residual": certificate.dual_residual,
+        "iterations": -1 if solution.iterations is None else solution.iterations,
+        "compile": times.compile if several else compiled,
+        "setup": times.setup,
+        "solve": times.solve,
+        "certify": times.certify,
+        "total": seconds if several else seconds + compiled,
+        "peak": peak,
+        "history": tuple(_numbers(entry) for entry in solution.history),
+    }
+    tell("result", {key: _plain(value) for key, value in result.items()})
+    return solution
+
+
+def _claimed(solution: Solution) -> bool:
+    """Whether the solver said that it was done, and not only with some of several programs."""
+    return solution.stop in _CLAIMS and solution.status not in _LIMITS
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of one entry of a history."""
+    kinds = (int, float, np.number)
+    return {str(key): float(value) for key, value in entry.items() if isinstance(value, kinds)}
+
+
+def _refuse(name: str, program: Program) -> None:
+    refused = None if name == "auto" else refusal(get_solver(name), program)
+    if refused is not None:
+        raise refused
+
+
+def _warm_up(name: str, program: Program) -> None:
+    """Solve something tiny of the same sort, so that imports and compilers are done.
+
+    What goes wrong here will go wrong again when it counts, and is noted then.
+    """
+    from sdpkit import LMNN, MVU, datasets
+
+    tiny: Any = MVU(graph=datasets.path_graph(4))
+    if program.family is not None:
+        X, y = datasets.concentric_circles(6)
+        tiny = LMNN(X, y, n_neighbors=1)
+    try:
+        solve(tiny, solver=name, tol=1e-2, time_limit=1.0)
+    except Exception as error:
+        print(f"warming up: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+def _held() -> float:
+    """The most bytes this process has held so far, and the largest of those it started."""
+    import resource
+
+    unit = 1.0 if sys.platform == "darwin" else 1024.0
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return unit * sum(resource.getrusage(who).ru_maxrss for who in whose)
+
+
+# -- what an instance is --------------------------------------------------------------------
+
+
+def _description(problem: Any, program: Program) -> dict[str, Any]:
+    family = program.family
+    return {
+        "kind": type(problem).__name__.lower(),
+        "n": _points(problem, program),
+        "n_rows": program.n_rows if family is None else family.n_rows,
+        "fingerprint": program.fingerprint,
+        "value_scale": float(program.safe.value_scale),
+    }
+
+
+def _points(problem: Any, program: Program) -> int:
+    """How many points the problem has, or the sizes of all blocks where it has none."""
+    for name in ("neighborhood", "network"):
+        graph = getattr(problem, name, None)
+        if graph is not None:
+            return int(graph.n_points)
+    if program.family is not None:
+        return int(program.family.n_points)
+    return sum(block.size for block in program.blocks)
+
+
+def version(name: str) -> str:
+    """The version of the package that a solver comes from; "" if it is no Python package."""
+    if name == "auto":
+        name = "interior"
+    solver = get_solver(name)
+    stated = getattr(solver, "version", None)
+    if isinstance(stated, str):
+        return stated
+    for point in importlib.metadata.entry_points(group=GROUP):
+        if point.name == name and point.dist is not None:
+            return str(point.dist.version)
+    package = getattr(solver, "package", type(solver).__module__.partition(".")[0])
+    if hasattr(solver, "executable"):
+        return ""  # a program on the PATH
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        module = sys.modules.get(package)
+        return str(getattr(module, "__version__", ""))
+
+
+def _coordinates(problem: Any, solution: Solution) -> list[tuple[float, float]] | None:
+    """Two coordinates of some of the points, if the problem has an embedding or a metric."""
+    try:
+        recovered = _recovered(problem, solution)
+        if hasattr(recovered, "transform"):
+            recovered = recovered.transform(recovered.X)
+        points = np.asarray(getattr(recovered, "coordinates", recovered), dtype=np.float64)
+    except Exception:  # whatever a third party's problem may raise: there is no picture then
+        return None
+    if points.ndim != 2 or not np.isfinite(points).all():
+        return None
+    if points.shape[1] == 1:
+        points = np.column_stack([points, np.zeros(len(points))])
+    points = points[:: max(1, -(-len(points) // _DRAWN))]
+    return [(float(x), float(y)) for x, y in points[:, :2]]
+
+
+def _recovered(problem: Any, solution: Solution) -> Any:
+    """What the problem makes of the solution; in two dimensions if it lets one choose."""
+    if "n_components" in inspect.signature(problem.recover).parameters:
+        return problem.recover(solution, n_components=2)
+    return problem.recover(solution)

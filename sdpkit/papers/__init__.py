@@ -1,0 +1,1 @@
+"""Tables and figures of the papers and of our documentation, measured again by a command."""

@@ -1,0 +1,93 @@
+"""Graphs of higher intrinsic dimension, measured: neighbourhood graphs of handwritten digits.
+
+A sparse factor of such a graph fills in: what is cheap on a curve or a surface is not here. The
+tables say how much, and what was certified in which time.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sdpkit
+from sdpkit.errors import InputError
+from sdpkit.graphs.graph import NeighborhoodGraph, neighborhood_graph
+from sdpkit.solution.answer import Solution
+from sdpkit.solving.call import solve
+
+_TOL = 1e-2
+# Seconds that the other engine, and the other form, are given.
+_PATIENCE = 300.0
+
+
+def graphs(folder: Path, peers: bool = True) -> None:
+    """USPS digits, and MNIST twos and threes: 4 neighbours, inequality, certified to 1e-2."""
+    for name, X in (("USPS digits", _usps(folder)), ("MNIST twos and threes", _mnist(folder))):
+        unfold(name, X, peers)
+
+
+def unfold(name: str, X: NDArray[Any], peers: bool) -> None:
+    """Print the fill of the graph's factors and what `lowrank` (and `barrier`) certify."""
+    graph = neighborhood_graph(X, n_neighbors=4)
+    unit = float(graph.squared_lengths.mean())
+    graph = NeighborhoodGraph(graph.n_points, graph.edges, graph.squared_lengths / unit)
+    problem = sdpkit.MVU(graph=graph.adjacency(lengths=True), form="inequality")
+    pattern = problem.program().blocks[0].pattern
+    print(
+        f"{name}: n = {graph.n_points}, {graph.n_edges} edges; a sparse factor has "
+        f"{pattern.rows.size / graph.n_points:.0f} entries a column and takes {pattern.pairs:.2g} "
+        "multiplications",
+        flush=True,
+    )
+    _print(problem, "lowrank", None)
+    if peers:
+        if pattern.is_heavy:
+            print("    barrier would need a table of as many places", flush=True)
+        else:
+            _print(problem, "barrier", _PATIENCE)
+        _print(sdpkit.MVU(graph=graph.adjacency(lengths=True)), "lowrank", _PATIENCE)
+
+
+def _print(problem: sdpkit.MVU, solver: str, time_limit: float | None) -> None:
+    started, cpu = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            solution = solve(problem, solver=solver, tol=_TOL, time_limit=time_limit)
+        except MemoryError as error:
+            print(f"    {problem.form}, {solver}: {error}", flush=True)
+            return
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    print(
+        f"    {problem.form}, {solver}: {solution.status}, trace {solution.objective:.6g}, bound "
+        f"{solution.certificate.safe_bound:.6g}, certified gap "
+        f"{solution.certificate.relative_gap:.1e}, {_rank(solution)}{solution.iterations} steps, "
+        f"{seconds:.3g} s ({cpu:.3g} s of CPU, {solution.times.certify:.2g} s to certify)",
+        flush=True,
+    )
+
+
+def _rank(solution: Solution) -> str:
+    rank = solution.history[-1].get("rank") if solution.history else None
+    return "" if rank is None else f"rank {rank:.0f}, "
+
+
+def _usps(folder: Path) -> NDArray[Any]:
+    return np.asarray(_load(folder / "usps.npz")["X"][:7291], dtype=np.float64)
+
+
+def _mnist(folder: Path) -> NDArray[Any]:
+    file = _load(folder / "mnist.npz")
+    X, y = file["X"][:60_000], file["y"][:60_000].astype(int)
+    return np.asarray(X[(y == 2) | (y == 3)], dtype=np.float64) / 255
+
+
+def _load(path: Path) -> Any:
+    if not path.exists():
+        raise InputError(f"{path} is missing; pass the folder that holds it")
+    return np.load(path)

@@ -1,0 +1,370 @@
+"""The figures of LMNN: agreement, speed, errors next to the thesis's Table 2.1, and two pictures.
+
+Data come from a folder of npz files with X and y (and nothing else is read). Times are printed
+with the peer of the same run; every gap is certified.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+from numpy.typing import NDArray
+
+import sdpkit
+from sdpkit.errors import InputError
+from sdpkit.program.triplets import Impostors
+from sdpkit.results.metric import Metric, Rule
+from sdpkit.solution.answer import Solution
+
+Array = NDArray[np.float64]
+Labels = NDArray[Any]
+
+SMALL = ("wine", "iris", "balance", "digits")
+# Thesis, Table 2.1, test errors in per cent: (kNN, energy).
+PUBLISHED = {
+    "wine": (8.39, 7.67),
+    "iris": (4.08, 4.00),
+    "balance": (9.29, 8.86),
+    "letter": (3.62, 2.67),
+    "letter, multi-pass": (2.84, 2.38),
+    "letter, per class": (3.20, 2.84),
+    "mnist": (1.72, 1.37),
+}
+# Thesis, figure 2.10: leave-one-out errors in per cent by the number of metrics.
+CIRCLES = {1: 100.0, 2: 21.0, 3: 0.0}
+# Runs in an environment of its own: X, y from a file, components and seconds to another.
+_METRIC_LEARN = """
+import json, sys, time, warnings
+import numpy as np
+from metric_learn import LMNN
+warnings.simplefilter("ignore")
+data = np.load(sys.argv[1])
+model = LMNN(n_neighbors=3, max_iter=1000)
+started = time.perf_counter()
+model.fit(data["X"], data["y"])
+seconds = time.perf_counter() - started
+np.save(sys.argv[2], model.components_)
+print(json.dumps({"seconds": seconds, "iterations": int(model.n_iter_)}))
+"""
+
+
+def load(folder: Path, name: str) -> tuple[Array, Labels]:
+    """X and y of a data set."""
+    path = folder / f"{name}.npz"
+    if not path.exists():
+        raise InputError(f"{path} is missing; pass the folder that holds {name}.npz with X and y")
+    with np.load(path, allow_pickle=False) as file:
+        return file["X"].astype(np.float64), file["y"]
+
+
+def split(
+    X: Array, y: Labels, seed: int, share: float = 0.7
+) -> tuple[Array, Labels, Array, Labels]:
+    """A random part for training, the rest for testing."""
+    order = np.random.default_rng(seed).permutation(len(X))
+    cut = int(share * len(X))
+    return X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]
+
+
+def timed(problem: sdpkit.LMNN, **options: Any) -> tuple[Solution, float]:
+    """A certified solution and the seconds it took, compilation of the program included."""
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        solution = sdpkit.solve(problem, **options)
+    return solution, time.perf_counter() - started
+
+
+def euclidean(metric: Metric) -> Metric:
+    """The plain distance with the metric's training points, to compare with."""
+    return replace(metric, components=(np.eye(metric.X.shape[1]),))
+
+
+# -- tables ---------------------------------------------------------------------------------
+
+
+def small(folder: Path) -> None:
+    """Every engine on the small sets (the general ones on a part), with their bounds."""
+    for name in SMALL:
+        X, y, X_test, y_test = split(*load(folder, name), seed=0)
+        problem = sdpkit.LMNN(X, y)
+        print(f"{name}: {problem}")
+        for solver, tol in _engines(name):
+            _print_run(problem, solver, tol)
+        few = 60 if name != "digits" else 40
+        part = sdpkit.LMNN(X[:few, : 30 if name == "digits" else None], y[:few], n_neighbors=2)
+        print(f"  the first {few} points:")
+        for solver in ("factored", "interior", "clarabel", "scs"):
+            _print_run(part, solver, 1e-5)
+        metric = problem.recover(timed(problem)[0])
+        errors = [100 * metric.error(X_test, y_test, rule) for rule in ("knn", "energy")]
+        print(f"  test error: 3-NN {errors[0]:.2f} %, energy {errors[1]:.2f} %")
+
+
+def _engines(name: str) -> Iterator[tuple[str, float]]:
+    yield "factored", 1e-3
+    yield "factored", 1e-4 if name == "digits" else 1e-5
+    if name != "digits":
+        yield "projected", 1e-3
+        yield "interior", 1e-5
+    yield "subgradient", 1e-3
+
+
+def _print_run(problem: sdpkit.LMNN, solver: str, tol: float) -> None:
+    solution, seconds = timed(problem, solver=solver, tol=tol)
+    certificate = solution.certificate
+    print(
+        f"  {solver:<12} tol {tol:.0e}: {solution.status:<15} {solution.objective:.8g}, bound "
+        f"{certificate.safe_bound:.8g}, gap {certificate.relative_gap:.1e}, {seconds:.2f} s, "
+        f"{solution.iterations} steps",
+        flush=True,
+    )
+
+
+def digits(folder: Path, peer: Path | None) -> None:
+    """Digits 1257×64: first call and later ones, 1e-3 and 1e-4, against metric-learn."""
+    X, y, X_test, y_test = split(*load(folder, "digits"), seed=0)
+    problem = sdpkit.LMNN(X, y)
+    first = timed(problem)[1]
+    runs = sorted((timed(problem) for _ in range(5)), key=lambda run: run[1])
+    solution, seconds = runs[2]
+    fine, fine_seconds = timed(problem, tol=1e-4)
+    print(
+        f"digits {X.shape}: first call in this process {first:.2f} s, then {seconds:.2f} s (median "
+        f"of 5), gap {solution.certificate.relative_gap:.1e}, objective {solution.objective:.6g}\n"
+        f"  to 1e-4: {fine_seconds:.2f} s, gap {fine.certificate.relative_gap:.1e}"
+    )
+    _print_errors("digits", problem.recover(solution), X_test, y_test)
+    if peer is None:
+        print("  metric-learn: pass --metric-learn with a Python that has it")
+        return
+    components, report = run_metric_learn(peer, X, y)
+    theirs = problem.objective(components)
+    print(
+        f"  metric-learn: {report['seconds']:.1f} s, {report['iterations']} iterations: factored "
+        f"is {report['seconds'] / seconds:.0f} times faster; convex objective of its answer "
+        f"{theirs:.6g}, ours {solution.objective:.6g}"
+    )
+
+
+def run_metric_learn(python: Path, X: Array, y: Labels) -> tuple[Array, dict[str, Any]]:
+    """metric-learn's LMNN in an environment of its own: components, and what it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, answer = Path(folder) / "data.npz", Path(folder) / "components.npy"
+        np.savez(data, X=X, y=y)
+        command = [str(python), "-c", _METRIC_LEARN, str(data), str(answer)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise InputError(f"metric-learn failed: {run.stderr.strip().splitlines()[-1:]}")
+        return np.load(answer), json.loads(run.stdout)
+
+
+def letters(folder: Path, splits: int = 10, variants: int = 1) -> None:
+    """Letters 14000×16: time, memory, and errors over random splits next to the thesis's.
+
+    Several passes and a metric per class are learned on the first `variants` splits.
+    """
+    X, y = load(folder, "letter")
+    baseline = _peak()
+    errors: dict[str, list[list[float]]] = {}
+    for seed in range(splits):
+        X_train, y_train, X_test, y_test = split(X, y, seed)
+        problem = sdpkit.LMNN(X_train, y_train)
+        solution, seconds = timed(problem)
+        print(
+            f"split {seed}: {seconds:.2f} s, {solution.status}, gap "
+            f"{solution.certificate.relative_gap:.1e}, "
+            f"{int(max(row['rows'] for row in solution.history))} rows at most in the working set, "
+            f"peak {(_peak() - baseline) / 2**20:.0f} MiB above the start "
+            f"(n²·k doubles: {8 * 3 * len(X_train) ** 2 / 2**20:.0f} MiB)",
+            flush=True,
+        )
+        for name, metric in _letter_metrics(problem, solution, seed < variants):
+            rules: list[tuple[Rule, int]] = [("knn", 3), ("energy", 3), ("energy", 1)]
+            row = [100 * metric.error(X_test, y_test, rule, k) for rule, k in rules]
+            errors.setdefault(name, []).append(row)
+    for name, values in errors.items():
+        mean, spread = np.mean(values, axis=0), np.std(values, axis=0)
+        print(
+            f"{name}: 3-NN {mean[0]:.2f} ± {spread[0]:.2f} %, energy with 3 neighbours "
+            f"{mean[1]:.2f} ± {spread[1]:.2f} %, with 1 {mean[2]:.2f} ± {spread[2]:.2f} %; thesis "
+            f"(k by cross-validation) {PUBLISHED[name][0]} and {PUBLISHED[name][1]} %"
+        )
+
+
+def _letter_metrics(
+    problem: sdpkit.LMNN, solution: Solution, variants: bool
+) -> Iterator[tuple[str, Metric]]:
+    yield "letter", problem.recover(solution)
+    if not variants:
+        return
+    again = problem.next_pass(solution)
+    second = timed(again)[0]
+    third = again.next_pass(second)
+    yield "letter, multi-pass", third.recover(timed(third)[0])
+    several = sdpkit.LMNN(problem.X, problem.classes[problem.labels], metrics="per_class")
+    answer, seconds = timed(several, time_limit=150)
+    print(
+        f"  a metric per class: {seconds:.1f} s, {answer.status}, gap "
+        f"{answer.certificate.relative_gap:.1e}",
+        flush=True,
+    )
+    yield "letter, per class", several.recover(answer)
+
+
+def mnist(folder: Path, deskewed: bool = False) -> None:
+    """MNIST 60000, PCA to 164 dimensions: certified, with progress, and its test errors."""
+    X, y = load(folder, "mnist")
+    if deskewed:
+        X = deskew(X)
+    train, test = slice(0, 60000), slice(60000, None)
+    mean = X[train].mean(axis=0)
+    vectors = np.linalg.eigh((X[train] - mean).T @ (X[train] - mean))[1][:, ::-1][:, :164]
+    X = (X - mean) @ vectors
+    started = time.perf_counter()
+    problem = sdpkit.LMNN(X[train], y[train])
+    print(f"target neighbours: {time.perf_counter() - started:.1f} s", flush=True)
+    solution, seconds = timed(problem, verbose=2)
+    print(
+        f"mnist{', deskewed' if deskewed else ''}: {seconds:.1f} s, {solution.status}, gap "
+        f"{solution.certificate.relative_gap:.1e}, peak {_peak() / 2**30:.2f} GiB, raw images "
+        f"included"
+    )
+    _print_errors("mnist", problem.recover(solution), X[test], y[test])
+
+
+def deskew(images: Array, side: int = 28) -> Array:
+    """Images sheared so that the principal axis of their ink is upright.
+
+    The shear is the covariance of columns and rows over the variance of rows, by moments.
+    """
+    rows, columns = np.mgrid[:side, :side]
+    out = np.empty_like(images)
+    for k, image in enumerate(images.reshape(-1, side, side)):
+        ink = max(float(image.sum()), 1e-12)
+        row, column = float((rows * image).sum()) / ink, float((columns * image).sum()) / ink
+        slant = float(((rows - row) * (columns - column) * image).sum()) / ink
+        upright = float(((rows - row) ** 2 * image).sum()) / ink
+        shear = slant / upright if upright > 0 else 0.0
+        matrix = np.array([[1.0, 0.0], [shear, 1.0]])
+        middle = (side - 1) / 2
+        offset = np.array([row, column]) - matrix @ np.array([middle, middle])
+        out[k] = scipy.ndimage.affine_transform(image, matrix, offset, order=1).ravel()
+    return out
+
+
+def _print_errors(name: str, metric: Metric, X: Array, y: Labels) -> None:
+    started = time.perf_counter()
+    knn = 100 * metric.error(X, y)
+    middle = time.perf_counter()
+    energy = 100 * metric.error(X, y, "energy")
+    end = time.perf_counter()
+    thesis = (
+        f"; thesis {PUBLISHED[name][0]} and {PUBLISHED[name][1]} %" if name in PUBLISHED else ""
+    )
+    print(
+        f"  test error: 3-NN {knn:.2f} % ({middle - started:.1f} s), energy {energy:.2f} % "
+        f"({end - middle:.1f} s){thesis}"
+    )
+
+
+def impostors(n: int = 20_000, dimensions: tuple[int, ...] = (2, 3, 5, 8, 16)) -> None:
+    """Both ways to search, on two interleaved classes of n points: the crossover by dimension."""
+    for d in dimensions:
+        rng = np.random.default_rng(0)
+        X, y = rng.standard_normal((n, d)), rng.integers(0, 2, n)
+        seconds, rows = {}, {}
+        pairs = sdpkit.LMNN(X, y).target_pairs
+        # A scale at which a point has about ten impostors.
+        scale = (n / 10) ** (1 / d)
+        for search in ("blocks", "tree"):
+            family = Impostors.of(pairs, y, search=search)
+            started = time.perf_counter()
+            rows[search] = family.near([scale * X], 0.0)
+            seconds[search] = time.perf_counter() - started
+        same = all(
+            np.array_equal(getattr(rows["blocks"], part), getattr(rows["tree"], part))
+            for part in ("target", "impostor")
+        )
+        print(
+            f"dimension {d}: blocks {seconds['blocks']:.2f} s, tree {seconds['tree']:.2f} s, "
+            f"{rows['blocks'].size} rows, the same set: {same}"
+        )
+
+
+# -- pictures -------------------------------------------------------------------------------
+
+
+def circles(path: Path | None = None) -> None:
+    """Thesis, figure 2.10: two concentric circles with one, two and three metrics."""
+    metrics, titles = [], []
+    for count, metric, solution in circle_metrics((1, 2, 3, 4, 6)):
+        error = 100 * metric.leave_one_out_error(1)
+        metrics.append(metric)
+        titles.append(f"{count} metrics: error {error:.0f} %")
+        thesis = f" (thesis: {CIRCLES[count]:.0f} %)" if count in CIRCLES else ""
+        print(
+            f"{count} metrics: leave-one-out 1-NN error {error:.0f} %{thesis}, "
+            f"{solution.status}, gap "
+            f"{solution.certificate.relative_gap:.1e}"
+        )
+    if path is not None:
+        from sdpkit.plotting import plot_metrics
+
+        plot_metrics(metrics, path, titles)
+        print(f"picture written to {path}")
+
+
+def circle_metrics(counts: Iterable[int]) -> Iterator[tuple[int, Metric, Solution]]:
+    """(number of metrics, metric, solution) on the two circles, one target neighbour."""
+    X, y = sdpkit.datasets.concentric_circles()
+    for count in counts:
+        problem = sdpkit.LMNN(X, y, n_neighbors=1, metrics=count)
+        solution, _ = timed(problem)
+        yield count, problem.recover(solution), solution
+
+
+def square(sizes: tuple[int, ...] = (25, 50, 100, 200, 400), runs: int = 20) -> None:
+    """Thesis, figures 2.3 and 2.4: 1-NN error on a square whose upper half is another class."""
+    rng = np.random.default_rng(0)
+    X, y = _square_sample(rng, 1000)
+    problem = sdpkit.LMNN(X, y, n_neighbors=1)
+    matrix = problem.recover(timed(problem)[0]).matrix
+    stretch = np.sqrt(np.diag(matrix))
+    print(
+        f"n = 1000: the metric stretches the plain direction by {stretch[0]:.2f} and the "
+        f"discriminative one by {stretch[1]:.2f} (thesis: 1.4 and 2.2)"
+    )
+    test = _square_sample(rng, 20_000)
+    for n in sizes:
+        errors = np.empty((runs, 2))
+        for run in range(runs):
+            X, y = _square_sample(rng, n)
+            problem = sdpkit.LMNN(X, y, n_neighbors=1)
+            learned = problem.recover(timed(problem)[0])
+            errors[run] = euclidean(learned).error(*test), learned.error(*test)
+        mean = 100 * errors.mean(axis=0)
+        print(f"n = {n}: 1-NN error Euclidean {mean[0]:.2f} %, LMNN {mean[1]:.2f} % ({runs} runs)")
+
+
+def _square_sample(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
+    while True:
+        X = 10 * rng.random((n, 2))
+        y = (X[:, 1] > 5).astype(np.int64)
+        if 1 < y.sum() < n - 1:
+            return X, y
+
+
+def _peak() -> float:
+    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,10 @@
+"""What a program is: unknowns, squared lengths, rows, objective.
+
+Here belongs what states a semidefinite program or stores one: the common form, its costs and
+blocks, families of rows that are searched instead of listed, Gram matrices, files. Nothing here
+solves or judges.
+"""
+
+from sdpkit.program.form import Block, Cost, NormPenalty, Program, SafeBounds
+
+__all__ = ["Block", "Cost", "NormPenalty", "Program", "SafeBounds"]

@@ -1,0 +1,198 @@
+"""Ellipsoids that cover points, one by one or thousands at once.
+
+An ellipsoid here is  {x : (x − c)ᵀS⁻¹(x − c) ≤ t}  with S = Σ_j φ_j (x_j − c)(x_j − c)ᵀ + γI, the
+weights φ on the simplex those that make log det S largest; c is given, or c = Σφ_j x_j where it is
+free. For γ = 0 it is the covering ellipsoid of least volume (and t = d).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.special
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.inputs import finite_array
+from sdpkit.numerics.covering import TOL, many_weights
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ellipsoid:
+    """One covering ellipsoid.
+
+    Attributes
+    ----------
+    center: (d,) c
+    basis: (d, r) orthonormal basis of the directions in which it extends; r = d unless γ = 0 and
+        the points lie in a subspace
+    shape: (d, d) S, of rank r
+    radius: t
+    log_det: log det S on the span
+    weights: (m,) φ
+    gap: how far log det S is from the largest there is, at most
+
+    >>> import sdpkit
+    >>> problem = sdpkit.CoveringEllipsoid([[0, 0], [2, 0], [0, 2], [2, 2.0], [1, 1.5]])
+    >>> ellipsoid = problem.recover(sdpkit.solve(problem))
+    >>> ellipsoid.center.round(6), float(round(ellipsoid.volume / np.pi, 6))
+    (array([1., 1.]), 2.0)
+    >>> ellipsoid.contains([[0, 1], [0, -1]])
+    array([ True, False])
+    """
+
+    center: Array
+    basis: Array
+    shape: Array
+    radius: float
+    log_det: float
+    weights: Array
+    gap: float
+
+    def __repr__(self) -> str:
+        d, r = self.basis.shape
+        where = f"in {d} dimensions" if r == d else f"of dimension {r} in {d}"
+        return f"<Ellipsoid {where}: log volume {self.log_volume:.6g}, log det gap {self.gap:.1e}>"
+
+    @cached_property
+    def _factor(self) -> Array:
+        """The Cholesky factor of S on the span, (r, r)."""
+        return np.asarray(np.linalg.cholesky(self.basis.T @ self.shape @ self.basis))
+
+    @property
+    def log_volume(self) -> float:
+        """The logarithm of the r-dimensional volume."""
+        r = self.basis.shape[1]
+        ball = 0.5 * r * np.log(np.pi) - float(scipy.special.gammaln(0.5 * r + 1))
+        return float(ball + 0.5 * (r * np.log(self.radius) + self.log_det))
+
+    @property
+    def volume(self) -> float:
+        """The r-dimensional volume."""
+        return float(np.exp(self.log_volume))
+
+    @property
+    def axes(self) -> Array:
+        """(r, d) the half axes, longest first."""
+        values, vectors = np.linalg.eigh(self.basis.T @ self.shape @ self.basis)
+        lengths = np.sqrt(values * self.radius)[::-1]
+        return np.asarray(lengths[:, None] * (self.basis @ vectors[:, ::-1]).T)
+
+    def lengths(self, X: ArrayLike) -> Array:
+        """(b,) (x − c)ᵀS⁻¹(x − c), infinite outside of the span."""
+        z = _points(X, self.center.size) - self.center
+        inside = z @ self.basis
+        out = np.square(np.linalg.solve(self._factor, inside.T)).sum(axis=0)
+        off = np.linalg.norm(z - inside @ self.basis.T, axis=1)
+        scale = 1e-9 * np.sqrt(self.radius * max(float(np.trace(self.shape)), 0.0))
+        return np.where(off <= scale, out, np.inf)
+
+    def contains(self, X: ArrayLike, tol: float = 1e-9) -> NDArray[np.bool_]:
+        """(b,) which points lie inside, up to a relative `tol`."""
+        return np.asarray(self.lengths(X) <= self.radius * (1 + tol))
+
+    def plot(self, X: ArrayLike | None = None, ax: Any = None) -> Any:
+        """The ellipse in the first two dimensions, over points X; returns the axes."""
+        from sdpkit.plotting import plot_ellipses
+
+        return plot_ellipses([self], X, ax)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ellipsoids:
+    """b covering ellipsoids with given centres.
+
+    Attributes
+    ----------
+    centers: (b, d);  shapes: (b, d, d) S;  radii: (b,) t;  log_dets: (b,) log det S
+    ranks: (b,) the dimensions of the ellipsoids, in which determinants are taken
+    weights: (b, m) φ;  gaps: (b,) of log det, recomputed from the weights
+    """
+
+    centers: Array
+    shapes: Array
+    radii: Array
+    log_dets: Array
+    ranks: Indices
+    weights: Array
+    gaps: Array
+
+    def __len__(self) -> int:
+        return len(self.centers)
+
+    def __repr__(self) -> str:
+        worst = float(self.gaps.max(initial=0.0))
+        return (
+            f"<{len(self)} ellipsoids in {self.centers.shape[1]} dimensions: "
+            f"largest log det gap {worst:.1e}>"
+        )
+
+    def __getitem__(self, k: int) -> Ellipsoid:
+        rank = int(self.ranks[k])
+        if not rank:
+            raise InputError(f"ellipsoid {k} is a point; give gamma > 0")
+        d = self.centers.shape[1]
+        basis = np.eye(d) if rank == d else np.linalg.eigh(self.shapes[k])[1][:, d - rank :]
+        return Ellipsoid(
+            self.centers[k],
+            basis,
+            self.shapes[k],
+            float(self.radii[k]),
+            float(self.log_dets[k]),
+            self.weights[k],
+            float(self.gaps[k]),
+        )
+
+
+def cover(
+    points: ArrayLike, centers: ArrayLike, *, gamma: float = 0.0, tol: float = TOL
+) -> Ellipsoids:
+    """The covering ellipsoids of b sets of m points around b given centres, all at once.
+
+    Parameters
+    ----------
+    points: (b, m, d);  centers: (b, d)
+    gamma: γ ≥ 0, added to S as γI
+    tol: the gap in log det at which a set counts as done; every gap is returned
+
+    >>> rng = np.random.default_rng(0)
+    >>> many = cover(rng.standard_normal((100, 30, 10)), np.zeros((100, 10)))
+    >>> len(many), bool(many.gaps.max() < 1e-11)
+    (100, True)
+    """
+    x, c = finite_array(points, "points"), finite_array(centers, "centers")
+    if x.ndim != 3 or not x.size:
+        raise InputError(f"points has shape {x.shape}: pass (b, m, d), b sets of m points")
+    if c.shape != (x.shape[0], x.shape[2]):
+        raise InputError(f"centers has shape {c.shape}, expected {(x.shape[0], x.shape[2])}")
+    if not 0 <= gamma < np.inf:
+        raise InputError(f"gamma is {gamma}; it must be a number ≥ 0")
+    if not tol > 0:
+        raise InputError(f"tol is {tol}; it must be positive")
+    z = x - c[:, None, :]
+    identity = np.eye(x.shape[2])
+    units = np.ones(len(z))
+    if gamma == 0:
+        # In units of each set: neither 1e-200 nor 1e200 may leave the range of floats if squared.
+        units = np.abs(z).max(axis=(1, 2))
+        units = np.where(units > 0, units, 1.0)
+    z /= units[:, None, None]
+    weights, found, ranks = many_weights(z, gamma * identity, tol)
+    weights /= weights.sum(axis=1, keepdims=True)
+    squares = (units**2)[:, None, None]
+    shapes = squares * ((z * weights[:, :, None]).transpose(0, 2, 1) @ z) + gamma * identity
+    log_dets = found.log_dets + 2 * ranks * np.log(units)
+    return Ellipsoids(c, shapes, found.radii, log_dets, ranks, weights, found.gaps)
+
+
+def _points(X: ArrayLike, d: int) -> Array:
+    out = np.atleast_2d(finite_array(X, "points"))
+    if out.ndim != 2 or out.shape[1] != d:
+        raise InputError(f"points have shape {out.shape}, expected (b, {d})")
+    return out

@@ -1,0 +1,260 @@
+"""From matrices to outputs: the embedding that a Gram matrix holds (thesis eq. 3.20 and 3.21).
+
+K = Σ_α λ_α v_α v_αᵀ,      y_i = (√λ_1 v_1i, …, √λ_d v_di)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.program.gram import Gram, Matrix
+from sdpkit.results.quality import fidelity
+
+Array = NDArray[np.float64]
+
+# Eigenvalues below this share of the trace are noise; a fall by this factor is steep.
+_NOISE_SHARE = 1e-2
+_STEEP = 4.0
+_INVISIBLE = 1e-6
+# Eigenvalues computed of an operator, at least.
+_LEADING = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Outputs y_i and the spectrum they come from.
+
+    Attributes
+    ----------
+    coordinates: (n, d), centred, columns by falling variance
+    eigenvalues: (n,) of K, falling, nonnegative; the leading ones where K is an operator
+    edges: (m, 2) rods of the neighbourhood graph;  tensions: (m,) their multipliers w
+    components: (n,) which connected component a point belongs to; each is centred on its own
+    inputs: distances between the inputs, by which new points find their neighbours (`extend`)
+    variance: tr K, where only leading eigenvalues are known; None: their sum
+    """
+
+    coordinates: Array
+    eigenvalues: Array
+    edges: NDArray[np.int64] = field(repr=False)
+    tensions: Array | None = field(repr=False)
+    components: NDArray[np.int64] = field(repr=False)
+    inputs: SquaredDistances | None = field(default=None, repr=False)
+    variance: float | None = field(default=None, repr=False)
+
+    @property
+    def n_components(self) -> int:
+        """d."""
+        return int(self.coordinates.shape[1])
+
+    @property
+    def fidelity(self) -> float:
+        """Share of the variance that the d coordinates keep."""
+        return fidelity(self.eigenvalues, self.n_components, self.variance)
+
+    @property
+    def suggested_dimension(self) -> int:
+        """Where the spectrum breaks off (see `suggested_dimension`)."""
+        return suggested_dimension(self.eigenvalues, self.variance)
+
+    def extend(
+        self,
+        X_new: ArrayLike | None = None,
+        *,
+        distances: ArrayLike | None = None,
+        n_neighbors: int | None = None,
+        method: Literal["sdp", "lle"] = "sdp",
+        refine: bool = False,
+    ) -> Array:
+        """Coordinates of new points, (t, d), from their nearest inputs; each on its own.
+
+        Parameters
+        ----------
+        X_new: (t, D) new points; or
+        distances: (t, n) from new points to all inputs, where only distances are known
+        n_neighbors: how many inputs place a new point (default 2d + 1)
+        method: "sdp" (thesis 3.1.10, `sdpkit.results.placement.place`) or "lle" (Saul and Roweis)
+        refine: move each new point to a local minimum of its squared errors afterwards
+
+        A new point that is an input gets that input's coordinates. If the embedding has several
+        components, all neighbours are taken from that of the nearest.
+
+        >>> import sdpkit
+        >>> line = sdpkit.MVU([[0.0], [1.0], [2.0], [4.0]], n_neighbors=1)
+        >>> embedding = line.recover(sdpkit.solve(line), n_components=1)
+        >>> y = embedding.extend([[3.0], [4.0]])
+        >>> np.abs(y - embedding.coordinates[2:]).round(4).ravel().tolist()
+        [1.0, 0.0]
+        """
+        from sdpkit.results.placement import place, reconstruct
+        from sdpkit.results.placement import refine as refined
+
+        if self.inputs is None:
+            raise InputError("this embedding does not know its inputs; make it by `recover`")
+        if method not in ("sdp", "lle"):
+            raise InputError(f"method is {method!r}; use 'sdp' or 'lle'")
+        if method == "lle" and X_new is None:
+            raise InputError("method='lle' rebuilds points from points: pass X_new, or use 'sdp'")
+        k = 2 * self.n_components + 1 if n_neighbors is None else n_neighbors
+        near, squared = self.inputs.nearest_to(
+            min(k, len(self.components)), X_new, distances=distances
+        )
+        home = self.components[near[:, 0]]
+        out = np.empty((len(near), self.n_components))
+        for here, x, nearest, lengths in self._by_component(home, X_new, distances, near, squared):
+            anchors = self.coordinates[nearest]
+            if method == "lle":
+                assert x is not None
+                assert self.inputs.points is not None
+                y = reconstruct(x, self.inputs.points[nearest], anchors)
+            else:
+                y = place(anchors, lengths).coordinates
+            out[here] = refined(y, anchors, lengths) if refine else y
+        known = squared[:, 0] == 0
+        out[known] = self.coordinates[near[known, 0]]
+        return out
+
+    def _by_component(
+        self,
+        home: NDArray[np.int64],
+        X_new: ArrayLike | None,
+        distances: ArrayLike | None,
+        near: NDArray[np.int64],
+        squared: Array,
+    ) -> Iterator[tuple[Any, Array | None, NDArray[np.int64], Array]]:
+        """(which new points, their inputs, neighbours and squared distances) per component."""
+        if not self.components.any():
+            yield slice(None), None if X_new is None else np.asarray(X_new), near, squared
+            return
+        assert self.inputs is not None
+        for component in np.unique(home):
+            here, among = home == component, np.flatnonzero(self.components == component)
+            x, d = (None if new is None else np.asarray(new)[here] for new in (X_new, distances))
+            k = min(near.shape[1], among.size)
+            yield here, x, *self.inputs.nearest_to(k, x, distances=d, among=among)
+
+    def plot(self, ax: Any = None, *, color: Any = None, tension: bool = True) -> Any:
+        """Draw the first two coordinates, the rods coloured by tension. Needs matplotlib."""
+        from sdpkit.plotting import plot_embedding
+
+        return plot_embedding(self, ax, color=color, tension=tension)
+
+    def plot_spectrum(self, ax: Any = None) -> Any:
+        """Draw the eigenvalues as shares of the trace. Needs matplotlib."""
+        from sdpkit.plotting import plot_spectrum
+
+        return plot_spectrum(self.eigenvalues, ax, variance=self.variance)
+
+    def __repr__(self) -> str:
+        n, d = self.coordinates.shape
+        return (
+            f"<Embedding of {n} points in {d} dimensions: fidelity {self.fidelity:.4f}, "
+            f"suggested dimension {self.suggested_dimension}>"
+        )
+
+
+def suggested_dimension(eigenvalues: Array, variance: float | None = None) -> int:
+    """The d after which the spectrum breaks off.
+
+    The last steep fall: the largest d with λ_d ≥ 4 λ_{d+1} among eigenvalues of at least 1 % of
+    the trace; where none falls that steeply, the steepest.
+
+    >>> suggested_dimension(np.array([50.0, 30.0, 0.2, 0.1, 0.0]))
+    2
+    """
+    values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1].clip(min=0)
+    total = float(values.sum()) if variance is None else variance
+    if total == 0 or values.size == 1:
+        return 1
+    ratios = values[:-1] / np.maximum(values[1:], 1e-12 * total)
+    steep = np.flatnonzero((ratios >= _STEEP) & (values[:-1] >= _NOISE_SHARE * total))
+    return int(steep[-1] if steep.size else np.argmax(ratios)) + 1
+
+
+def gram(squared: Array) -> Array:
+    """(n, n) −½CDC, the centred Gram matrix of squared distances D; C = I − 11ᵀ/n.
+
+    Positive semidefinite iff the distances are Euclidean. Its top eigenvectors are classical
+    scaling, and kernel PCA if D comes from a kernel.
+
+    >>> gram(np.array([[0.0, 4.0], [4.0, 0.0]]))
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    centred = squared - squared.mean(axis=0)
+    return np.asarray(-0.5 * (centred - centred.mean(axis=1)[:, None]))
+
+
+def outputs(kernel: Matrix, n_components: int | None = None) -> tuple[Array, Array]:
+    """(coordinates (n, d), eigenvalues (n,)) of a Gram matrix; of an operator the leading ones.
+
+    Without `n_components` the suggested dimension is used. The sign of each coordinate is fixed
+    so that its entry of largest magnitude is positive.
+
+    >>> Y = np.array([[1.0, 0.0], [-1.0, 0.5], [0.0, -0.5]])
+    >>> coordinates, eigenvalues = outputs(Y @ Y.T, 2)
+    >>> np.allclose(coordinates @ coordinates.T, Y @ Y.T)
+    True
+    """
+    total = None
+    if isinstance(kernel, Gram):
+        n, total = kernel.shape[0], kernel.trace()
+        wanted = n_components if isinstance(n_components, int | np.integer) else 0
+        values, vectors = kernel.leading(min(n, max(int(wanted), _LEADING)))
+        values = values.clip(min=0)
+    else:
+        values, vectors = _spectrum(kernel)
+        n = values.size
+    d = suggested_dimension(values, total) if n_components is None else n_components
+    if isinstance(d, bool) or not isinstance(d, int | np.integer) or not 1 <= d <= n:
+        raise InputError(f"n_components is {d!r}; it must be an integer between 1 and {n}")
+    top = vectors[:, :d]
+    signs = np.sign(top[np.abs(top).argmax(axis=0), np.arange(d)])
+    return top * np.where(signs == 0, 1.0, signs) * np.sqrt(values[:d]), values
+
+
+def visible_axes(variances: Array, n_least: int) -> int:
+    """How many leading axes hold more than a millionth of the variance each, at least `n_least`.
+
+    >>> visible_axes(np.array([5.0, 1.0, 1e-12, 0.0]), 1)
+    2
+    """
+    shown = int(np.sum(variances > _INVISIBLE * float(variances.sum())))
+    return min(max(shown, n_least), variances.size)
+
+
+def principal_axes(factor: Array) -> tuple[Array, Array]:
+    """(Y, λ): the rows of a factor, (n, m) with K = factor·factorᵀ, turned into principal axes.
+
+    Y, (n, m), is centred, its columns fall in variance λ (m,) and have the signs of `outputs`;
+    K itself is never formed.
+
+    >>> Y, variances = principal_axes(np.array([[0.0, 2.0], [0.0, -2.0], [1.0, 0.0], [-1.0, 0.0]]))
+    >>> variances.round(9)
+    array([8., 2.])
+    """
+    centred = np.asarray(factor, dtype=np.float64)
+    centred = centred - centred.mean(axis=0)
+    values, axes = np.linalg.eigh(centred.T @ centred)
+    y = centred @ axes[:, ::-1]
+    signs = np.sign(y[np.abs(y).argmax(axis=0), np.arange(y.shape[1])])
+    return y * np.where(signs == 0, 1.0, signs), values[::-1].clip(min=0)
+
+
+def _spectrum(kernel: Array) -> tuple[Array, Array]:
+    """All eigenvalues, falling and nonnegative, and eigenvectors of a Gram matrix."""
+    kernel = np.asarray(kernel, dtype=np.float64)
+    if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or kernel.shape[0] == 0:
+        raise InputError(f"a kernel is a square matrix; this one has shape {kernel.shape}")
+    if not np.isfinite(kernel).all():
+        raise InputError("the kernel contains NaN or infinite entries; check the solution's status")
+    values, vectors = scipy.linalg.eigh((kernel + kernel.T) / 2)
+    return values[::-1].clip(min=0), vectors[:, ::-1]

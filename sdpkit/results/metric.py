@@ -1,0 +1,333 @@
+"""What LMNN learns: a metric, or several, and the two ways to classify by it.
+
+The squared distance *to* a training point o is  D(x, x_o) = ‖L_b (x − x_o)‖²  with b the block of
+o; with one metric it is the Mahalanobis distance of M = LᵀL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.numerics.kernels import fast_kernel
+from sdpkit.numerics.neighbors import nearest, squared_distances
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Rule = Literal["knn", "energy"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Metric:
+    """A learned metric with the training points it classifies by.
+
+    Attributes
+    ----------
+    components: per block (r, D) L with M = LᵀL
+    X: (n, D) training points (for kernel LMNN the rows of the kernel matrix)
+    labels: (n,) class numbers, indices into `classes`;  classes: the labels as given
+    block_of: (n,) the block by which the distance to a point is measured
+    target_pairs: (p, 2) the target neighbours (i, j) of training
+    n_neighbors, mu: k and the weight of the push term, for classification
+    block_of_class: (c,) the block of each class if blocks are classes, else None
+
+    >>> import sdpkit
+    >>> X, y = np.array([[0, 0], [0, 1], [3, 0], [3, 1.0]]), ["a", "a", "b", "b"]
+    >>> problem = sdpkit.LMNN(X, y, n_neighbors=1)
+    >>> metric = problem.recover(sdpkit.solve(problem))
+    >>> metric.predict([[0.2, 5.0], [2.9, -5.0]])
+    array(['a', 'b'], dtype='<U1')
+    """
+
+    components: tuple[Array, ...]
+    X: Array
+    labels: Indices
+    classes: NDArray[Any]
+    block_of: Indices
+    target_pairs: Indices
+    n_neighbors: int
+    mu: float
+    block_of_class: Indices | None = None
+
+    def __repr__(self) -> str:
+        ranks = ", ".join(str(part.shape[0]) for part in self.components[:4])
+        more = ", …" if len(self.components) > 4 else ""
+        n, d = self.X.shape
+        noun = "metric" if len(self.components) == 1 else f"{len(self.components)} metrics"
+        return f"<Metric: {noun} of rank {ranks}{more} in {d} dimensions, {n} training points>"
+
+    @property
+    def matrices(self) -> tuple[Array, ...]:
+        """M = LᵀL per block, (D, D)."""
+        return tuple(part.T @ part for part in self.components)
+
+    @property
+    def matrix(self) -> Array:
+        """M of the only metric."""
+        self._single("matrix")
+        return self.matrices[0]
+
+    def transform(self, X: ArrayLike) -> Array:
+        """(b, r) the images L x, whose Euclidean distance is the metric."""
+        self._single("transform")
+        return self._points(X) @ self.components[0].T
+
+    def distance(self, a: ArrayLike, b: ArrayLike) -> Array:
+        """(m,) distances √((a − b)ᵀM(a − b)) of rows a to rows b."""
+        self._single("distance")
+        return np.asarray(np.linalg.norm(self.transform(a) - self.transform(b), axis=1))
+
+    def truncated(self, n_components: int) -> Metric:
+        """The metric on its leading directions: LMNN-S of the thesis, PCA after x → Lx."""
+        if n_components < 1:
+            raise InputError(f"n_components is {n_components}; it must be at least 1")
+        kept = []
+        for part in self.components:
+            _, values, rows = scipy.linalg.svd(part, full_matrices=False)
+            kept.append(values[:n_components, None] * rows[:n_components])
+        return replace(self, components=tuple(kept))
+
+    # -- classification ----------------------------------------------------------------------
+
+    def predict(
+        self, X: ArrayLike, rule: Rule = "knn", n_neighbors: int | None = None
+    ) -> NDArray[Any]:
+        """The labels of new points, by k nearest neighbours or by energy (eq. 2.12).
+
+        kNN breaks ties among classes as the thesis does: the neighbourhood shrinks until one
+        class leads, down to the nearest neighbour.
+        """
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        points = self._points(X)
+        outputs = self._outputs(points)
+        if rule == "knn":
+            neighbours = nearest(outputs, self._training, k, block_of=self.block_of)[0]
+            return np.asarray(self.classes[vote(self.labels[neighbours], len(self.classes))])
+        if rule != "energy":
+            raise InputError(f"rule is {rule!r}; use 'knn' or 'energy'")
+        energies = self._energies(outputs, k, self._blocks(points))
+        return np.asarray(self.classes[energies.argmin(axis=1)])
+
+    def energies(self, X: ArrayLike, n_neighbors: int | None = None) -> Array:
+        """(b, c) the energy of eq. 2.12 of every new point under every label."""
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        points = self._points(X)
+        return self._energies(self._outputs(points), k, self._blocks(points))
+
+    def error(
+        self, X: ArrayLike, y: ArrayLike, rule: Rule = "knn", n_neighbors: int | None = None
+    ) -> float:
+        """The share of points that are classified wrongly."""
+        return float(np.mean(self.predict(X, rule, n_neighbors) != np.asarray(y)))
+
+    def leave_one_out_error(self, n_neighbors: int | None = None) -> float:
+        """The kNN error on the training points, none being its own neighbour."""
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        points = self._training
+        neighbours = nearest(points, points, k, block_of=self.block_of, themselves=True)[0]
+        return float(np.mean(vote(self.labels[neighbours], len(self.classes)) != self.labels))
+
+    def _blocks(self, points: Array) -> Indices:
+        """(b,) the block that measures the distance to a new point when blocks are clusters of
+        the inputs: that of the nearest training point."""
+        if len(self.components) == 1 or self.block_of_class is not None:
+            return np.zeros(points.shape[0], dtype=np.int64)
+        return self.block_of[nearest([points], [self.X], 1)[0][:, 0]]
+
+    def _energies(self, outputs: list[Array], k: int, blocks: Indices) -> Array:
+        """Pull to the k nearest of the class, push by the others, push on the others."""
+        sizes = np.bincount(self.labels, minlength=len(self.classes))
+        if k > sizes.min():
+            label = self.classes[sizes.argmin()]
+            raise InputError(f"energies need {k} neighbours in every class; {label!r} has fewer")
+        order = np.argsort(self.labels, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        training = [part[order] for part in self._training]
+        block_of = self.block_of[order]
+        out = np.empty((outputs[0].shape[0], len(self.classes)))
+        for rows, distances in squared_distances(outputs, training, block_of):
+            _add_own_energy(distances, starts, self.mu, np.empty(k), out[rows])
+        everyone, every_label = np.arange(out.shape[0]), -1
+        if self.block_of_class is not None:
+            for label, block in enumerate(self.block_of_class):
+                self._push_on_others(outputs, everyone, int(block), label, order, starts, out)
+        elif len(self.components) == 1:
+            self._push_on_others(outputs, everyone, 0, every_label, order, starts, out)
+        else:
+            for block in range(len(self.components)):
+                mine = np.flatnonzero(blocks == block)
+                self._push_on_others(outputs, mine, block, every_label, order, starts, out)
+        return out
+
+    def _push_on_others(
+        self,
+        outputs: list[Array],
+        queries: Indices,
+        block: int,
+        label: int,
+        order: Indices,
+        starts: Indices,
+        out: Array,
+    ) -> None:
+        """Add μ·Σ [1 + D(x_i, x_j) − D(x_i, x_t)]₊ over anchors i of other classes, for queries t
+        that are measured by `block`, under `label` (or under all of them, −1)."""
+        place = np.empty(order.size, dtype=np.int64)
+        place[order] = np.arange(order.size)
+        anchor = place[self.target_pairs[:, 0]]
+        by_anchor = np.argsort(anchor, kind="stable")
+        reaches = 1 + self._target_lengths[by_anchor]
+        first = np.searchsorted(anchor[by_anchor], np.arange(order.size + 1))
+        query, points = [outputs[block][queries]], [self._training[block][order]]
+        for rows, distances in squared_distances(query, points, np.zeros_like(order)):
+            part, sums = out[queries[rows]], np.empty(len(starts) - 1)
+            _add_other_energy(distances, starts, first, reaches, self.mu, label, sums, part)
+            out[queries[rows]] = part
+
+    @cached_property
+    def _training(self) -> list[Array]:
+        return self._outputs(self.X)
+
+    @cached_property
+    def _target_lengths(self) -> Array:
+        out = np.empty(len(self.target_pairs))
+        for block, points in enumerate(self._training):
+            mine = self.block_of[self.target_pairs[:, 1]] == block
+            i, j = self.target_pairs[mine].T
+            out[mine] = np.square(points[i] - points[j]).sum(axis=1)
+        return out
+
+    def _outputs(self, X: Array) -> list[Array]:
+        return [X @ part.T for part in self.components]
+
+    def _points(self, X: ArrayLike) -> Array:
+        out = np.atleast_2d(np.asarray(X, dtype=np.float64))
+        if out.ndim != 2 or out.shape[1] != self.X.shape[1]:
+            raise InputError(f"points have shape {out.shape}, expected (b, {self.X.shape[1]})")
+        if not np.isfinite(out).all():
+            raise InputError("points contain NaN or infinite entries")
+        return out
+
+    def _single(self, what: str) -> None:
+        if len(self.components) > 1:
+            raise InputError(
+                f"{what} needs one metric, this has {len(self.components)}; use `components`"
+            )
+
+    # -- files -------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the metric as npz, without pickles."""
+        arrays: dict[str, Any] = {f"components{k}": part for k, part in enumerate(self.components)}
+        for name in ("X", "labels", "classes", "block_of", "target_pairs", "n_neighbors", "mu"):
+            arrays[name] = np.asarray(getattr(self, name))
+        if self.block_of_class is not None:
+            arrays["block_of_class"] = self.block_of_class
+        if arrays["classes"].dtype == object:
+            arrays["classes"] = np.array([str(label) for label in self.classes])
+        with open(path, "wb") as file:
+            np.savez_compressed(file, **arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Metric:
+        """Read a metric written by `save`."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                a = {name: file[name] for name in file.files}
+            count = sum(name.startswith("components") for name in a)
+            return cls(
+                tuple(a[f"components{k}"] for k in range(count)),
+                a["X"],
+                a["labels"],
+                a["classes"],
+                a["block_of"],
+                a["target_pairs"],
+                int(a["n_neighbors"]),
+                float(a["mu"]),
+                a.get("block_of_class"),
+            )
+        except (KeyError, ValueError, AttributeError, EOFError) as error:
+            raise InputError(f"{path} is not a saved metric: {error}") from error
+
+
+def vote(neighbours: Indices, n_classes: int) -> Indices:
+    """(b,) the leading class among the k labels of each row, nearest first; with the thesis's
+    rule for ties: the neighbourhood shrinks until there is none."""
+    rows, k = neighbours.shape
+    out = np.full(rows, -1)
+    counts = np.zeros((rows, n_classes), dtype=np.int64)
+    np.add.at(counts, (np.arange(rows)[:, None], neighbours), 1)
+    for size in range(k, 0, -1):
+        most = counts.max(axis=1)
+        clear = (counts == most[:, None]).sum(axis=1) == 1
+        decided = (out < 0) & clear
+        out[decided] = counts[decided].argmax(axis=1)
+        counts[np.arange(rows), neighbours[:, size - 1]] -= 1
+    return out
+
+
+@fast_kernel("f8[:,:]", "i8[:]", "f8", "out f8[:]", "out f8[:,:]")
+def _add_own_energy(distances: Any, starts: Any, mu: float, smallest: Any, out: Any) -> None:
+    """out ← (1−μ)·Σ_j D_tj + μ·Σ_{j,l} [1 + D_tj − D_tl]₊, j the k nearest of each class.
+
+    Columns of `distances` are ordered by class; `smallest` is room for k numbers.
+    """
+    n, k = distances.shape[1], smallest.size
+    for t in range(distances.shape[0]):
+        for label in range(starts.size - 1):
+            begin, end = starts[label], starts[label + 1]
+            count = 0
+            for j in range(begin, end):
+                d = distances[t, j]
+                if count == k and d >= smallest[k - 1]:
+                    continue
+                place = min(count, k - 1)
+                while place > 0 and smallest[place - 1] > d:
+                    smallest[place] = smallest[place - 1]
+                    place -= 1
+                smallest[place] = d
+                count = min(count + 1, k)
+            energy = 0.0
+            for s in range(k):
+                reach = 1 + smallest[s]
+                pushed = 0.0
+                for o in range(begin):
+                    pushed += max(0.0, reach - distances[t, o])
+                for o in range(end, n):
+                    pushed += max(0.0, reach - distances[t, o])
+                energy += (1 - mu) * smallest[s] + mu * pushed
+            out[t, label] = energy
+
+
+@fast_kernel("f8[:,:]", "i8[:]", "i8[:]", "f8[:]", "f8", "i8", "out f8[:]", "out f8[:,:]")
+def _add_other_energy(
+    distances: Any,
+    starts: Any,
+    first: Any,
+    reaches: Any,
+    mu: float,
+    only: int,
+    sums: Any,
+    out: Any,
+) -> None:
+    """out[t, c] += μ·Σ_i Σ_j [reach_ij − D_it]₊ over anchors i of classes other than c; `sums`
+    is room for a number per class."""
+    classes = starts.size - 1
+    for t in range(distances.shape[0]):
+        total = 0.0
+        for label in range(classes):
+            part = 0.0
+            for i in range(starts[label], starts[label + 1]):
+                for p in range(first[i], first[i + 1]):
+                    part += max(0.0, reaches[p] - distances[t, i])
+            sums[label] = part
+            total += part
+        for label in range(classes):
+            if only < 0 or label == only:
+                out[t, label] += mu * (total - sums[label])

@@ -1,0 +1,9 @@
+"""What passes between a solver and the rest of the library.
+
+Here belongs what every solver receives and returns (settings, answers, checkpoints), what helps
+it to do so (the reduced program and its inverse), and the solution that a user sees.
+"""
+
+from sdpkit.solution.answer import Answer, Settings, Solution, Status, Stop, Times
+
+__all__ = ["Answer", "Settings", "Solution", "Status", "Stop", "Times"]

@@ -1,0 +1,86 @@
+"""Families of comparisons for solvers that take written rows only.
+
+A small family is written out. Of a large one a round solves the comparisons found so far and adds
+those that its answer violates, until what is left out weighs less than a tenth of the allowed
+gap. The multipliers of a part bound the whole, so that the certificate needs no more than them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sdpkit.errors import InputError
+from sdpkit.numerics.kernels import clock
+from sdpkit.program.form import Program
+from sdpkit.program.triplets import RowFamily, Rows, best_scale, hinges, row_keys, rows_of
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solving.registry import WRITTEN_ROWS, Solver, refusal
+
+# Rows this close to being violated are added with those that are.
+_SLACK = 0.1
+
+
+def by_rows(program: Program, solver: Solver, settings: Settings) -> Answer:
+    """Solve `program` by parts of its family; the answer's `rows` say which part was the last."""
+    family = program.family
+    if family is None:
+        raise InputError("row generation needs a program with a family of comparisons")
+    started, rounds = clock(), 0
+    rows = _first_rows(program, family)
+    while True:
+        answer = _solve_part(program, rows, solver, settings, started)
+        rounds += 1
+        more = None
+        if answer.matrices is not None and answer.stop is Stop.DONE:
+            more = _left_out(program, family, rows, answer, settings.tol)
+        if more is None:
+            note = f"{rows.size} of {family.n_rows} comparisons written, in {rounds} rounds"
+            solve_time = clock() - started - answer.setup_time
+            return replace(answer, notes=(*answer.notes, note), solve_time=solve_time)
+        rows = more
+
+
+def _first_rows(program: Program, family: RowFamily) -> Rows:
+    if family.n_rows <= WRITTEN_ROWS:
+        return family.everything()
+    identities = [np.eye(block.size) for block in program.blocks]
+    outputs = program.outputs(identities)
+    costs = [b.cost.inner(m) for b, m in zip(program.blocks, identities, strict=True)]
+    t = best_scale(family, outputs, sum(costs))
+    return family.near([np.sqrt(t) * y for y in outputs], 0.0)
+
+
+def _solve_part(
+    program: Program, rows: Rows, solver: Solver, settings: Settings, started: float
+) -> Answer:
+    if not rows.size:
+        # No comparison, no push: the pull alone is least at zero.
+        zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
+        words = "nothing to compare"
+        return Answer(Stop.DONE, words, zeros, np.zeros(0), np.zeros(0), iterations=0, rows=rows)
+    part = program.restricted(rows)
+    refused = refusal(solver, part)
+    if refused is not None:
+        raise refused
+    limit = settings.time_limit
+    if limit is not None:
+        limit = max(limit - (clock() - started), 1e-3)
+    answer = solver.solve(part, replace(settings, warm_start=None, time_limit=limit))
+    return replace(answer, rows=rows, x=np.zeros(0))
+
+
+def _left_out(
+    program: Program, family: RowFamily, rows: Rows, answer: Answer, tol: float
+) -> Rows | None:
+    """The rows together with those that the answer violates; None if these weigh nothing."""
+    assert answer.matrices is not None
+    outputs = program.outputs(answer.matrices)
+    near = family.near(outputs, _SLACK)
+    new = near.where(~np.isin(row_keys(family, near), row_keys(family, rows)))
+    missing = float(np.maximum(hinges(family, new, outputs), 0.0).sum())
+    value = program.objective(answer.matrices, np.zeros(0))
+    if family.weight * missing <= 0.1 * tol * max(abs(value), program.safe.value_scale):
+        return None
+    return rows_of(family, np.union1d(row_keys(family, rows), row_keys(family, new)))

@@ -1,0 +1,247 @@
+"""Several programs for one answer: how a problem leads from one to the next, and what is kept.
+
+Some problems are not one program but a sequence: minimum volume embedding takes a new cost from
+every answer, FULL adds the rows that the last answer violates, multi-pass LMNN finds new target
+neighbours. Such a problem has a method
+
+    advance(solutions, tol) -> Program | Ending
+
+which sees the certified solutions of all programs so far (none, at first) and says what is to be
+solved next, or why it ends. It is a function of what it sees: no state is kept elsewhere.
+`sdpkit.solve` runs the loop. A method `progress(solution)`, if the problem has one, names the
+numbers that are worth following from step to step.
+
+The status of the whole is granted like any other: what an `Ending` claims holds only if the
+certificate of the answer passes, against the program that the ending names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpkit.certificate.judge import certify
+from sdpkit.errors import InputError
+from sdpkit.numerics.kernels import clock
+from sdpkit.program.form import Program
+from sdpkit.program.gram import is_finite
+from sdpkit.solution.answer import Settings, Solution, Status, Times
+
+Array = NDArray[np.float64]
+_GOOD = (Status.OPTIMAL, Status.STATIONARY)
+
+
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """Why a sequence of programs ends, and with what.
+
+    Attributes
+    ----------
+    reason: in words
+    status: what the answer is, if its certificate passes: optimal, stationary, or a limit
+    answer: the step that is the answer; None is the last
+    program: a program of which the answer's own left rows out; it is judged against this one
+    dual: (m,) the answer's multipliers as rows of `program`
+    """
+
+    reason: str
+    status: Status = Status.STATIONARY
+    answer: Solution | None = None
+    program: Program | None = None
+    dual: Array | None = None
+
+
+class Advancing(Protocol):
+    """A problem that takes several programs."""
+
+    def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
+        """The next program, or the end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The steps of a solve that took several programs, each with its own certificate.
+
+    Attributes
+    ----------
+    steps: one solution per program, in order
+    progress: name → (n_steps,) what the problem follows from step to step, "objective" always
+    reason: why it ended there
+
+    >>> import sdpkit
+    >>> X, star = sdpkit.datasets.spokes(5, 2), sdpkit.datasets.star_graph(5, 2)
+    >>> solution = sdpkit.solve(sdpkit.MVE(X, graph=star, n_components=2))
+    >>> len(solution.trajectory), solution.trajectory[-1].status
+    (2, <Status.OPTIMAL: 'optimal'>)
+    >>> solution.trajectory.progress["fidelity"].round(4)
+    array([1., 1.])
+    """
+
+    steps: tuple[Solution, ...]
+    progress: Mapping[str, Array] = field(repr=False)
+    reason: str
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Solution]:
+        return iter(self.steps)
+
+    def __getitem__(self, step: int) -> Solution:
+        return self.steps[step]
+
+    def __str__(self) -> str:
+        names = list(self.progress)
+        head = "step  " + "  ".join(f"{name:>14}" for name in names)
+        lines = [f"{head}  {'status':<12} gap      iterations"]
+        for k, step in enumerate(self.steps):
+            values = "  ".join(f"{self.progress[name][k]:>14.8g}" for name in names)
+            gap, iterations = step.certificate.relative_gap, step.iterations
+            lines.append(f"{k + 1:>4}  {values}  {step.status:<12} {gap:.1e}  {iterations}")
+        return "\n".join([*lines, f"ended: {self.reason}"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw what the problem follows against the steps. Needs matplotlib."""
+        from sdpkit.plotting import plot_trajectory
+
+        return plot_trajectory(self, ax)
+
+
+def follow(
+    problem: Advancing, solve_one: Callable[[Program, Settings], Solution], settings: Settings
+) -> Solution:
+    """Solve the problem's programs one after the other; the answer holds the trajectory.
+
+    Each starts from the solution before. The time limit covers all of them. A step that has no
+    solution, or that ran into a limit, ends the sequence with its own status.
+    """
+    started = clock()
+    steps: tuple[Solution, ...] = ()
+    while True:
+        asked = clock()
+        upcoming = _broken(steps) or problem.advance(steps, settings.tol)
+        if isinstance(upcoming, Ending):
+            return _conclude(problem, steps, upcoming, settings.tol)
+        left = settings
+        if steps:
+            left = replace(_left(settings, started), warm_start=_fitted(steps[-1], upcoming))
+        if left.time_limit == 0:
+            ending = Ending("the time limit was reached", Status.TIME_LIMIT, _reliable(steps))
+            return _conclude(problem, steps, ending, settings.tol)
+        compiled = clock() - asked
+        step = solve_one(upcoming, left)
+        steps = (*steps, replace(step, times=replace(step.times, compile=compiled)))
+
+
+def _left(settings: Settings, started: float) -> Settings:
+    """The settings with what is left of the time limit, 0 when it is used up."""
+    if settings.time_limit is None:
+        return settings
+    spent = clock() - started
+    return replace(settings, time_limit=max(settings.time_limit - spent, 0.0))
+
+
+def _fitted(solution: Solution, program: Program) -> Solution:
+    """A solution as a start for a program that may have further rows at the end."""
+    missing = program.n_rows - solution.program.n_rows
+    if missing <= 0 or solution.dual is None:
+        return solution
+    return replace(solution, dual=np.concatenate([solution.dual, np.zeros(missing)]))
+
+
+def _reliable(steps: tuple[Solution, ...]) -> Solution:
+    """The last step that was certified, or else the last."""
+    certified = [step for step in steps if step.status in _GOOD]
+    return certified[-1] if certified else steps[-1]
+
+
+def _broken(steps: tuple[Solution, ...]) -> Ending | None:
+    """The end that a step forces, or None. An inaccurate step may still lead on."""
+    if not steps or steps[-1].status in _GOOD:
+        return None
+    last = steps[-1]
+    usable = all(is_finite(m) for m in last.matrices)
+    if last.status is Status.INACCURATE and usable:
+        return None
+    no_solution = last.status in (Status.INFEASIBLE, Status.UNBOUNDED)
+    answer = last if no_solution else _reliable(steps)
+    return Ending(f"program {len(steps)} ended {last.status}", last.status, answer)
+
+
+def _conclude(
+    problem: Advancing, steps: tuple[Solution, ...], ending: Ending, tol: float
+) -> Solution:
+    if not steps:
+        raise InputError(f"{problem!r} ended before its first program: {ending.reason}")
+    if len(steps) == 1 and ending.status is Status.OPTIMAL and ending.program is None:
+        return steps[0]  # one program was all it took
+    answer = ending.answer or steps[-1]
+    trajectory = Trajectory(steps, _progress(problem, steps), ending.reason)
+    if ending.program is not None:
+        answer = _judged_against(answer, ending.program, ending.dual)
+    status, message = _granted(answer, ending, len(steps), tol)
+    counts = [step.iterations for step in steps if step.iterations is not None]
+    return replace(
+        answer,
+        status=status,
+        message=message,
+        iterations=sum(counts) if counts else None,
+        times=Times(*(sum(spent) for spent in zip(*map(_seconds, steps), strict=True))),
+        notes=_notes(steps, ending),
+        trajectory=trajectory,
+    )
+
+
+def _notes(steps: tuple[Solution, ...], ending: Ending) -> tuple[str, ...]:
+    """Every note once, the ending's program last."""
+    notes = [note for step in steps for note in step.notes]
+    notes += ending.program.notes if ending.program is not None else ()
+    return tuple(dict.fromkeys(notes))
+
+
+def _seconds(solution: Solution) -> tuple[float, float, float, float]:
+    t = solution.times
+    return t.compile, t.setup, t.solve, t.certify
+
+
+def _progress(problem: Advancing, steps: tuple[Solution, ...]) -> dict[str, Array]:
+    follows = getattr(problem, "progress", None)
+    rows = []
+    for step in steps:
+        usable = all(is_finite(m) for m in step.matrices)
+        followed = follows(step) if callable(follows) and usable else {}
+        rows.append({"objective": step.objective, **followed})
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
+
+
+def _judged_against(answer: Solution, program: Program, dual: Array | None) -> Solution:
+    certificate = certify(program, answer.matrices, answer.x, dual, answer.rows)
+    return replace(
+        answer,
+        program=program,
+        dual=dual,
+        certificate=certificate,
+        objective=certificate.objective,
+        dual_objective=certificate.dual_objective,
+    )
+
+
+def _granted(answer: Solution, ending: Ending, n_steps: int, tol: float) -> tuple[Status, str]:
+    count = f"{n_steps} program{'' if n_steps == 1 else 's'}"
+    proof = f"certified to a relative gap of {answer.certificate.relative_gap:.2g}"
+    if ending.status not in (Status.OPTIMAL, Status.STATIONARY):
+        if n_steps == 1 and ending.status is answer.status:
+            return ending.status, answer.message
+        words = answer.message if ending.status is answer.status else f"the answer is {proof}"
+        return ending.status, f"{ending.reason} after {count}: {words}"
+    failures = answer.certificate.failures(tol)
+    if failures:
+        words = "; ".join(failures)
+        return Status.INACCURATE, f"{ending.reason} after {count}, but tol {tol:g} fails: {words}"
+    of_what = "" if ending.status is Status.OPTIMAL else "its program is "
+    return ending.status, f"{ending.reason} after {count}; {of_what}{proof}"
