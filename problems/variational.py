@@ -18,7 +18,8 @@ Whatever |E| is, residuals are linear in the m(m+1)/2 entries of Z: one QR facto
 
 Q is the bottom of the spectrum of the graph Laplacian, which needs distances only, or of LLE's
 matrix (I−W)ᵀ(I−W), which needs points and serves long, thin manifolds better. Afterwards `refine`
-searches locally: first in ℝᵐ, where there is room to unfold, then in ℝʳ (`sdpkit.results.refinement`).
+searches locally: first in ℝᵐ, where there is room to unfold, then in ℝʳ
+(`sdpkit.results.refinement`).
 """
 
 from __future__ import annotations

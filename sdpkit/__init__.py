@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from sdpkit.comparison.competition import compare
     from sdpkit.comparison.table import Comparison
     from sdpkit.doors.query_metric import QueryMetric
+    from sdpkit import datasets, errors, graphs, plotting
     from sdpkit.errors import (
         GraphError,
         InputError,

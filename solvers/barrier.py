@@ -12,8 +12,9 @@ to minimum volume embedding (c = −1, s = 2). With P = T(w)⁻¹ on 1⊥, the c
 
 are followed as μ falls. T is as sparse as the graph, up to a few directions: with L(w) − cI instead
 of L(w) − cC, w is feasible iff all eigenvalues but that of the constant vector are positive, which
-the signs of the pivots of a sparse LDLᵀ factorisation tell (`sdpkit.numerics.updated_factor` for U). The
-lengths b_eᵀPb_e come from the selected inverse, and products with the Hessian
+the signs of the pivots of a sparse LDLᵀ factorisation tell
+(`sdpkit.numerics.updated_factor` for U). The lengths b_eᵀPb_e come from the selected inverse, and
+products with the Hessian
 
     H_ef = (b_eᵀ P b_f)²  (+ a diagonal for lo and hi)
 

@@ -8,8 +8,8 @@ the least that these weights prove.
 
 `titterington`  φ_j ← φ_j g_j/(D − tr CS⁻¹): the multiplicative update of Titterington 1978, with
                 the term γI of the query metric. Monotone, simple, and slow near the end.
-`covering`      the interior-point method of `sdpkit.numerics.covering` over a working set of points, which
-                grows by those that stick out farthest.
+`covering`      the interior-point method of `sdpkit.numerics.covering` over a working set of
+                points, which grows by those that stick out farthest.
 """
 
 from __future__ import annotations

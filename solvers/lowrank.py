@@ -49,6 +49,7 @@ from sdpkit.program.form import Block, Program, dense
 from sdpkit.program.gram import FactoredGram, Matrix, is_finite
 from sdpkit.program.shapes import beyond
 from sdpkit.solution.answer import Answer, Settings, Solution, Stop
+from sdpkit.numerics.kernels import compiled
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 from sdpkit.solving.registry import Capabilities
 

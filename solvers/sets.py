@@ -118,7 +118,7 @@ class ConePoint:
 
 
 class TwoSets:
-    """Rows and cone of a program that is restricted to its face (`sdpkit.solution.reduction.reduce`).
+    """Rows and cone of a program that is restricted to its face (`sdpkit.solution.reduction`).
 
     Units: rows have norm one in the metric, ‖b‖ = ‖c‖ = 1 (penalties count as costs), so that
     points and multipliers are of one magnitude.

@@ -154,8 +154,8 @@ def test_a_killed_run_goes_on(name: str, tmp_path: Path) -> None:
     program = tmp_path / "program.npz"
     problem().program().save(program)
     script = f"""
-        import time, sdpkit, sdpkit.checkpoint
-        sdpkit.checkpoint.Checkpoint.is_due = True      # write at every iteration
+        import time, sdpkit, sdpkit.solution.checkpoint
+        sdpkit.solution.checkpoint.Checkpoint.is_due = True      # write at every iteration
         program = sdpkit.Program.load({str(program)!r})
         def slowly(row):
             time.sleep(0.05)

@@ -304,7 +304,7 @@ def _starts_and_sleeps(tell) -> None:
 # -- stopped and started again --------------------------------------------------------------
 
 
-COMMAND = [sys.executable, "-m", "sdpkit.cli.main", "compare"]
+COMMAND = [sys.executable, "-m", "sdpkit", "compare"]
 
 
 def surroundings(package: Path, notes: Path) -> dict[str, str]:
@@ -781,7 +781,7 @@ def test_minimal_suite_finishes_within_two_minutes(tmp_path: Path) -> None:
     """On a fresh install: nothing is compiled yet."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "fresh")}
     environment["PYTHONPATH"] = str(Path(sdpkit.__file__).parents[1])
-    command = [sys.executable, "-m", "sdpkit.cli.main", "compare", "--suite", "minimal", "--quiet"]
+    command = [sys.executable, "-m", "sdpkit", "compare", "--suite", "minimal", "--quiet"]
     started = time.monotonic()
     subprocess.run(
         command, cwd=tmp_path, env=environment, check=True, timeout=600, stdout=subprocess.DEVNULL

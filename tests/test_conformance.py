@@ -15,11 +15,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit import MVU, Block, Cost, Program, Solution, Status, registry
 from sdpkit.certificate.judge import certify, certify_infeasible, certify_unbounded
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solving.call import ConvergenceWarning, solve
 from sdpkit.solving.registry import Capabilities, available_solvers, get_solver, known_solvers
+from sdpkit import MVU, Block, Cost, Program, Solution, Status
+from sdpkit.solving import registry
 
 Array = NDArray[np.float64]
 

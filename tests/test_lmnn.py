@@ -135,7 +135,7 @@ def test_objective_is_the_papers(name: str) -> None:
     rng = np.random.default_rng(1)
     parts = [0.4 * rng.standard_normal((2, 3)) for _ in range(problem.n_metrics)]
     expected = literal_objective(problem, parts)
-    metric = sdpkit.metrics.Metric(
+    metric = sdpkit.results.metric.Metric(
         tuple(parts), problem.X, problem.labels, problem.classes, problem.block_of,
         problem.target_pairs, 2, problem.mu,
     )  # fmt: skip

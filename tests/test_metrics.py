@@ -189,7 +189,7 @@ def test_truncated_is_the_best_metric_of_its_rank() -> None:
 @pytest.mark.parametrize("classes", [["a", "b", "c"], [1.5, 2.5, 3.5], [True, False, None]])
 def test_save_and_load(kind: str, classes: list[Any], tmp_path: Path) -> None:
     metric, new = grid_metric(1, kind)
-    metric = sdpkit.metrics.replace(metric, classes=np.array(classes))
+    metric = sdpkit.results.metric.replace(metric, classes=np.array(classes))
     metric.save(tmp_path / "metric.npz")
     back = Metric.load(tmp_path / "metric.npz")
     assert repr(back) == repr(metric)
@@ -236,7 +236,7 @@ def test_learning_helps_where_noise_hides_the_classes() -> None:
     X, y, new, truth = halves()
     problem = LMNN(X, y)
     metric = problem.recover(sdpkit.solve(problem))
-    plain = sdpkit.metrics.replace(metric, components=(np.eye(6),))
+    plain = sdpkit.results.metric.replace(metric, components=(np.eye(6),))
     assert metric.error(new, truth) < 0.1 < 0.25 < plain.error(new, truth)
     assert metric.error(new, truth, rule="energy") < 0.1
 

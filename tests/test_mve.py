@@ -255,7 +255,7 @@ def test_what_a_solver_loses_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> No
                 answer.stop, "fading", tuple(0.9 * m for m in answer.matrices), answer.x
             )
 
-    monkeypatch.setitem(sdpkit.registry._registered, "fading", Fading())
+    monkeypatch.setitem(sdpkit.solving.registry._registered, "fading", Fading())
     problem = roll(form="inequality", min_gain=0.0)
     with pytest.warns(ConvergenceWarning):
         solution = sdpkit.solve(problem, solver="fading")

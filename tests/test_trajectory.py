@@ -64,7 +64,7 @@ class Recorder:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     engine = Recorder()
-    monkeypatch.setitem(sdpkit.registry._registered, "recorder", engine)
+    monkeypatch.setitem(sdpkit.solving.registry._registered, "recorder", engine)
     return engine
 
 
@@ -199,7 +199,7 @@ def test_an_inaccurate_step_may_lead_on_but_not_end_well(monkeypatch: pytest.Mon
             return replace(answer, matrices=tuple(0.99 * m for m in answer.matrices))
 
     engine = Shrinking()
-    monkeypatch.setitem(sdpkit.registry._registered, "shrinking", engine)
+    monkeypatch.setitem(sdpkit.solving.registry._registered, "shrinking", engine)
     solution = sdpkit.solve(Doubling(), solver="shrinking")
     assert solution.status is Status.STATIONARY
     assert solution.trajectory is not None
@@ -218,7 +218,7 @@ def test_a_step_without_numbers_ends_it(monkeypatch: pytest.MonkeyPatch) -> None
                 return INTERIOR.solve(program, settings)
             return Answer(Stop.ITERATION_LIMIT, "gave up")
 
-    monkeypatch.setitem(sdpkit.registry._registered, "silent", Silent())
+    monkeypatch.setitem(sdpkit.solving.registry._registered, "silent", Silent())
     with pytest.warns(ConvergenceWarning, match="program 2 ended iteration_limit"):
         solution = sdpkit.solve(Doubling(), solver="silent")
     assert solution.status is Status.ITERATION_LIMIT

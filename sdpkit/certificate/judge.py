@@ -18,8 +18,8 @@ A program with a family of comparisons is judged by the multipliers α of *some*
 objective counts them all: the bound is  θ·Σα  for the largest θ ≤ 1 with  C + θ·Σα_t(…) ⪰ 0.
 
 Graphs of more than 1500 nodes have no n × n matrices here. The smallest eigenvalue of their dual
-slack is a proven lower bound from sparse factors (`sdpkit.numerics.sparse_factor`), and their primal may be
-a `Gram`, data from which lengths, trace and positive semidefiniteness are computed here.
+slack is a proven lower bound from sparse factors (`sdpkit.numerics.sparse_factor`), and their
+primal may be a `Gram`, data from which lengths, trace and positive semidefiniteness are computed.
 
 Denominators, written down once:
 

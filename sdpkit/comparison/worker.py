@@ -84,7 +84,8 @@ class Worker:
     pays when there are many.
 
     >>> with Worker() as worker:
-    ...     outcome = worker.run(Job("sdpkit.comparison.worker:echo", {"word": "hello"}, patience=60.0))
+    ...     job = Job("sdpkit.comparison.worker:echo", {"word": "hello"}, patience=60.0)
+    ...     outcome = worker.run(job)
     >>> outcome.ending, outcome.told
     ('', {'echo': 'hello'})
     """
@@ -110,7 +111,10 @@ class Worker:
         if not hasattr(os, "fork"):
             raise SdpkitError("comparisons need a system that can fork: Linux, macOS, or WSL")
         ours, theirs = socket.socketpair()
-        code = "import sys; sys.path[:] = {!r}; from sdpkit.comparison.worker import serve; serve({}, {})"
+        code = (
+            "import sys; sys.path[:] = {!r}; "
+            "from sdpkit.comparison.worker import serve; serve({}, {})"
+        )
         path = [entry or os.getcwd() for entry in sys.path]
         with theirs:
             self._process = subprocess.Popen(

@@ -105,7 +105,8 @@ def solve(
     Parameters
     ----------
     problem: anything with a `program()` method, or a `Program`; a problem with an `advance()`
-        method takes several programs (`sdpkit.solving.trajectory`), each started from the one before
+        method takes several programs (`sdpkit.solving.trajectory`), each started from the
+        one before
     solver: a name from `available_solvers()`, or "auto" (the rule is in `sdpkit.solving.registry`)
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6

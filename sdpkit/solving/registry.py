@@ -76,11 +76,12 @@ _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
 class Capabilities:
     """What a solver can take and what it returns.
 
-    `only`: the one shape of program that it takes, "graphs", "coverings", "roots" (`sdpkit.program.shapes`)
-    or "families", empty for any; `families`: programs with a family of comparisons, which other
-    solvers are given in parts; `ranks`: limits on the rank of a block; `log_det`: log dets of
-    blocks; `quadratic`, `norms`: penalties of auxiliary variables; `checkpoint`: its state can be
-    kept in a file; `teaching`: a method to read and to watch, too slow for more than a few digits.
+    `only`: the one shape of program that it takes, "graphs", "coverings", "roots"
+    (`sdpkit.program.shapes`) or "families", empty for any; `families`: programs with a family of
+    comparisons, which other solvers are given in parts; `ranks`: limits on the rank of
+    a block; `log_det`: log dets of blocks; `quadratic`, `norms`: penalties of auxiliary variables; `checkpoint`:
+    its state can be kept in a file; `teaching`: a method to read and to watch, too slow for more than
+    a few digits.
     """
 
     only: str = ""

@@ -1,7 +1,7 @@
 """Figures of the extensions of MVU: new points, large sets, sensor networks.
 
-Like `sdpkit.papers.bench.engines`, these print what the docs quote. Data that the package does not hold
-come from a folder of npz files with an array X.
+Like `sdpkit.papers.bench.engines`, these print what the docs quote. Data that the package does not
+hold come from a folder of npz files with an array X.
 """
 
 from __future__ import annotations
