@@ -38,9 +38,11 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.numerics.covering import whitened
-from sdpkit.program.form import Block, Cost, Program
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
 from sdpkit.results.ellipsoid import Ellipsoid
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.program.form import Program
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 from sdpkit.solving.trajectory import Ending
 
 Array = NDArray[np.float64]

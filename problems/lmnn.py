@@ -39,10 +39,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.neighbors import nearest
-from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import SafeBounds
 from sdpkit.program.triplets import Impostors, ListedTriplets, RowFamily, hinges
 from sdpkit.results.metric import Metric
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

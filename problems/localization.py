@@ -37,10 +37,11 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.problems.variational import Fixed, Penalty, VariationalMVU, residual_program
-from sdpkit.program.form import Cost, Program
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
 from sdpkit.results.embedding import principal_axes, visible_axes
 from sdpkit.results.refinement import refine
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 

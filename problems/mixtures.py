@@ -53,10 +53,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.problems.lmnn import LMNN, factor, finite, target_neighbors, target_table
-from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import SafeBounds
 from sdpkit.program.triplets import Impostors, hinges
 from sdpkit.results.metric import Metric
-from sdpkit.solution.answer import Solution, Status
+from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending
 
 Array = NDArray[np.float64]

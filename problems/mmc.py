@@ -48,7 +48,7 @@ from sdpkit.problems.lmnn import factor, finite
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
 from sdpkit.results.metric import Metric
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -37,10 +37,13 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.graphs.graph import SquaredDistances
 from sdpkit.problems.mvu import MVU, Form, Part, one_of
-from sdpkit.program.form import LARGE, Cost, Program, SafeBounds
+from sdpkit.program.block import LARGE
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, trace
+from sdpkit.program.safe import SafeBounds
 from sdpkit.results.embedding import Embedding, gram, outputs
-from sdpkit.solution.answer import Solution, Status
+from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending
 
 Array = NDArray[np.float64]

@@ -50,10 +50,13 @@ from sdpkit.graphs.graph import (
     split_components,
 )
 from sdpkit.problems.full import AllPairs
-from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, StackedGram, is_finite, trace
+from sdpkit.program.safe import SafeBounds
 from sdpkit.results.embedding import Embedding, outputs
-from sdpkit.solution.answer import Solution, Status
+from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending
 
 Array = NDArray[np.float64]

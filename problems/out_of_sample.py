@@ -34,8 +34,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
-from sdpkit.program.form import Block, Cost, Program, SafeBounds
-from sdpkit.solution.answer import Solution
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import SafeBounds
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 Variant = Literal["centred", "published"]

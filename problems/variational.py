@@ -42,10 +42,13 @@ from sdpkit.graphs.graph import (
     neighborhood_graph,
     require_connected,
 )
-from sdpkit.program.form import Block, Cost, NormPenalty, Program, SafeBounds
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import NormPenalty, SafeBounds
 from sdpkit.results.embedding import Embedding, principal_axes, suggested_dimension, visible_axes
 from sdpkit.results.refinement import refine
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 Penalty = Literal["squared", "norm"]

@@ -30,22 +30,22 @@ __version__ = "0.1.0"
 
 # Public name → module that defines it. Imported on first use, so that `import sdpkit` stays fast.
 _EXPORTS = {
-    "Program": "sdpkit.program.form",
-    "Block": "sdpkit.program.form",
-    "Cost": "sdpkit.program.form",
-    "SafeBounds": "sdpkit.program.form",
-    "Solution": "sdpkit.solution.answer",
-    "Status": "sdpkit.solution.answer",
-    "Answer": "sdpkit.solution.answer",
-    "Settings": "sdpkit.solution.answer",
-    "Stop": "sdpkit.solution.answer",
-    "Capabilities": "sdpkit.solving.registry",
-    "ConvergenceWarning": "sdpkit.solving.call",
-    "NormPenalty": "sdpkit.program.form",
-    "NeighborhoodGraph": "sdpkit.graphs.graph",
-    "Certificate": "sdpkit.certificate.judge",
-    "certify": "sdpkit.certificate.judge",
-    "solve": "sdpkit.solving.call",
+    "Program": "sdpkit.program",
+    "Block": "sdpkit.program",
+    "Cost": "sdpkit.program",
+    "SafeBounds": "sdpkit.program",
+    "Solution": "sdpkit.solution",
+    "Status": "sdpkit.solution",
+    "Answer": "sdpkit.solution",
+    "Settings": "sdpkit.solution",
+    "Stop": "sdpkit.solution",
+    "Capabilities": "sdpkit.solution.solver",
+    "ConvergenceWarning": "sdpkit.solving",
+    "NormPenalty": "sdpkit.program",
+    "NeighborhoodGraph": "sdpkit.graphs",
+    "Certificate": "sdpkit.certificate",
+    "certify": "sdpkit.certificate",
+    "solve": "sdpkit.solving",
     "available_solvers": "sdpkit.solving.registry",
     "register_solver": "sdpkit.solving.registry",
     "solver_table": "sdpkit.solving.registry",
@@ -97,13 +97,13 @@ _MODULES = {
 }
 
 if TYPE_CHECKING:
-    from sdpkit import datasets, errors, graphs, plotting, problems, solvers
-    from sdpkit.certificate.judge import Certificate, certify
+    from sdpkit import datasets, errors, graphs, plotting
+    from sdpkit.certificate.certificate import Certificate
+    from sdpkit.certificate.judge import certify
     from sdpkit.comparison import suites
     from sdpkit.comparison.competition import compare
     from sdpkit.comparison.table import Comparison
     from sdpkit.doors.query_metric import QueryMetric
-    from sdpkit import datasets, errors, graphs, plotting
     from sdpkit.errors import (
         GraphError,
         InputError,
@@ -132,21 +132,22 @@ if TYPE_CHECKING:
     from sdpkit.problems.out_of_sample import OutOfSample
     from sdpkit.problems.pola import POLA
     from sdpkit.problems.variational import VariationalMVU
-    from sdpkit.program.form import Block, Cost, NormPenalty, Program, SafeBounds
+    from sdpkit.program.block import Block
+    from sdpkit.program.cost import Cost
+    from sdpkit.program.form import Program
+    from sdpkit.program.safe import NormPenalty, SafeBounds
     from sdpkit.program.sdpa import read_sdpa, write_sdpa
     from sdpkit.results import placement as extension
     from sdpkit.results import quality
     from sdpkit.results.ellipsoid import Ellipsoid
     from sdpkit.results.embedding import Embedding
     from sdpkit.results.metric import Metric
-    from sdpkit.solution.answer import Answer, Settings, Solution, Status, Stop
-    from sdpkit.solving.call import ConvergenceWarning, solve
-    from sdpkit.solving.registry import (
-        Capabilities,
-        available_solvers,
-        register_solver,
-        solver_table,
-    )
+    from sdpkit.solution.answer import Answer, Settings, Stop
+    from sdpkit.solution.solution import Solution, Status
+    from sdpkit.solution.solver import Capabilities
+    from sdpkit.solving.call import solve
+    from sdpkit.solving.judgement import ConvergenceWarning
+    from sdpkit.solving.registry import available_solvers, register_solver, solver_table
     from sdpkit.solving.trajectory import Ending, Trajectory
 
 

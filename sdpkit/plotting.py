@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sdpkit.results.ellipsoid import Ellipsoid
     from sdpkit.results.embedding import Embedding
     from sdpkit.results.metric import Metric
-    from sdpkit.solution.answer import Solution
+    from sdpkit.solution.solution import Solution
     from sdpkit.solving.trajectory import Trajectory
 
 Array = NDArray[np.float64]

@@ -23,7 +23,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from sdpkit.program.form import Block, dense
+from sdpkit.program.block import Block
+from sdpkit.program.cost import dense
 from sdpkit.solvers.tree import Sum, Tree
 
 Array = NDArray[np.float64]

@@ -29,7 +29,7 @@ from sdpkit.errors import SolverError
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solving.registry import Capabilities
+from sdpkit.solution.solver import Capabilities
 
 Array = NDArray[np.float64]
 

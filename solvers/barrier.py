@@ -52,6 +52,7 @@ from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, ResolventGram
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.recognition import (
     components,
     cost_extremes,
@@ -59,7 +60,6 @@ from sdpkit.solvers.recognition import (
     shortcut,
     stacked_edges,
 )
-from sdpkit.solving.registry import Capabilities
 
 if TYPE_CHECKING:
     from sdpkit.numerics.sparse_factor import Pattern, SparseFactor

@@ -28,7 +28,7 @@ from sdpkit.errors import InputError
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import reduce
-from sdpkit.solving.registry import Capabilities
+from sdpkit.solution.solver import Capabilities
 
 Array = NDArray[np.float64]
 

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.numerics.covering import covering_weights, whitened
 from sdpkit.numerics.kernels import clock
-from sdpkit.program.form import Program, dense
+from sdpkit.program.cost import dense
+from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solving.registry import Capabilities
+from sdpkit.solution.solver import Capabilities
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -50,8 +50,9 @@ from sdpkit.program.triplets import (
     row_keys,
     rows_of,
 )
-from sdpkit.solution.answer import Answer, Settings, Solution, Stop
-from sdpkit.solving.registry import Capabilities
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.solution import Solution
+from sdpkit.solution.solver import Capabilities
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -37,9 +37,11 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.errors import InputError
-from sdpkit.program.form import Program, dense
+from sdpkit.program.cost import dense
+from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import Reduction, reduce
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.algebra import (
     Breakdown,
     Cone,
@@ -53,7 +55,6 @@ from sdpkit.solvers.algebra import (
     symmetrise,
     times,
 )
-from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 

@@ -45,13 +45,15 @@ from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import clock, fast_kernel
-from sdpkit.program.form import Block, Program, dense
+from sdpkit.program.block import Block
+from sdpkit.program.cost import dense
+from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix, is_finite
 from sdpkit.program.shapes import beyond
-from sdpkit.solution.answer import Answer, Settings, Solution, Stop
-from sdpkit.numerics.kernels import compiled
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.solution import Solution
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.recognition import drifting_apart, shortcut
-from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -29,14 +29,16 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.certificate.judge import certify_infeasible, certify_unbounded, safe_bound
+from sdpkit.certificate.bounds import safe_bound
+from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import clock
-from sdpkit.program.form import Program, dense
+from sdpkit.program.cost import dense
+from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import Reduction, reduce
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.sets import DENSE_ROWS, TwoSets, metric
-from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 

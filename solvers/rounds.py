@@ -33,18 +33,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.certificate.judge import (
-    certify_infeasible,
-    certify_unbounded,
-    project_onto_cone,
-    safe_bound,
-)
+from sdpkit.certificate.bounds import safe_bound
+from sdpkit.certificate.primal import project_onto_cone
+from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.numerics.kernels import clock, fast_kernel
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import Reduction
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.projection import RAY_TOL, Run, options_of
-from sdpkit.solving.registry import Capabilities
 
 Array = NDArray[np.float64]
 

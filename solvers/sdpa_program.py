@@ -27,7 +27,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import reduce
-from sdpkit.solving.registry import Capabilities
+from sdpkit.solution.solver import Capabilities
 
 Array = NDArray[np.float64]
 

@@ -34,7 +34,9 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 from numpy.typing import NDArray
 
-from sdpkit.program.form import Block, Program, dense
+from sdpkit.program.block import Block
+from sdpkit.program.cost import dense
+from sdpkit.program.form import Program
 
 Array = NDArray[np.float64]
 Factors = tuple[Array, ...]

@@ -28,7 +28,7 @@ from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.triplets import RowFamily, Rows, best_scale, hinges, row_keys, rows_of
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solving.registry import Capabilities
+from sdpkit.solution.solver import Capabilities
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

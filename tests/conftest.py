@@ -19,7 +19,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.program.form import Block, Cost, NormPenalty, Program
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import NormPenalty
 
 Array = NDArray[np.float64]
 # Programs on the PATH, not Python packages: two solvers, and a browser that opens reports.

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 import sdpkit
 import sdpkit.program.form
 from sdpkit import MVE, MVU, Block, Cost, Program, Status
-from sdpkit.certificate.judge import certify, certify_infeasible, certify_unbounded
+from sdpkit.certificate.judge import certify
+from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.numerics.sparse_factor import Pattern, SparseFactor, smallest_on_centred
 from sdpkit.numerics.updated_factor import LowRank, UpdatedFactor, factored
 from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.solution.answer import Settings
 from sdpkit.solvers import barrier
-from sdpkit.solving.call import ConvergenceWarning, solve
+from sdpkit.solving.call import solve
+from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import choose, get_solver
 
 Array = NDArray[np.float64]
@@ -248,7 +250,7 @@ def test_pins_are_few() -> None:
 
 
 def test_costs_that_centring_would_lose_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 5)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 5)
     incidence = MVU(graph=sdpkit.datasets.cycle_graph(8)).program().blocks[0].incidence
 
     def block(mean: float) -> Block:
@@ -279,7 +281,7 @@ def test_minimum_volume_agrees_with_interior(form: str, monkeypatch: pytest.Monk
     solution = solve(program, solver="barrier", tol=1e-6)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(exact.objective, rel=2e-6)
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 50)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 50)
     large = volume(60, form).program()
     operator = solve(large, solver="barrier", tol=1e-6)
     assert operator.status is Status.OPTIMAL
@@ -297,7 +299,7 @@ def test_minimum_volume_agrees_with_interior(form: str, monkeypatch: pytest.Monk
 def test_minimum_volume_of_a_large_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole climb on operators ends where it ends on arrays."""
     small = solve(volume(60), tol=1e-5)
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 50)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 50)
     monkeypatch.setattr("sdpkit.problems.mve.LARGE", 50)
     problem = volume(60)
     large = solve(problem, tol=1e-5)
@@ -392,7 +394,7 @@ def test_factored_and_stacked() -> None:
 
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 30)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 30)
 
 
 @pytest.mark.usefixtures("everything_is_large")
@@ -404,7 +406,7 @@ def test_operators_are_certified_like_arrays(form: str, monkeypatch: pytest.Monk
     assert isinstance(solution.matrix, Gram)
     assert solution.status is Status.OPTIMAL
     K = solution.matrix.toarray()
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 3000)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 3000)
     again = certify(problem.program(), K, solution.x, solution.dual)
     first = solution.certificate
     assert again.passes(1e-5)
@@ -662,7 +664,7 @@ def test_what_it_does_not_take() -> None:
 
 def test_auto_takes_it_for_large_graphs_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose(roll(20).program())[0].name == "interior"
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 19)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 19)
     assert choose(roll(20).program())[0].name == "barrier"
 
 

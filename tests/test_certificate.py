@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.certificate.judge import (
-    certify,
-    certify_infeasible,
-    certify_unbounded,
-    direction_strength,
-    project_onto_cone,
-    safe_bound,
-)
+from sdpkit.certificate.bounds import direction_strength, safe_bound
+from sdpkit.certificate.judge import certify
+from sdpkit.certificate.primal import project_onto_cone
+from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.errors import InputError
-from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import SafeBounds
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")

@@ -39,7 +39,8 @@ OPTIMUM = 6.0  # 6/(4 sin²(π/6))
 BAD = """
 import ctypes, os, subprocess, sys, time
 import numpy as np
-from sdpkit.solving.registry import Capabilities, get_solver
+from sdpkit.solution.solver import Capabilities
+from sdpkit.solving.registry import get_solver
 from sdpkit.solution.answer import Answer, Stop
 
 

@@ -17,7 +17,7 @@ import sdpkit
 from sdpkit import LMNN, InputError, Solution, SolverError, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.program.triplets import Rows, hinges
-from sdpkit.solving.call import ConvergenceWarning
+from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sdpkit
-from sdpkit import compiled
+from sdpkit.numerics import kernels as compiled
 from sdpkit.numerics.kernels import Kernel, clock, fast_kernel, proof_kernel
 
 _ROOT = Path(sdpkit.__file__).parents[1]

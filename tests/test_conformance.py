@@ -15,12 +15,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.certificate.judge import certify, certify_infeasible, certify_unbounded
-from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solving.call import ConvergenceWarning, solve
-from sdpkit.solving.registry import Capabilities, available_solvers, get_solver, known_solvers
 from sdpkit import MVU, Block, Cost, Program, Solution, Status
+from sdpkit.certificate.judge import certify
+from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solving import registry
+from sdpkit.solving.call import solve
+from sdpkit.solving.judgement import ConvergenceWarning
+from sdpkit.solving.registry import available_solvers, get_solver, known_solvers
 
 Array = NDArray[np.float64]
 

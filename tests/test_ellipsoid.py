@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import Block, Cost, CoveringEllipsoid, InputError, Program, Solution, Status, certify
-from sdpkit.certificate.judge import certify_unbounded
+from sdpkit.certificate.rays import certify_unbounded
 from sdpkit.errors import SolverError
 from sdpkit.numerics.covering import covering_weights, judged, many_weights, whitened
 from sdpkit.program.shapes import beyond
 from sdpkit.results.ellipsoid import cover
-from sdpkit.solving.call import elastic, recession
+from sdpkit.solving.rays import elastic, recession
 from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]

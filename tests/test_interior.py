@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
-from sdpkit.program.form import dense
+from sdpkit.program.cost import dense
 from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone
 from sdpkit.solvers.interior import _Method
 from sdpkit.solvers.tree import Tree
-from sdpkit.solving.call import ConvergenceWarning
+from sdpkit.solving.judgement import ConvergenceWarning
 
 FORMS = ("equality", "inequality", "slack", "min_trace")
 

@@ -19,7 +19,7 @@ import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
 from sdpkit.problems.lmnn import target_neighbors, target_table
 from sdpkit.program.triplets import hinges
-from sdpkit.solving.call import ConvergenceWarning
+from sdpkit.solving.judgement import ConvergenceWarning
 
 Array = NDArray[np.float64]
 

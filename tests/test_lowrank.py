@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 import sdpkit
 import sdpkit.program.form
 from sdpkit import MVU, Block, Cost, Localization, Program, Status
-from sdpkit.certificate.judge import certify, certify_infeasible
+from sdpkit.certificate.judge import certify
+from sdpkit.certificate.rays import certify_infeasible
 from sdpkit.numerics import sparse_factor
 from sdpkit.numerics.sparse_factor import (
     Pattern,
@@ -29,9 +30,10 @@ from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solvers import lowrank
-from sdpkit.solving.call import ConvergenceWarning, solve
-from sdpkit.solving.registry import choose, get_solver
 from sdpkit.solving import registry
+from sdpkit.solving.call import solve
+from sdpkit.solving.judgement import ConvergenceWarning
+from sdpkit.solving.registry import choose, get_solver
 
 Array = NDArray[np.float64]
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
@@ -45,7 +47,7 @@ def roll(n: int, form: str = "inequality", **options: Any) -> MVU:
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs of any size are treated as large ones."""
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 1)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 1)
 
 
 @pytest.fixture
@@ -451,7 +453,7 @@ def test_lowest_eigenvalues_are_bounded_from_below(
 
 
 def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 19)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 19)
     assert choose(roll(20).program())[0].name == "barrier"
     monkeypatch.setattr(registry, "FILLED", 10)
     solver, reason = choose(roll(20).program())
@@ -462,13 +464,13 @@ def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) ->
     solver, reason = choose(roll(20, "equality").program())
     assert solver.name == "lowrank"
     assert reason == "auto; not barrier: too little memory"
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 20)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 20)
     assert choose(roll(20).program())[0].name == "interior"
 
 
 def test_memory_follows_the_fill(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full table of pairs counts against `barrier`, and low rank against nobody."""
-    monkeypatch.setattr("sdpkit.program.form.LARGE", 100)
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 100)
     rng = np.random.default_rng(0)
     wide = MVU(rng.standard_normal((400, 30)), n_neighbors=6, form="inequality").program()
     flat = MVU(rng.standard_normal((400, 2)), n_neighbors=6, form="inequality").program()

@@ -17,7 +17,7 @@ from sdpkit import LMNN, InputError, Status
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.problems.lmnn import target_neighbors
 from sdpkit.results.metric import Metric
-from sdpkit.solving.call import ConvergenceWarning
+from sdpkit.solving.judgement import ConvergenceWarning
 
 Array = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from sdpkit.problems.mve import _leading
 from sdpkit.results.embedding import gram
 from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solvers.interior import INTERIOR
-from sdpkit.solving.call import ConvergenceWarning
+from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import available_solvers, get_solver, refusal
 
 Array = NDArray[np.float64]

@@ -22,7 +22,7 @@ import sdpkit
 from sdpkit import MVU, GraphError, InputError, Solution, Status, UnboundedProblemError
 from sdpkit.datasets import cycle_graph, path_graph, swiss_roll
 from sdpkit.problems.mvu import omega_default, omega_threshold
-from sdpkit.solving.call import ConvergenceWarning
+from sdpkit.solving.judgement import ConvergenceWarning
 
 mpl.use("Agg")
 

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-import sdpkit.program.form as program_module
 from sdpkit.errors import InputError
-from sdpkit.program.form import Block, Cost, NormPenalty, Program, SafeBounds
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import NormPenalty, SafeBounds
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -110,7 +112,7 @@ def test_measure_does_not_depend_on_the_slab_height(monkeypatch: pytest.MonkeyPa
     v, m = rng.standard_normal((11, 4)), symmetric(rng, 4)
     expected = np.einsum("pi,ij,pj->p", v, m, v)
     for slab in (1, 4, 8, 20, 44, 1000):
-        monkeypatch.setattr(program_module, "_SLAB", slab)
+        monkeypatch.setattr("sdpkit.program.block._SLAB", slab)
         for block in (Block.of(4, v), Block.of(4, np.eye(11), features=v)):
             np.testing.assert_allclose(block.measure(m), expected, rtol=1e-12, atol=1e-12)
 

@@ -20,7 +20,8 @@ from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
 from sdpkit.solvers.projection import feasible_multipliers
 from sdpkit.solvers.sets import TwoSets, metric, rarer_root
-from sdpkit.solving.call import ConvergenceWarning, solve
+from sdpkit.solving.call import solve
+from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
 
 Array = NDArray[np.float64]

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.certificate.judge import certify, certify_infeasible, certify_unbounded
-from sdpkit.program.form import Block, Cost, Program
+from sdpkit.certificate.judge import certify
+from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.reduction import _suspects, independent_rows, reduce
 

@@ -9,7 +9,7 @@ import pytest
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status, certify
-from sdpkit.certificate.judge import certify_infeasible, certify_unbounded
+from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.solution.answer import Answer, Stop
 
 

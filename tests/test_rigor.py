@@ -14,9 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.certificate.judge import certify, certify_infeasible, certify_unbounded
+from sdpkit.certificate.judge import certify
+from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.certificate.rigor import _certainly_definite, _definite_on_face, verify_dual
-from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import SafeBounds
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)

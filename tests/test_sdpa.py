@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.errors import InputError
-from sdpkit.program.form import Block, Cost, Program
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
 from sdpkit.program.sdpa import read_sdpa, standard_columns, write_sdpa
 
 Array = NDArray[np.float64]

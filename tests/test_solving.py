@@ -15,20 +15,27 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.certificate.judge import certify_infeasible, certify_unbounded
+from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.errors import (
     InputError,
     NotEnoughMemoryError,
     SolverError,
     SolverUnavailableError,
 )
-from sdpkit.program.form import Block, Cost, NormPenalty, Program
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram
+from sdpkit.program.safe import NormPenalty
 from sdpkit.program.sdpa import read_sdpa, write_sdpa
-from sdpkit.solution.answer import Answer, Settings, Status, Stop
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.solution import Status
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solving import registry
-from sdpkit.solving.call import ConvergenceWarning, elastic, recession, repair_primal, solve
-from sdpkit.solving.registry import Capabilities, get_solver
+from sdpkit.solving.call import solve
+from sdpkit.solving.judgement import ConvergenceWarning, repair_primal
+from sdpkit.solving.rays import elastic, recession
+from sdpkit.solving.registry import get_solver
 
 Array = NDArray[np.float64]
 SOLVERS = ("clarabel", "csdp", "cvxopt", "scs", "sdpa")

@@ -13,9 +13,9 @@ import sklearn.datasets
 import sdpkit
 from sdpkit import Block, Cost, Ending, Program, Solution, Status
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.interior import INTERIOR
-from sdpkit.solving.call import ConvergenceWarning
-from sdpkit.solving.registry import Capabilities
+from sdpkit.solving.judgement import ConvergenceWarning
 
 
 def two_points(squared: float, relation: str = "==") -> Program:

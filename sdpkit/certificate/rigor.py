@@ -27,7 +27,9 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.program.form import Block, Program, dense
+from sdpkit.program.block import Block
+from sdpkit.program.cost import dense
+from sdpkit.program.form import Program
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program
 from sdpkit.program.gram import is_finite
-from sdpkit.solution.answer import Solution, Status
+from sdpkit.solution.solution import Solution, Status
 
 # What `--problem` offers: name → (class of sdpkit, the word for its matrix or None for --as).
 PROBLEMS = {

@@ -245,7 +245,9 @@ def _two_parts() -> Any:
     import scipy.sparse as sp
 
     import sdpkit
-    from sdpkit.program.form import Block, Cost, Program
+    from sdpkit.program.block import Block
+    from sdpkit.program.cost import Cost
+    from sdpkit.program.form import Program
 
     parts = sp.block_diag([sdpkit.datasets.path_graph(3), sdpkit.datasets.path_graph(4)])
     i, j = sp.triu(parts).coords

@@ -27,9 +27,11 @@ import numpy as np
 
 from sdpkit.errors import NotEnoughMemoryError, SolverUnavailableError, UnsuitableSolverError
 from sdpkit.program.form import Program
-from sdpkit.solution.answer import Solution, Status, Stop
+from sdpkit.solution.answer import Stop
+from sdpkit.solution.solution import Solution, Status
+from sdpkit.solution.solver import Solver
 from sdpkit.solving.call import compiled_program, solve
-from sdpkit.solving.registry import GROUP, Solver, get_solver, load, refusal, register_solver
+from sdpkit.solving.registry import GROUP, get_solver, load, refusal, register_solver
 
 if TYPE_CHECKING:
     from sdpkit.comparison.worker import Tell

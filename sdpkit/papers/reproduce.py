@@ -27,7 +27,7 @@ from sdpkit.papers.bench import embeddings, engines, lmnn
 from sdpkit.plotting import plot_bars, plot_metrics
 from sdpkit.results.metric import Metric
 from sdpkit.results.quality import Quality, evaluate
-from sdpkit.solution.answer import Solution, Status
+from sdpkit.solution.solution import Solution, Status
 
 __all__ = ["PAPERS", "Options", "Paper", "Reproduction", "Row", "reproduce"]
 

@@ -5,6 +5,9 @@ blocks, families of rows that are searched instead of listed, Gram matrices, fil
 solves or judges.
 """
 
-from sdpkit.program.form import Block, Cost, NormPenalty, Program, SafeBounds
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import NormPenalty, SafeBounds
 
 __all__ = ["Block", "Cost", "NormPenalty", "Program", "SafeBounds"]

@@ -36,10 +36,7 @@ The form is data only: immutable, validated, printable, fingerprinted, saved and
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -53,10 +50,14 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.inputs import finite_csr, finite_vector
+from sdpkit.program.block import Block
+from sdpkit.program.cost import dense
+from sdpkit.program.files import fingerprint_of, read_program, save_program
+from sdpkit.program.printing import describe
+from sdpkit.program.safe import NormPenalty, SafeBounds
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern
-    from sdpkit.numerics.updated_factor import LowRank
     from sdpkit.program.gram import Matrix
 
     # Families compile kernels; programs of plain rows do not wait for that.
@@ -65,505 +66,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Sense = Literal["max", "min"]
 
-# Above this size the matrices of a graph's block stay sparse, and its unknown an operator.
-LARGE = 1500
-
-# Largest number of doubles held by one slab when measurements are evaluated.
-_SLAB = 1 << 22
-
-
-def dense(matrix: Any) -> Array:
-    """A sparse or dense matrix as a dense array."""
-    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
-
-
-def _csr(matrix: Any, shape: tuple[int, int], what: str) -> sp.csr_array:
-    """`matrix` as a canonical, finite csr array of the stated shape, not shared with the caller."""
-    out = sp.csr_array(shape) if matrix is None else sp.csr_array(matrix, dtype=np.float64)
-    if out.shape != shape:
-        raise InputError(f"{what} has shape {out.shape}, expected {shape}")
-    if out.nnz and not np.isfinite(out.data).all():
-        raise InputError(f"{what} contains NaN or infinite entries")
-    out = out.copy()
-    out.sum_duplicates()
-    out.eliminate_zeros()
-    out.sort_indices()
-    return out
-
-
-def _vector(values: ArrayLike | None, size: int, what: str) -> Array:
-    """`values` as a finite, read-only vector of the stated size (zeros if None)."""
-    out = np.zeros(size) if values is None else np.array(values, dtype=np.float64)
-    if out.shape != (size,):
-        raise InputError(f"{what} has shape {out.shape}, expected ({size},)")
-    if not np.isfinite(out).all():
-        raise InputError(f"{what} contains NaN or infinite entries")
-    out.setflags(write=False)
-    return out
-
-
-@dataclass(frozen=True, eq=False)
-class Cost:
-    """A symmetric matrix in the shape it has: a·I + sparse + U diag(s) Uᵀ.
-
-    Attributes
-    ----------
-    size: n
-    identity: the multiple a of the identity
-    sparse: (n, n) csr array
-    factor: (n, k) dense U
-    weights: (k,) the signed weights s
-
-    >>> Cost.of(3, identity=2.0).dense()
-    array([[2., 0., 0.],
-           [0., 2., 0.],
-           [0., 0., 2.]])
-    """
-
-    size: int
-    identity: float
-    sparse: sp.csr_array
-    factor: Array
-    weights: Array
-
-    @classmethod
-    def of(
-        cls,
-        size: int,
-        *,
-        identity: float = 0.0,
-        sparse: Any = None,
-        factor: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
-    ) -> Cost:
-        """Build and validate a cost; omitted parts are zero."""
-        matrix = _csr(sparse, (size, size), "the sparse part of a cost")
-        asymmetry = abs(matrix - matrix.T)
-        if asymmetry.nnz and asymmetry.max() > 1e-12 * max(1.0, float(abs(matrix).max())):
-            raise InputError("the sparse part of a cost is not symmetric; pass (C + C.T) / 2")
-        u = np.zeros((size, 0)) if factor is None else np.array(factor, dtype=np.float64)
-        if u.ndim != 2 or u.shape[0] != size or not np.isfinite(u).all():
-            raise InputError(f"the factor of a cost must be finite of shape ({size}, k)")
-        if not np.isfinite(identity):
-            raise InputError(f"the identity part of a cost is {identity}")
-        u.setflags(write=False)
-        s = _vector(np.ones(u.shape[1]) if weights is None else weights, u.shape[1], "weights")
-        return cls(size, float(identity), matrix, u, s)
-
-    @property
-    def is_identity(self) -> bool:
-        """True for a·I with nothing else."""
-        return self.sparse.nnz == 0 and self.factor.shape[1] == 0
-
-    def dense(self) -> Array:
-        """The (n, n) matrix."""
-        out: Array = self.sparse.toarray()
-        out[np.diag_indices(self.size)] += self.identity
-        if self.factor.shape[1]:
-            out += (self.factor * self.weights) @ self.factor.T
-        return out
-
-    def inner(self, matrix: Matrix) -> float:
-        """<C, M>."""
-        if not isinstance(matrix, np.ndarray):
-            return matrix.inner(self)
-        value = self.identity * float(np.trace(matrix))
-        if self.sparse.nnz:
-            entries = self.sparse.tocoo()
-            value += float(entries.data @ matrix[entries.row, entries.col])
-        if self.factor.shape[1]:
-            value += float(self.weights @ np.einsum("ik,ik->k", self.factor, matrix @ self.factor))
-        return value
-
-    def scaled(self, factor: float) -> Cost:
-        """factor · C."""
-        return Cost(
-            self.size,
-            factor * self.identity,
-            self.sparse * factor,
-            self.factor,
-            factor * self.weights,
-        )
-
-    def plus_identity(self, shift: float, but: Array | None = None) -> Cost:
-        """C + shift · I, or C + shift · (I − UUᵀ) for an orthonormal U = `but`, (n, k)."""
-        u = np.zeros((self.size, 0)) if but is None else but
-        return replace(
-            self,
-            identity=self.identity + shift,
-            factor=np.hstack([self.factor, u]),
-            weights=np.r_[self.weights, np.full(u.shape[1], -shift)],
-        )
-
-    def magnitude(self) -> float:
-        """An upper bound on ‖C‖₂ that is exact for a multiple of the identity."""
-        value = abs(self.identity)
-        if self.sparse.nnz:
-            value += float(abs(self.sparse).sum(axis=1).max())
-        if self.factor.shape[1]:
-            value += float(np.abs(self.weights) @ np.einsum("ik,ik->k", self.factor, self.factor))
-        return value
-
-    def __repr__(self) -> str:
-        return f"<Cost of size {self.size}: {self}>"
-
-    def __str__(self) -> str:
-        parts = []
-        if self.identity:
-            parts.append("I" if self.identity == 1 else f"{self.identity:g} I")
-        if self.sparse.nnz:
-            parts.append(f"sparse ({self.sparse.nnz} nonzeros)")
-        if self.factor.shape[1]:
-            parts.append(f"rank {self.factor.shape[1]}")
-        return " + ".join(parts) or "0"
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """One positive semidefinite unknown and the vectors by which it is measured.
-
-    The measurement vectors are the rows of V = B X, kept factored: B the sparse incidence of
-    the measurements on nodes, X the features of the nodes (None: the identity).
-
-    Attributes
-    ----------
-    name: the paper's letter for the unknown
-    size: n
-    incidence: (p, N) csr array B
-    features: (N, n) dense X, or None when N = n and X = I
-    cost: C
-    null: (n, k) directions N on which M vanishes, M N = 0
-    max_rank: the largest rank M may have, or None; a condition that is not convex, so that an
-        answer is proven by the program without it or is merely stationary
-    log_det: the weight β ≥ 0 of log det M, taken on the face
-    """
-
-    name: str
-    size: int
-    incidence: sp.csr_array
-    features: Array | None
-    cost: Cost
-    null: Array
-    max_rank: int | None = None
-    log_det: float = 0.0
-
-    @classmethod
-    def of(
-        cls,
-        size: int,
-        incidence: Any,
-        *,
-        name: str = "M",
-        features: ArrayLike | None = None,
-        cost: Cost | Array | None = None,
-        null: ArrayLike | None = None,
-        max_rank: int | None = None,
-        log_det: float = 0.0,
-    ) -> Block:
-        """Build and validate a block; no cost is zero, no null direction is the whole space."""
-        if max_rank is not None and max_rank < 1:
-            raise InputError(f"max_rank is {max_rank}; it must be at least 1")
-        if not 0 <= log_det < np.inf:
-            raise InputError(f"the weight of log det {name} is {log_det}; it must be ≥ 0")
-        if log_det and max_rank is not None:
-            raise InputError(f"log det {name} has no value on matrices of limited rank")
-        if size < 1:
-            raise InputError(f"block {name!r} has size {size}; a block needs at least one row")
-        x = None if features is None else np.array(features, dtype=np.float64)
-        if x is not None and (x.ndim != 2 or x.shape[1] != size or not np.isfinite(x).all()):
-            raise InputError(f"features of block {name!r} must be finite of shape (N, {size})")
-        b = sp.csr_array(incidence)
-        b = _csr(b, (b.shape[0], size if x is None else x.shape[0]), f"measurements of {name!r}")
-        directions = np.zeros((size, 0)) if null is None else np.array(null, dtype=np.float64)
-        if directions.ndim == 1:
-            directions = directions[:, None]
-        if directions.shape[0] != size or not np.isfinite(directions).all():
-            raise InputError(f"null directions of {name!r} must be finite of shape ({size}, k)")
-        for array in (x, directions):
-            if array is not None:
-                array.setflags(write=False)
-        if isinstance(cost, np.ndarray):
-            cost = Cost.of(size, sparse=cost)
-        if cost is not None and cost.size != size:
-            raise InputError(f"block {name!r} has size {size}, its cost has size {cost.size}")
-        return cls(name, size, b, x, cost or Cost.of(size), directions, max_rank, float(log_det))
-
-    def __repr__(self) -> str:
-        return f"<Block {_cone(self)}: {self.n_measurements} measurements, C = {self.cost}>"
-
-    @property
-    def n_measurements(self) -> int:
-        """p, the number of rows of V."""
-        return int(self.incidence.shape[0])
-
-    def slabs(self) -> Iterator[tuple[slice, Any]]:
-        """V in slabs of rows: (rows, V[rows]), sparse when X is the identity."""
-        height = max(1, _SLAB // self.size)
-        for start in range(0, self.n_measurements, height):
-            rows = slice(start, min(start + height, self.n_measurements))
-            part = self.incidence[rows]
-            yield rows, part if self.features is None else part @ self.features
-
-    def measure(self, matrix: Matrix) -> Array:
-        """q with q_p = v_pᵀ M v_p, shape (p,)."""
-        if not isinstance(matrix, np.ndarray):
-            return matrix.measure(self.incidence, self.features)
-        q = np.empty(self.n_measurements)
-        for rows, v in self.slabs():
-            product = v @ matrix
-            if self.features is None:
-                q[rows] = np.asarray(v.multiply(product).sum(axis=1)).ravel()
-            else:
-                q[rows] = np.einsum("pi,pi->p", product, v)
-        return q
-
-    def adjoint(self, u: Array) -> Any:
-        """Vᵀ diag(u) V, sparse when X is the identity and dense otherwise."""
-        laplacian = self.incidence.T @ sp.diags_array(u) @ self.incidence
-        if self.features is None:
-            return sp.csr_array(laplacian)
-        return self.features.T @ (laplacian @ self.features)
-
-    def vectors(self) -> sp.csr_array:
-        """V multiplied out, (p, n). For small or sparse measurements only."""
-        if self.features is None:
-            return self.incidence
-        return sp.csr_array(self.incidence @ self.features)
-
-    @cached_property
-    def outer_products(self) -> sp.csr_array:
-        """The rows vec(v_p v_pᵀ), (p, n²). What a general-purpose solver is handed."""
-        v = self.vectors()
-        counts = np.diff(v.indptr)
-        # Every pair (a, b) of nonzeros of one row: repeat each nonzero by its row's count.
-        row = np.repeat(np.arange(v.shape[0]), counts**2)
-        first = np.repeat(np.arange(v.nnz), np.repeat(counts, counts))
-        starts = np.repeat(v.indptr[:-1], counts**2)
-        within = np.arange(row.size) - np.repeat(np.cumsum(counts**2) - counts**2, counts**2)
-        second = starts + within % np.maximum(np.repeat(counts, counts**2), 1)
-        column = v.indices[first].astype(np.int64) * self.size + v.indices[second]
-        entries = (v.data[first] * v.data[second], (row, column))
-        return sp.csr_array(entries, shape=(v.shape[0], self.size**2))
-
-    @cached_property
-    def is_centred(self) -> bool:
-        """True if M1 = 0 is the only null condition and every measurement is a difference."""
-        one = self.null.shape[1] == 1 and np.ptp(self.null) == 0 and self.null[0, 0] != 0
-        if not one or self.features is not None:
-            return False
-        return bool(np.abs(self.incidence.sum(axis=1)).max(initial=0.0) == 0)
-
-    @cached_property
-    def edges(self) -> NDArray[np.int64] | None:
-        """(p, 2) where the block is that of a graph: M1 = 0, C = a·I + U diag(s) Uᵀ and
-        V = (e_i − e_j) over distinct pairs; None otherwise."""
-        v = self.incidence
-        if not self.is_centred or self.cost.sparse.nnz or not self.n_measurements:
-            return None
-        u = self.cost.factor
-        varied = np.linalg.norm(u - u.mean(axis=0), axis=0)
-        if np.any((np.ptp(u, axis=0) > 0) & (varied < 1e-6 * np.linalg.norm(u, axis=0))):
-            return None  # too little of the cost is left on 1⊥ to be centred without loss
-        if np.any(np.diff(v.indptr) != 2) or not np.all(np.abs(v.data) == 1):
-            return None
-        pairs = v.indices.reshape(-1, 2).astype(np.int64)
-        distinct = np.unique(pairs[:, 0] * self.size + pairs[:, 1]).size
-        return pairs if distinct == len(pairs) else None
-
-    @cached_property
-    def is_large_graph(self) -> bool:
-        """True where n × n matrices are avoided: a graph of more than 1500 nodes."""
-        return self.size > LARGE and self.edges is not None and not self.log_det
-
-    @cached_property
-    def pattern(self) -> Pattern:
-        """The graph's sparse factors, analysed once."""
-        from sdpkit.numerics.sparse_factor import Pattern
-
-        if self.edges is None:
-            raise InputError(f"block {self.name!r} is not that of a graph")
-        return Pattern.of(self.size, self.edges)
-
-    @cached_property
-    def low_rank(self) -> LowRank | None:
-        """Of a graph's cost, what is not a multiple of I, as 1⊥ sees it; None if nothing is."""
-        from sdpkit.numerics.updated_factor import LowRank
-
-        u, s = self.cost.factor, self.cost.weights
-        seen = (np.ptp(u, axis=0) > 0) & (s != 0)  # constant columns are nothing to 1⊥
-        if not seen.any():
-            return None
-        means = np.array([math.fsum(column) for column in u[:, seen].T]) / self.size
-        error = 4 * np.finfo(float).eps * float(np.linalg.norm(u[:, seen]))
-        return LowRank(u[:, seen] - means, s[seen], error)
-
-    @cached_property
-    def face(self) -> Array:
-        """(n, r) orthonormal basis of {z : Nᵀz = 0}, without the directions that nothing sees."""
-        q = self._outside
-        return np.asarray(np.linalg.qr(q, mode="complete")[0][:, q.shape[1] :])
-
-    @cached_property
-    def _outside(self) -> Array:
-        """(n, k) orthonormal basis of what is orthogonal to `face`."""
-        return np.hstack([self.null_basis, self.unseen]) if self.unseen.size else self.null_basis
-
-    @cached_property
-    def unseen(self) -> Array:
-        """(n, k) orthonormal basis of the directions in the face that no measurement and no cost
-        sees: Vu = 0 and Cu = 0 to the last digit.
-
-        M may be anything there and is taken to vanish; the dual slack vanishes whatever w is.
-        Features of deficient rank leave such directions. A log det sees them all.
-        """
-        definite = self.cost.is_identity and self.cost.identity
-        if self.log_det or self.is_large_graph or definite or self._measurements_see_all():
-            return np.zeros((self.size, 0))
-        scale = self._column_scale()
-        rows = np.vstack([self._seen(scale), (self.null_basis / scale[:, None]).T])
-        _, singular, right = np.linalg.svd(rows)
-        singular = np.r_[singular, np.zeros(self.size - singular.size)]
-        hidden = right[singular <= 64 * self.size * np.finfo(float).eps].T / scale[:, None]
-        hidden = np.asarray(np.linalg.qr(hidden)[0])
-        # In units of other directions a cost may look like nothing: it must be nothing in its own.
-        cost = self.cost.dense()
-        sizes = np.linalg.norm(np.abs(cost) @ np.abs(hidden), axis=0).clip(min=np.finfo(float).tiny)
-        if not hidden.shape[1] or np.abs(cost @ hidden / sizes).max() <= 1e-10:
-            return hidden
-        return np.zeros((self.size, 0))
-
-    def _measurements_see_all(self) -> bool:
-        """Whether VᵀV + NNᵀ is positive definite beyond doubt; False says nothing."""
-        if not self.n_measurements:
-            return False
-        image = dense(self.adjoint(np.ones(self.n_measurements)))
-        image = image + np.linalg.norm(image) * (self.null_basis @ self.null_basis.T)
-        scale = np.sqrt(np.diag(image).clip(min=np.finfo(float).tiny))
-        image /= np.outer(scale, scale)
-        image[np.diag_indices(self.size)] -= 1e-10
-        return bool(scipy.linalg.lapack.dpotrf(image, lower=1)[1] == 0)
-
-    def _column_scale(self) -> Array:
-        """(n,) the largest entry of each column of V, or the root of C's where V has none."""
-        largest = np.zeros(self.size)
-        for _, v in self.slabs():
-            np.maximum(largest, dense(abs(v).max(axis=0)).ravel(), out=largest)
-        largest = np.where(largest > 0, largest, np.sqrt(np.abs(np.diag(self.cost.dense()))))
-        return np.where(largest > 0, largest, 1.0)
-
-    def _seen(self, scale: Array) -> Array:
-        """(2n, n) rows whose null space in scaled coordinates is that of V and C together.
-
-        Each measurement counts in units of what its differences were taken of, so that a
-        singular value is a share of digits: at 1e-14 there is nothing but rounding.
-        """
-        r = np.zeros((self.size, self.size))
-        for rows, v in self.slabs():
-            scaled = dense(v) / scale
-            terms: Any = abs(self.incidence[rows])
-            terms = terms if self.features is None else terms @ np.abs(self.features)
-            size = np.linalg.norm(dense(terms) / scale, axis=1)
-            scaled /= np.where(size > 0, size, 1.0)[:, None]
-            stacked = np.vstack([r, scaled / np.sqrt(self.n_measurements)])
-            r = np.asarray(np.linalg.qr(stacked, mode="r"))
-        cost = self.cost.dense() / np.outer(scale, scale)
-        return np.vstack([r, cost / (np.abs(cost).max() or 1.0)])
-
-    @cached_property
-    def null_basis(self) -> Array:
-        """(n, k) orthonormal basis of the null directions."""
-        unit = self.null / np.linalg.norm(self.null, axis=0).clip(min=np.finfo(float).tiny)
-        u, singular, _ = np.linalg.svd(unit, full_matrices=False)
-        rank = int(np.sum(singular > 1e-10 * singular.max(initial=0.0)))
-        return np.asarray(u[:, :rank])
-
-    def project_out_null(self, matrix: Array) -> Array:
-        """(I − QQᵀ) A (I − QQᵀ) with Q the null basis."""
-        return _project_out(self.null_basis, matrix)
-
-    def smallest_on_face(self, matrix: Array) -> float:
-        """The smallest eigenvalue of zᵀAz over unit z in the face (inf if the face is {0}).
-
-        Directions that nothing sees are left out: a dual slack has zeros there, up to rounding.
-        """
-        if not np.isfinite(matrix).all():
-            return -np.inf
-        q = self._outside
-        if q.shape[1] == self.size:
-            return np.inf
-        if 2 * q.shape[1] > self.size:
-            matrix = self.face.T @ matrix @ self.face
-        elif q.shape[1]:
-            # Project the null directions out, then lift them above the rest of the spectrum.
-            matrix = _project_out(q, matrix)
-            matrix = matrix + np.linalg.norm(matrix) * (q @ q.T)
-        if not np.isfinite(matrix).all():
-            return -np.inf  # finite entries may still overflow in their norm
-        return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
-
-    def log_det_on_face(self, matrix: Array) -> float:
-        """log det FᵀAF with F the face's basis; −inf unless positive definite there."""
-        if self.null.shape[1]:
-            matrix = self.face.T @ matrix @ self.face
-        if not np.isfinite(matrix).all():
-            return -np.inf
-        factor, info = scipy.linalg.lapack.dpotrf(matrix, lower=1)
-        return 2.0 * float(np.log(np.diag(factor)).sum()) if info == 0 else -np.inf
-
-    def smallest_of_slack(self, u: Array, factor: float) -> float:
-        """The smallest eigenvalue of Vᵀdiag(u)V − factor·C on the face.
-
-        For a large graph it is a proven lower bound from sparse factors.
-        """
-        if self.is_large_graph:
-            from sdpkit.numerics.sparse_factor import smallest_on_centred
-
-            update = self.low_rank.scaled(factor) if factor and self.low_rank else None
-            return smallest_on_centred(self.pattern, u, factor * self.cost.identity, None, update)
-        image = dense(self.adjoint(u))
-        return self.smallest_on_face(image - factor * self.cost.dense() if factor else image)
-
-
-def _project_out(q: Array, matrix: Array) -> Array:
-    """(I − QQᵀ) A (I − QQᵀ) for orthonormal Q, by an update of twice its rank."""
-    if not q.shape[1]:
-        return matrix
-    aq = matrix @ q
-    cross = q @ (aq - 0.5 * q @ (q.T @ aq)).T
-    return np.asarray(matrix - cross - cross.T)
-
-
-@dataclass(frozen=True, eq=False)
-class SafeBounds:
-    """What a problem knows that turns an inexact dual into a bound that holds.
-
-    Attributes
-    ----------
-    trace: per block an upper bound on tr M over the feasible set (inf where unknown)
-    direction: (m,) repair direction w₀ with Vᵀdiag(A_qᵀw₀)V ⪰ I on the face and right signs
-    anchor: (m,) a multiplier known to be dual feasible
-    value_scale: the magnitude below which the optimal value counts as zero
-
-    `direction` and `anchor` are checked by the certificate before they are used; `trace` is the
-    problem's own claim.
-    """
-
-    trace: tuple[float, ...] | None = None
-    direction: Array | None = None
-    anchor: Array | None = None
-    value_scale: float = 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class NormPenalty:
-    """ρ‖x_G‖ over a group G of free auxiliary variables."""
-
-    weight: float
-    group: tuple[int, ...]
-
 
 RELATIONS = {"<=": -1, "==": 0, ">=": 1}
-_SYMBOLS = {-1: "≤", 0: "=", 1: "≥"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -627,6 +131,7 @@ class Program:
         `rows_q` omitted means one row per measurement; `relations` is one of "==", "<=", ">=",
         or one of these (or 0, −1, 1) per row.
 
+        >>> from sdpkit import Cost
         >>> block = Block.of(2, [[1.0, -1.0]], name="K", cost=Cost.of(2, identity=1.0),
         ...                  null=[1.0, 1.0])
         >>> print(Program.of(block, [4.0], name="two points"))
@@ -641,7 +146,7 @@ class Program:
         if not blocks:
             raise InputError("a program needs at least one semidefinite block")
         b = np.atleast_1d(np.asarray(rhs, dtype=np.float64))
-        b = _vector(b, b.size, "rhs")
+        b = finite_vector(b, b.size, "rhs")
         p = sum(block.n_measurements for block in blocks)
         if rows_q is None and b.size != p:
             raise InputError(
@@ -655,19 +160,19 @@ class Program:
         if free.shape != (n_x,):
             raise InputError(f"free_x has shape {free.shape}, expected ({n_x},)")
         free.setflags(write=False)
-        h = _vector(quadratic_x, n_x, "quadratic_x")
+        h = finite_vector(quadratic_x, n_x, "quadratic_x")
         if (h < 0).any():
             raise InputError(f"quadratic_x must be nonnegative; its smallest entry is {h.min():g}")
         program = cls(
             name=name,
             sense=sense,
             blocks=blocks,
-            rows_q=_csr(q, (b.size, p), "rows_q"),
-            rows_x=_csr(rows_x, (b.size, n_x), "rows_x"),
+            rows_q=finite_csr(q, (b.size, p), "rows_q"),
+            rows_x=finite_csr(rows_x, (b.size, n_x), "rows_x"),
             relations=_relations(relations, b.size),
             rhs=b,
-            cost_q=_vector(cost_q, p, "cost_q"),
-            cost_x=_vector(cost_x, n_x, "cost_x"),
+            cost_q=finite_vector(cost_q, p, "cost_q"),
+            cost_x=finite_vector(cost_x, n_x, "cost_x"),
             free_x=free,
             quadratic_x=h,
             norms=tuple(norms),
@@ -705,7 +210,7 @@ class Program:
         for name in ("direction", "anchor"):
             vector = getattr(self.safe, name)
             if vector is not None:
-                _vector(vector, self.n_rows, f"safe.{name}")
+                finite_vector(vector, self.n_rows, f"safe.{name}")
 
     def _check_family(self) -> None:
         if self.family is None:
@@ -999,75 +504,21 @@ class Program:
 
     # -- identity ----------------------------------------------------------------------------
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Every number of the program as named plain arrays; the single source of save and hash."""
-        out: dict[str, NDArray[Any]] = {
-            "relations": self.relations,
-            "rhs": self.rhs,
-            "cost_q": self.cost_q,
-            "cost_x": self.cost_x,
-            "free_x": self.free_x,
-            "quadratic_x": self.quadratic_x,
-            "offset": np.array(self.offset),
-            "value_scale": np.array(self.safe.value_scale),
-        }
-        _pack(out, "rows_q", self.rows_q)
-        _pack(out, "rows_x", self.rows_x)
-        for k, penalty in enumerate(self.norms):
-            out[f"norm{k}/weight"] = np.array(penalty.weight)
-            out[f"norm{k}/group"] = np.array(penalty.group, dtype=np.int64)
-        for name in ("trace", "direction", "anchor"):
-            if getattr(self.safe, name) is not None:
-                out[f"safe/{name}"] = np.asarray(getattr(self.safe, name), dtype=np.float64)
-        for k, block in enumerate(self.blocks):
-            _pack(out, f"block{k}/incidence", block.incidence)
-            _pack(out, f"block{k}/cost/sparse", block.cost.sparse)
-            out[f"block{k}/cost/identity"] = np.array(block.cost.identity)
-            out[f"block{k}/cost/factor"] = block.cost.factor
-            out[f"block{k}/cost/weights"] = block.cost.weights
-            out[f"block{k}/null"] = block.null
-            if block.max_rank is not None:
-                out[f"block{k}/max_rank"] = np.array(block.max_rank)
-            if block.log_det:
-                out[f"block{k}/log_det"] = np.array(block.log_det)
-            if block.features is not None:
-                out[f"block{k}/features"] = block.features
-        if self.family is not None:
-            out.update({f"family/{name}": a for name, a in self.family.arrays().items()})
-        return out
-
-    def _header(self) -> dict[str, Any]:
-        return {
-            "format": 1,
-            "name": self.name,
-            "sense": self.sense,
-            "blocks": [[block.name, block.size] for block in self.blocks],
-            "norms": len(self.norms),
-            "notes": list(self.notes),
-        }
-
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the mathematics: equal data give equal fingerprints, names do not count."""
-        digest = hashlib.sha256(f"{self.sense} {[b.size for b in self.blocks]}".encode())
-        for name, array in sorted(self._arrays().items()):
-            values = np.ascontiguousarray(array)
-            digest.update(f"{name} {values.shape} {values.dtype.str}".encode())
-            digest.update(values.tobytes())
-        return digest.hexdigest()[:16]
+        return fingerprint_of(self)
 
     def save(self, path: str | Path) -> None:
         """Write the program as npz, without pickles."""
-        header = np.frombuffer(json.dumps(self._header()).encode(), dtype=np.uint8)
-        with open(path, "wb") as file:
-            arrays: dict[str, Any] = {"header": header, **self._arrays()}
-            np.savez_compressed(file, **arrays)
+        save_program(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Program:
         """Read a program written by `save`.
 
         >>> import tempfile, os
+        >>> from sdpkit import Cost
         >>> block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=[1.0, 1.0])
         >>> program = Program.of(block, [4.0])
         >>> path = os.path.join(tempfile.mkdtemp(), "two_points.npz")
@@ -1075,98 +526,10 @@ class Program:
         >>> Program.load(path).fingerprint == program.fingerprint
         True
         """
-        a = _read_arrays(path)
-        header = json.loads(bytes(a["header"]).decode())
-        if header.get("format") != 1:
-            raise InputError(f"{path} has format {header.get('format')}; this reads format 1")
-        blocks = [
-            Block.of(
-                size,
-                _unpack(a, f"block{k}/incidence"),
-                name=name,
-                features=a.get(f"block{k}/features"),
-                cost=Cost.of(
-                    size,
-                    identity=float(a[f"block{k}/cost/identity"]),
-                    sparse=_unpack(a, f"block{k}/cost/sparse"),
-                    factor=a[f"block{k}/cost/factor"],
-                    weights=a[f"block{k}/cost/weights"],
-                ),
-                null=a[f"block{k}/null"],
-                max_rank=int(a[f"block{k}/max_rank"]) if f"block{k}/max_rank" in a else None,
-                log_det=float(a.get(f"block{k}/log_det", 0.0)),
-            )
-            for k, (name, size) in enumerate(header["blocks"])
-        ]
-        trace = a.get("safe/trace")
-        return cls.of(
-            blocks,
-            a["rhs"],
-            sense=header["sense"],
-            rows_q=_unpack(a, "rows_q"),
-            rows_x=_unpack(a, "rows_x"),
-            relations=a["relations"],
-            cost_q=a["cost_q"],
-            cost_x=a["cost_x"],
-            free_x=a["free_x"],
-            quadratic_x=a["quadratic_x"],
-            norms=[
-                NormPenalty(float(a[f"norm{k}/weight"]), tuple(int(j) for j in a[f"norm{k}/group"]))
-                for k in range(header["norms"])
-            ],
-            offset=float(a["offset"]),
-            safe=SafeBounds(
-                None if trace is None else tuple(float(t) for t in trace),
-                a.get("safe/direction"),
-                a.get("safe/anchor"),
-                float(a["value_scale"]),
-            ),
-            notes=header["notes"],
-            family=_family_of(a),
-            name=header["name"],
-        )
+        return cls.of(**read_program(path))
 
     def __str__(self) -> str:
-        terms = [f"<C, {b.name}>" for b in self.blocks if b.cost.magnitude()]
-        terms += ["gᵀq"] * bool(self.cost_q.any()) + ["cᵀx"] * bool(self.cost_x.any())
-        penalties = ["½Σhx²"] * bool(self.quadratic_x.any()) + ["ρ‖x_G‖"] * len(self.norms)
-        objective = " + ".join(terms) or "0"
-        for penalty in penalties:
-            objective += (" − " if self.sense == "max" else " + ") + penalty
-        for block in self.blocks:
-            if block.log_det:
-                weight = "" if block.log_det == 1 else f"{block.log_det:g} "
-                objective += (" + " if self.sense == "max" else " − ") + weight
-                objective += f"log det {block.name}"
-        if self.has_log_det and objective.startswith("0 "):
-            objective = objective[2:].removeprefix("+ ").replace("− ", "−", 1)
-        costs = [f"C = {b.cost}" for b in self.blocks if b.cost.magnitude()]
-        p = self.rows_q.shape[1]
-        if self.family is not None:
-            objective += f" + {self.family.weight:g}·Σ[1 + q_ij − q_il]₊"
-        unknown = self.blocks[0].name if len(self.blocks) == 1 else "M"
-        lines = [
-            self.name,
-            f"  {'maximise' if self.sense == 'max' else 'minimise'}    "
-            + ",  ".join([objective, *costs[:3], *["…"] * (len(costs) > 3)]),
-            "  subject to  "
-            + "; ".join(
-                f"A_q q{' + A_x x' if self.n_auxiliary else ''} {_SYMBOLS[k]} b"
-                f"  ({_count(int(n), 'row')})"
-                for k, n in zip(*np.unique(self.relations, return_counts=True), strict=True)
-            )
-            + f",  q_p = v_pᵀ {unknown} v_p  ({_count(p, 'measurement')})",
-        ]
-        if self.family is not None:
-            lines[-1] = f"  over        {_count(self.family.n_rows, 'comparison')}"
-        for block in self.blocks[:6]:
-            lines.append(f"              {_cone(block)}")
-        if len(self.blocks) > 6:
-            lines.append(f"              … {len(self.blocks) - 6} more blocks")
-        if self.n_auxiliary:
-            n_free = int(self.free_x.sum())
-            lines.append(f"              x: {self.n_auxiliary - n_free} nonnegative, {n_free} free")
-        return "\n".join(lines)
+        return describe(self)
 
     def __repr__(self) -> str:
         sizes = ", ".join(str(b.size) for b in self.blocks[:6])
@@ -1196,57 +559,9 @@ def _relations(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
     return out
 
 
-def _read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a saved program; anything else is refused by name."""
-    try:
-        file = np.load(path, allow_pickle=False)
-        arrays = {name: file[name] for name in file.files}
-    except (ValueError, AttributeError, EOFError) as error:
-        raise InputError(f"{path} is not a saved sdpkit program: {error}") from error
-    if "header" not in arrays:
-        raise InputError(f"{path} is not a saved sdpkit program: it has no header")
-    return arrays
-
-
-def _pack(out: dict[str, NDArray[Any]], name: str, matrix: sp.csr_array) -> None:
-    out[f"{name}/data"] = matrix.data
-    out[f"{name}/indices"] = matrix.indices.astype(np.int64)
-    out[f"{name}/indptr"] = matrix.indptr.astype(np.int64)
-    out[f"{name}/shape"] = np.array(matrix.shape, dtype=np.int64)
-
-
-def _unpack(arrays: dict[str, NDArray[Any]], name: str) -> sp.csr_array:
-    parts = (arrays[f"{name}/data"], arrays[f"{name}/indices"], arrays[f"{name}/indptr"])
-    rows, columns = (int(k) for k in arrays[f"{name}/shape"])
-    return sp.csr_array(parts, shape=(rows, columns))
-
-
-def _family_of(arrays: dict[str, NDArray[Any]]) -> RowFamily | None:
-    parts = {name[7:]: a for name, a in arrays.items() if name.startswith("family/")}
-    if not parts:
-        return None
-    from sdpkit.program.triplets import family_from
-
-    return family_from(parts)
-
-
 def _differences(start: NDArray[np.int64], end: NDArray[np.int64], n: int) -> sp.csr_array:
     """(p, n) incidence rows e_start − e_end."""
     each = np.arange(start.size)
     values = np.concatenate([np.ones(start.size), np.full(end.size, -1.0)])
     entries = (values, (np.concatenate([each, each]), np.concatenate([start, end])))
     return sp.csr_array(entries, shape=(start.size, n))
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
-def _cone(block: Block) -> str:
-    size = str(block.size).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    text = f"{block.name} ∈ S{size}, {block.name} ⪰ 0"
-    k = block.null.shape[1]
-    if k == 1 and np.ptp(block.null) == 0:
-        dot = "·" if block.name[-1:].isdigit() else ""
-        return f"{text}, {block.name}{dot}1 = 0"
-    return f"{text}, {block.name}N = 0 ({_count(k, 'direction')})" if k else text

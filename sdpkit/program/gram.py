@@ -31,7 +31,7 @@ from sdpkit.errors import InputError
 if TYPE_CHECKING:
     from sdpkit.numerics.sparse_factor import Pattern, SparseFactor
     from sdpkit.numerics.updated_factor import LowRank, UpdatedFactor
-    from sdpkit.program.form import Cost
+    from sdpkit.program.cost import Cost
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

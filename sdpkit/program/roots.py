@@ -28,7 +28,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.program.form import Block, Cost, Program, SafeBounds
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.program.safe import SafeBounds
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

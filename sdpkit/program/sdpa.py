@@ -22,7 +22,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.program.form import Block, Cost, Program, SafeBounds, dense
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost, dense
+from sdpkit.program.form import Program
+from sdpkit.program.safe import SafeBounds
 
 Array = NDArray[np.float64]
 
@@ -97,7 +100,7 @@ def _parse(path: Path) -> _File:
             sense, offset = note.group(1), float(note.group(2))
         start += 1
     try:
-        m, n_blocks = _count(lines[start]), _count(lines[start + 1])
+        m, n_blocks = counted(lines[start]), counted(lines[start + 1])
         sizes, start = _take(lines, start + 2, n_blocks)
         rhs, start = _take(lines, start, m)
         words = " ".join(lines[start:]).translate(_ENTRY_LETTERS).split()
@@ -109,7 +112,7 @@ def _parse(path: Path) -> _File:
     return content
 
 
-def _count(line: str) -> int:
+def counted(line: str) -> int:
     """The number that a header line starts with; what follows is a remark."""
     found = re.search(r"[-+]?\d+", line)
     if found is None:

@@ -32,7 +32,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import fast_kernel, proof_kernel
-from sdpkit.numerics.kernels import compiled
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

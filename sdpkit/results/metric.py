@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import nearest, squared_distances
-from sdpkit.numerics.kernels import compiled
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

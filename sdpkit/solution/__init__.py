@@ -4,6 +4,7 @@ Here belongs what every solver receives and returns (settings, answers, checkpoi
 it to do so (the reduced program and its inverse), and the solution that a user sees.
 """
 
-from sdpkit.solution.answer import Answer, Settings, Solution, Status, Stop, Times
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.solution import Solution, Status, Times
 
 __all__ = ["Answer", "Settings", "Solution", "Status", "Stop", "Times"]

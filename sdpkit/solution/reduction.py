@@ -21,9 +21,13 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.program.form import Block, Cost, NormPenalty, Program, SafeBounds, dense
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost, dense
+from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
-from sdpkit.solution.answer import Answer, Solution
+from sdpkit.program.safe import NormPenalty, SafeBounds
+from sdpkit.solution.answer import Answer
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 

@@ -4,6 +4,7 @@ Here belongs the way from a problem to a solution: the list of solvers, the choi
 call, the judgement, and problems that take several programs.
 """
 
-from sdpkit.solving.call import ConvergenceWarning, solve
+from sdpkit.solving.call import solve
+from sdpkit.solving.judgement import ConvergenceWarning
 
 __all__ = ["ConvergenceWarning", "solve"]

@@ -29,7 +29,8 @@ from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.gram import is_finite
-from sdpkit.solution.answer import Settings, Solution, Status, Times
+from sdpkit.solution.answer import Settings
+from sdpkit.solution.solution import Solution, Status, Times
 
 Array = NDArray[np.float64]
 _GOOD = (Status.OPTIMAL, Status.STATIONARY)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.errors import InputError
 from sdpkit.graphs.graph import NeighborhoodGraph, neighborhood_graph
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 from sdpkit.solving.call import solve
 
 _TOL = 1e-2

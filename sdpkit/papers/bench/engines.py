@@ -28,7 +28,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.sdpa import read_sdpa
 from sdpkit.results.embedding import gram
 from sdpkit.results.quality import fidelity
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 from sdpkit.solving.call import solve
 
 # Optimal values in SDPA's convention (SDPLIB 1.2).

@@ -25,7 +25,7 @@ import sdpkit
 from sdpkit.errors import InputError
 from sdpkit.program.triplets import Impostors
 from sdpkit.results.metric import Metric, Rule
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 Labels = NDArray[Any]

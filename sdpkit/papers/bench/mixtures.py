@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.papers.bench.lmnn import load
-from sdpkit.solution.answer import Solution
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 Labels = NDArray[Any]

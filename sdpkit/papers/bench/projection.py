@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from sdpkit.certificate.judge import Certificate, certify
+from sdpkit.certificate.certificate import Certificate
+from sdpkit.certificate.judge import certify
 from sdpkit.papers.bench.engines import roll
-from sdpkit.program.form import Block, Cost, Program
-from sdpkit.solution.answer import Solution
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program
+from sdpkit.solution.solution import Solution
 from sdpkit.solving.call import solve
 
 # What SCS is asked for, one after the other, and the iterations it is given.

@@ -1,0 +1,271 @@
+"""Safe bounds: bounds on the optimal value that hold for inexact multipliers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg
+from numpy.typing import NDArray
+
+from sdpkit.program.block import Block
+from sdpkit.program.form import Program
+
+if TYPE_CHECKING:
+    pass
+
+Array = NDArray[np.float64]
+
+
+# A free variable's reduced cost must vanish; this much rounding is granted (not by `verify`).
+_ROUNDING = 1e-12
+
+
+# What directions of facial reduction may be off.
+FACE_TOLERANCE = 1e-9
+
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class SafeBound:
+    """A bound on the optimum of the maximisation and where it comes from."""
+
+    value: float
+    source: str
+    multipliers: Array | None = None
+
+
+def slack_eigenvalues(program: Program, w: Array) -> list[float]:
+    weights = program.split(program.measurement_weights(w))
+    pairs = zip(program.blocks, weights, strict=True)
+    return [block.smallest_of_slack(u, program.sign) for block, u in pairs]
+
+
+def linear_violation(program: Program, w: Array) -> float:
+    """By how much w leaves its box or the conditions of the auxiliary variables."""
+    lo, hi = program.multiplier_box
+    return max(
+        float(np.maximum(lo - w, w - hi).max(initial=0.0)),
+        -_smallest_reduced_cost(program, w),
+        _equality_violation(program, w),
+    )
+
+
+def _smallest_reduced_cost(program: Program, w: Array) -> float:
+    """min r_j over nonnegative, uncurved x_j; inf if there is none."""
+    plain = ~program.free_x & (program.quadratic_x == 0)
+    return float(program.reduced_costs(w)[plain].min(initial=np.inf))
+
+
+def _equality_violation(program: Program, w: Array) -> float:
+    """max |r_j| over free, unpenalised x_j, and the excess ‖r_G‖ − ρ_G of norm groups."""
+    r = program.reduced_costs(w)
+    plain = program.free_x & (program.quadratic_x == 0)
+    excess = 0.0
+    for penalty in program.norms:
+        group = list(penalty.group)
+        plain[group] = False
+        excess = max(excess, float(np.linalg.norm(r[group])) - penalty.weight)
+    return max(excess, float(np.abs(r[plain]).max(initial=0.0)))
+
+
+def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = None) -> SafeBound:
+    """The best of the module's five bounds for multipliers w of the maximisation.
+
+    `eigenvalues` are the smallest ones of its dual slacks, if they are known already.
+    """
+    lo, hi = program.multiplier_box
+    given, w = w, np.clip(_onto_free_equations(program, w), lo, hi)
+    sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
+    if _equality_violation(program, w) > _ROUNDING * float(sums[program.free_x].max(initial=0.0)):
+        return SafeBound(np.inf, "the multipliers violate an equation of a free variable")
+    if eigenvalues is None or not np.array_equal(given, w):
+        eigenvalues = slack_eigenvalues(program, w)
+    if min(eigenvalues) == -np.inf:
+        return SafeBound(np.inf, "the multipliers overflow")
+    lack = max(0.0, -_smallest_reduced_cost(program, w))
+    if program.has_log_det:
+        shrunk = _by_shrinking(program, w)
+        if np.isfinite(shrunk.value):
+            return shrunk
+        moved = _by_direction(program, w, max(lack, -min(eigenvalues), 0.0))
+        return moved if np.isfinite(moved.value) else shrunk
+    if min(eigenvalues) >= 0 and lack == 0:
+        candidates = [SafeBound(program.dual_value(w), "feasible dual", w)]
+    else:
+        candidates = [
+            _by_trace(program, w, eigenvalues, lack),
+            _by_direction(program, w, max(lack, -min(eigenvalues))),
+            _by_anchor(program, w, eigenvalues),
+        ]
+    candidates.append(_by_scaling(program, w, eigenvalues))
+    return min(candidates, key=lambda bound: bound.value)
+
+
+def _onto_free_equations(program: Program, w: Array) -> Array:
+    """The nearest multipliers with r_j = 0 for the free, unpenalised variables."""
+    grouped = {j for penalty in program.norms for j in penalty.group}
+    free = program.free_x & (program.quadratic_x == 0)
+    free[list(grouped)] = False
+    if not free.any():
+        return w
+    equations = sp.csr_array(program.rows_x.T)[np.flatnonzero(free)]
+    residual = program.reduced_costs(w)[free]
+    step = scipy.sparse.linalg.lsqr(equations, residual, atol=1e-15, btol=1e-15)[0]
+    return np.asarray(w - step)
+
+
+_NO_BOUND = SafeBound(np.inf, "the dual is infeasible and the program has no repair")
+
+
+def _by_trace(program: Program, w: Array, eigenvalues: list[float], lack: float) -> SafeBound:
+    if program.safe.trace is None or lack > 0:
+        return _NO_BOUND
+    terms = zip(eigenvalues, program.safe.trace, strict=True)
+    extra = sum(max(0.0, -value) * trace for value, trace in terms if value < 0)
+    return SafeBound(program.dual_value(w) + extra, "trace bound", w)
+
+
+def _by_direction(program: Program, w: Array, lack: float) -> SafeBound:
+    strength = direction_strength(program)
+    if strength is None or program.repair_direction is None:
+        return _NO_BOUND
+    moved = w + (lack / strength) * program.repair_direction
+    if linear_violation(program, moved) > 0:
+        return _NO_BOUND
+    return SafeBound(program.dual_value(moved), "repair direction", moved)
+
+
+def direction_strength(program: Program) -> float | None:
+    """κ > 0 with Aᵀ(w₀) ⪰ κI on every face; None if w₀ has no such strength."""
+    direction = program.repair_direction
+    if direction is None or not np.isfinite(direction).all():
+        return None
+    weights = program.split(np.asarray(program.rows_q.T @ direction))
+    pairs = list(zip(program.blocks, weights, strict=True))
+    kappa = min(block.smallest_of_slack(u, 0.0) for block, u in pairs)
+    # Rounding in κ is far below the safety of this one percent.
+    return 0.99 * kappa if kappa > 1e-8 * max(size_of_image(*pair) for pair in pairs) else None
+
+
+def size_of_image(block: Block, u: Array) -> float:
+    """‖Vᵀdiag(u)V‖, Frobenius."""
+    image = block.adjoint(u)
+    return float(np.linalg.norm(image if isinstance(image, np.ndarray) else image.data))
+
+
+def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBound:
+    if program.safe.anchor is None:
+        return _NO_BOUND
+    anchor = program.sign * program.safe.anchor
+    anchored = slack_eigenvalues(program, anchor)
+    if min(anchored) < 0 or linear_violation(program, anchor) > 0:
+        return _NO_BOUND
+    theta = max(
+        -value / (better - value) if value < 0 else 0.0
+        for value, better in zip(eigenvalues, anchored, strict=True)
+    )
+    # A convex combination of two points of the box leaves it by rounding only.
+    blend = np.clip((1 - theta) * w + theta * anchor, *program.multiplier_box)
+    if linear_violation(program, blend) > 0:
+        return _NO_BOUND
+    return SafeBound(program.dual_value(blend), "anchor", blend)
+
+
+def _by_scaling(program: Program, w: Array, eigenvalues: list[float]) -> SafeBound:
+    """The best s·bᵀw with s·Aᵀ(w) ⪰ C on the faces and s·w in its box."""
+    simple = program.is_linear and not program.cost_q.any() and np.all(program.free_x == 0)
+    if not simple or not program.rhs.any():
+        return _NO_BOUND
+    low, high = _scaling_interval(program, w, eigenvalues)
+    value = float(program.rhs @ w)
+    s = low if value >= 0 else high
+    if not low <= high or not np.isfinite(s):
+        return _NO_BOUND
+    scaled = np.clip(s * w, *program.multiplier_box)
+    if linear_violation(program, scaled) > 0:
+        return _NO_BOUND
+    return SafeBound(max(s * value, program.dual_value(scaled)), "scaled dual", scaled)
+
+
+def _by_shrinking(program: Program, w: Array) -> SafeBound:
+    """The dual value of s·w with the s ∈ (0, 1] next to one that meets the linear conditions.
+
+    With a log det no repair is needed but S ≻ 0, which the value itself demands. Only slacks that
+    lack nothing count where a block has no log det.
+    """
+    plain = ~program.free_x & (program.quadratic_x == 0)
+    limit, reached = (program.sign * program.cost_x)[plain], (program.rows_x.T @ w)[plain]
+    short = reached < limit
+    if (limit[short] >= 0).any():
+        return _NO_BOUND  # no smaller multiple of w meets r ≥ 0
+    s = float((limit[short] / reached[short]).min(initial=1.0))
+    # Rounding of the sums A_xᵀw is paid for as well.
+    s = s if s == 1 else s * (1 - 2 * EPS * (program.n_rows + 2))
+    shrunk = s * w
+    lo, hi = program.multiplier_box
+    outside = (shrunk < lo).any() or (shrunk > hi).any() or (s < 1 and program.free_x.any())
+    if outside or _smallest_reduced_cost(program, shrunk) < 0:
+        return _NO_BOUND
+    pairs = zip(program.blocks, slack_eigenvalues(program, shrunk), strict=True)
+    if any(value < 0 for block, value in pairs if not block.log_det):
+        return _NO_BOUND
+    value = program.dual_value(shrunk)
+    if not np.isfinite(value):
+        return SafeBound(np.inf, "the dual slack of a log det is not positive definite")
+    return SafeBound(value, "feasible dual" if s == 1 else "scaled dual", shrunk)
+
+
+def _scaling_interval(program: Program, w: Array, eigenvalues: list[float]) -> tuple[float, float]:
+    """{s ≥ 0 : s·Aᵀ(w) ⪰ C on every face, s·w in its box}, for costs definite on the face."""
+    lo, hi = program.multiplier_box
+    if np.any(lo > 0) or np.any(hi < 0):
+        return np.inf, 0.0  # w = 0 is outside of the box, and so may be multiples of w
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limits = np.where(w > 0, hi / w, np.where(w < 0, lo / w, np.inf))
+    low, high = 0.0, float(np.nanmin(limits, initial=np.inf))
+    weights = program.split(np.asarray(program.rows_q.T @ w))
+    for block, u, smallest in zip(program.blocks, weights, eigenvalues, strict=True):
+        part = _pencil_interval(block, program.sign, u, smallest)
+        low, high = max(low, part[0]), min(high, part[1])
+    return low, high
+
+
+def _pencil_interval(
+    block: Block, sign: float, u: Array, slack_eigenvalue: float
+) -> tuple[float, float]:
+    """{s ≥ 0 : s·Vᵀdiag(u)V ⪰ C} on the face, when C is definite there; (inf, 0) otherwise."""
+    if np.isinf(slack_eigenvalue):
+        return (0.0, np.inf) if slack_eigenvalue > 0 else (np.inf, 0.0)
+    if block.cost.is_identity:
+        c = sign * block.cost.identity
+        size = size_of_image(block, u) + abs(c) * np.sqrt(block.size)
+        smallest = slack_eigenvalue + c - 10 * EPS * size  # S = Vᵀdiag(u)V − cI
+    elif block.is_large_graph:
+        return np.inf, 0.0  # costs of low rank are rarely definite, and n × n matrices are avoided
+    else:
+        c, smallest = _smallest_of_pencil(block, sign, u)
+    # `smallest` is short of its true value by what rounding can hide: s = c/λ magnifies it.
+    if c > 0:
+        return (c / smallest, np.inf) if smallest > 0 else (np.inf, 0.0)
+    if c < 0:
+        return 0.0, c / smallest if smallest < 0 else np.inf
+    return np.inf, 0.0
+
+
+def _smallest_of_pencil(block: Block, sign: float, u: Array) -> tuple[float, float]:
+    """(±1, smallest eigenvalue of the pencil (Vᵀdiag(u)V, ±C) less rounding); (0, 0) if C is
+    indefinite on the face."""
+    image = block.face.T @ (block.adjoint(u) @ block.face)
+    cost = sign * block.face.T @ block.cost.dense() @ block.face
+    side = 1.0 if float(np.trace(cost)) > 0 else -1.0
+    weakest = float(scipy.linalg.eigvalsh(side * cost, subset_by_index=[0, 0])[0])
+    if weakest <= 1e-12 * float(np.linalg.norm(cost)):
+        return 0.0, 0.0
+    smallest = float(scipy.linalg.eigvalsh(image, side * cost, subset_by_index=[0, 0])[0])
+    return side, smallest - 10 * EPS * float(np.linalg.norm(image)) / weakest

@@ -1,0 +1,99 @@
+"""The certificate: what was recomputed from returned numbers, and whether it passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpkit.certificate.rigor import Verification, verify_dual
+from sdpkit.certificate.scales import ratio
+from sdpkit.program.form import Program
+
+if TYPE_CHECKING:
+    from sdpkit.program.triplets import Rows
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What was recomputed from a primal and a dual.
+
+    Attributes
+    ----------
+    objective, dual_objective: at the returned points, in the program's sense
+    primal_residual, dual_residual: relative, see the module's docstring
+    min_eigenvalue_primal: smallest eigenvalue of the worst M;  eigenvalue_scale: its largest
+    min_eigenvalue_dual: smallest eigenvalue of any dual slack on its face
+    safe_bound: a bound on the optimal value that holds for inexact multipliers
+    bound_source: which of the arguments above gave it
+    relative_gap: between the objective and the safe bound
+    dimacs: the six DIMACS errors
+    """
+
+    objective: float
+    dual_objective: float
+    primal_residual: float
+    dual_residual: float
+    min_eigenvalue_primal: float
+    eigenvalue_scale: float
+    min_eigenvalue_dual: float
+    safe_bound: float
+    bound_source: str
+    relative_gap: float
+    dimacs: tuple[float, float, float, float, float, float]
+    program: Program = field(repr=False)
+    multipliers: Array | None = field(repr=False)
+    rows: Rows | None = field(default=None, repr=False)
+
+    def passes(self, tol: float) -> bool:
+        """True if residuals, eigenvalues and the certified gap all meet `tol`."""
+        return not self.failures(tol)
+
+    def failures(self, tol: float) -> list[str]:
+        """What does not meet `tol`, in words; empty if the certificate passes."""
+        negative = max(0.0, -self.min_eigenvalue_primal)
+        share = ratio(negative, self.eigenvalue_scale)
+        checks = {
+            "certified relative gap": self.relative_gap,
+            "primal residual": self.primal_residual,
+            "dual residual": self.dual_residual,
+            "negative eigenvalue of the primal, relative": share,
+        }
+        # `not <=` rather than `>`: NaN must fail.
+        return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
+
+    def verify(self) -> Verification:
+        """Make the bound a theorem about the floating-point data.
+
+        The eigenvalue claim is proved by a shifted Cholesky factorisation with an a-priori
+        rounding bound (Rump 2006) and the value is summed exactly. Where the rounded data leave
+        no room (a dual that is not strictly feasible and cannot be moved) it says so.
+        """
+        if self.multipliers is None:
+            return Verification(None, "there are no multipliers to verify")
+        if self.rows is not None:
+            return verify_dual(self.program.restricted(self.rows), self.multipliers)
+        return verify_dual(self.program, self.multipliers)
+
+    def __str__(self) -> str:
+        kind = "upper" if self.program.sense == "max" else "lower"
+        rows = [
+            ("objective", f"{self.objective:.10g}"),
+            (f"safe {kind} bound", f"{self.safe_bound:.10g}   ({self.bound_source})"),
+            ("certified relative gap", f"{self.relative_gap:.2e}"),
+            ("primal residual", f"{self.primal_residual:.2e}"),
+            ("dual residual", f"{self.dual_residual:.2e}"),
+            (
+                "smallest eigenvalue, primal",
+                f"{self.min_eigenvalue_primal:.2e}   (largest {self.eigenvalue_scale:.3g})",
+            ),
+            ("smallest eigenvalue, dual", f"{self.min_eigenvalue_dual:.2e}"),
+            ("DIMACS errors", " ".join(f"{e:.1e}" for e in self.dimacs)),
+        ]
+        return "\n".join(["certificate", *(f"  {name:<28} {text}" for name, text in rows)])
+
+    __repr__ = __str__

@@ -1,0 +1,116 @@
+"""Certificates of programs with a family of rows that are searched, not listed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+from numpy.typing import NDArray
+
+from sdpkit.certificate.bounds import EPS
+from sdpkit.certificate.certificate import Certificate
+from sdpkit.certificate.primal import primal_side
+from sdpkit.certificate.scales import ratio, relative_gap_of
+from sdpkit.program.form import Program
+from sdpkit.program.gram import Matrix
+
+if TYPE_CHECKING:
+    from sdpkit.program.triplets import Rows
+
+Array = NDArray[np.float64]
+
+
+def certify_family(
+    program: Program, blocks: list[Matrix], aux: Array, rows: Rows | None, alpha: Array | None
+) -> Certificate:
+    primal = primal_side(program, blocks, aux)
+    dual = _NO_FAMILY_DUAL
+    if rows is not None and alpha is not None and np.isfinite(alpha).all():
+        dual = _family_dual(program, rows, alpha) if _are_rows(program, rows) else _NOT_ROWS
+    scale = max(block.cost.magnitude() for block in program.blocks)
+    safe = dual.bound + program.offset
+    difference = primal.objective - dual.value
+    errors = (primal.residual, max(0.0, -primal.smallest), dual.outside, max(0.0, -dual.smallest))
+    size = 1.0 + abs(primal.objective) + abs(dual.value)
+    return Certificate(
+        objective=primal.objective,
+        dual_objective=dual.value + program.offset,
+        primal_residual=primal.residual,
+        dual_residual=ratio(max(0.0, -dual.smallest, dual.outside), scale or 1.0),
+        min_eigenvalue_primal=primal.smallest,
+        eigenvalue_scale=primal.largest,
+        min_eigenvalue_dual=dual.smallest,
+        safe_bound=safe,
+        bound_source=dual.source,
+        relative_gap=relative_gap_of(program, primal.objective, safe),
+        dimacs=(*errors, difference / size, difference / size),
+        program=program,
+        multipliers=_counted(program, dual, alpha),
+        rows=rows,
+    )
+
+
+@dataclass(frozen=True)
+class _FamilyDual:
+    """Σα, its safe part, and by how much α misses its box and the cone."""
+
+    value: float
+    bound: float
+    share: float
+    outside: float
+    smallest: float
+    source: str
+
+
+_NO_FAMILY_DUAL = _FamilyDual(-np.inf, -np.inf, 0.0, np.inf, -np.inf, "no multipliers")
+
+
+_NOT_ROWS = replace(_NO_FAMILY_DUAL, source="multipliers of what are not rows of the family")
+
+
+def _are_rows(program: Program, rows: Rows) -> bool:
+    """Whether the multipliers belong to rows of the family, each named once."""
+    family = program.family
+    if family is None or not family.has(rows).all():
+        return False
+    pairs = np.c_[rows.target, rows.impostor]
+    return len(np.unique(pairs, axis=0)) == len(pairs)
+
+
+def _counted(program: Program, dual: _FamilyDual, alpha: Array | None) -> Array | None:
+    """The multipliers that give the bound, in the signs of the maximisation."""
+    if alpha is None or dual.bound == -np.inf:
+        return None
+    return np.asarray(-dual.share * np.clip(alpha, 0.0, _weight(program)))
+
+
+def _family_dual(program: Program, rows: Rows, alpha: Array) -> _FamilyDual:
+    inside = np.clip(alpha, 0.0, _weight(program))
+    outside = float(np.abs(alpha - inside).max(initial=0.0))
+    images = program.comparison_images(rows, inside)
+    costs = [block.cost.dense() for block in program.blocks]
+    sums = [cost + image for cost, image in zip(costs, images, strict=True)]
+    smallest = min(b.smallest_on_face(s) for b, s in zip(program.blocks, sums, strict=True))
+    value = float(inside.sum())
+    if smallest >= 0:
+        return _FamilyDual(value, value, 1.0, outside, smallest, "feasible dual")
+    share = min(_largest_share(c, a) for c, a in zip(costs, images, strict=True))
+    bound = share * value if share >= 0 else -np.inf
+    return _FamilyDual(value, bound, max(share, 0.0), outside, smallest, "scaled dual")
+
+
+def _largest_share(cost: Array, image: Array) -> float:
+    """The largest θ ∈ [0, 1] with C + θA ⪰ 0, less what rounding can hide; −1 if C is not ⪰ 0."""
+    weakest = float(scipy.linalg.eigvalsh(cost, subset_by_index=[0, 0])[0])
+    if weakest <= 1e-12 * float(np.linalg.norm(cost)):
+        return 0.0 if weakest >= 0 else -1.0
+    smallest = float(scipy.linalg.eigvalsh(image, cost, subset_by_index=[0, 0])[0])
+    smallest -= 10 * EPS * float(np.linalg.norm(image)) / weakest
+    return 1.0 if smallest >= -1 else -1.0 / smallest
+
+
+def _weight(program: Program) -> float:
+    return 0.0 if program.family is None else program.family.weight

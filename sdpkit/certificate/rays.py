@@ -1,0 +1,181 @@
+"""Rays: proofs that a program is infeasible or unbounded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, size_of_image
+from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone
+from sdpkit.certificate.rigor import Verification, verify_multiplier_ray
+from sdpkit.certificate.scales import ratio
+from sdpkit.program.block import Block
+from sdpkit.program.form import Program
+from sdpkit.program.gram import Gram, Matrix, is_finite, scaled, trace
+
+if TYPE_CHECKING:
+    pass
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ray:
+    """A proof that there is no solution, or no finite optimum.
+
+    infeasible: multipliers w with Aᵀ(w) ⪰ 0 on the face, right signs and bᵀw < 0 (negated for a
+    minimisation); normalised to |bᵀw| = 1.
+    unbounded: a direction (M, x) in the cone that leaves every row in place and improves the
+    objective; normalised to an improvement of 1.
+
+    `violation` is what is left of an inexact ray, relative to its size; `proof` says why it
+    counts all the same, or is empty.
+    """
+
+    kind: Literal["infeasible", "unbounded"]
+    violation: float
+    proof: str
+    program: Program = field(repr=False)
+    multipliers: Array | None = field(default=None, repr=False)
+    matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
+    x: Array | None = field(default=None, repr=False)
+
+    def passes(self, tol: float) -> bool:
+        """True if the ray is exact, repaired, or inexact by a relative `tol` at most."""
+        return bool(self.proof) or self.violation <= tol
+
+    def verify(self) -> Verification:
+        """Make an infeasibility ray a theorem about the floating-point data."""
+        if self.multipliers is None:
+            return Verification(None, "only rays of infeasibility are verified")
+        return verify_multiplier_ray(self.program, self.program.sign * self.multipliers)
+
+
+def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
+    """Judge multipliers as a proof that no (M, x) meets the rows.
+
+    >>> from sdpkit import MVU
+    >>> import numpy as np
+    >>> triangle = np.array([[0, 1, 1], [1, 0, 3], [1, 3, 0]])      # 1 + 1 < 3
+    >>> program = MVU(graph=triangle).program()
+    >>> certify_infeasible(program, [2.0, 2.0, -1.0]).passes(1e-9)
+    True
+    """
+    w = program.sign * as_vector(multipliers, program.n_rows, "multipliers")
+    refused = Ray("infeasible", np.inf, "", program)
+    w = np.clip(w, *program.sign_box)
+    doubt = EPS * (program.n_rows + 4) * float(np.abs(program.rhs) @ np.abs(w))
+    if not np.isfinite(w).all() or not program.rhs @ w < -doubt:
+        return refused
+    w = w / -(program.rhs @ w)
+    weights = program.split(np.asarray(program.rows_q.T @ w))
+    lacks = [_lack(block, u) for block, u in zip(program.blocks, weights, strict=True)]
+    r = np.asarray(program.rows_x.T @ w)
+    lack_x = max(
+        float(np.maximum(-r, 0.0)[~program.free_x].max(initial=0.0)),
+        float(np.abs(r)[program.free_x].max(initial=0.0)),
+    )
+    sizes = [size_of_image(block, u) for block, u in zip(program.blocks, weights, strict=True)]
+    size = max(*sizes, float(np.abs(r).max(initial=0.0)))
+    # bᵀw = −1 and a lack of λ exclude points of trace below 1/λ only: that must be far beyond
+    # the size that solutions of these rows would have.
+    natural = float((np.abs(program.rhs) / program.row_norms).max())
+    violation = max(ratio(max(*lacks, lack_x), size), 100 * max(*lacks, lack_x) * natural)
+    proof = _ray_proof(program, w, lacks, lack_x)
+    if not proof and program.safe.trace is not None:
+        # The feasible set is bounded, so that a ray which is a proof can be shown to be one.
+        violation = np.inf
+    return Ray("infeasible", violation, proof, program, multipliers=program.sign * w)
+
+
+def _lack(block: Block, u: Array) -> float:
+    """What Vᵀdiag(u)V lacks to be positive semidefinite on the face beyond doubt of rounding."""
+    if block.is_large_graph:
+        return max(0.0, -block.smallest_of_slack(u, 0.0))
+    # Null directions beyond the constant one were computed, and a face that is a little off makes
+    # lengths of real points contradict each other by as much.
+    face = FACE_TOLERANCE if block.null_basis.shape[1] > 1 else 0.0
+    rounding = (10 * block.size * EPS + face) * size_of_image(block, u)
+    return max(0.0, rounding - block.smallest_of_slack(u, 0.0))
+
+
+def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) -> str:
+    """Why bᵀw = −1 still contradicts every feasible point, or the empty string."""
+    if max(*lacks, lack_x) == 0:
+        return "exact ray"
+    if lack_x == 0 and program.safe.trace is not None:
+        terms = zip(lacks, program.safe.trace, strict=True)
+        if sum(lack * trace for lack, trace in terms if lack) < 1 - 1e-6:
+            return "its violation is paid for by the trace bound"
+    strength = direction_strength(program)
+    if strength is None or program.repair_direction is None:
+        return ""
+    moved = w + (max(*lacks, lack_x) / strength) * program.repair_direction
+    r = program.rows_x.T @ moved
+    signs = np.all(program.relations * moved <= 0) and np.all(r >= 0)
+    if signs and program.rhs @ moved < 0 and not program.free_x.any():
+        return "its violation is paid for by the repair direction"
+    return ""
+
+
+def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike) -> Ray:
+    """Judge a direction as a proof that the objective improves without end."""
+    blocks, aux = as_matrices(program, matrices), as_vector(x, program.n_auxiliary, "x")
+    refused = Ray("unbounded", np.inf, "", program)
+    if not all(is_finite(m) for m in [*blocks, aux]):
+        return refused
+    aux = np.where(program.free_x, aux, np.maximum(aux, 0.0))
+    aux = np.where(program.quadratic_x > 0, 0.0, aux)  # a curved variable cannot go on for ever
+    blocks = [project_onto_cone(b, m) for b, m in zip(program.blocks, blocks, strict=True)]
+    blocks, aux = _without_dust(blocks, aux)
+    linear = program
+    if program.has_log_det:
+        linear = replace(program, blocks=tuple(replace(b, log_det=0.0) for b in program.blocks))
+    gain = program.sign * (linear.objective(blocks, aux) - program.offset)
+    if gain >= 0:
+        # A log det grows without end along any direction of the cone, if slowly.
+        pairs = zip(program.blocks, blocks, strict=True)
+        gain += sum(b.log_det * trace(m) for b, m in pairs if b.log_det)
+    if not gain > 0:
+        return refused
+    blocks, aux = [scaled(m, 1 / gain) for m in blocks], aux / gain
+    q = program.measure(blocks)
+    violated = program.excess(program.row_values(q, aux))
+    reach = _reach(program, blocks, aux)
+    violation = max((ratio(v, r) for v, r in zip(violated, reach, strict=True)), default=0.0)
+    proof = "exact ray" if violation == 0 else ""
+    return Ray("unbounded", violation, proof, program, matrices=tuple(blocks), x=aux)
+
+
+def _without_dust(matrices: list[Matrix], x: Array) -> tuple[list[Matrix], Array]:
+    """A ray without the parts that are nothing but a solver's rounding."""
+    norms = [_norm(m) for m in matrices]
+    dust = 1e-6 * max(*norms, float(np.abs(x).max(initial=0.0)))
+    clean = [m if norm > dust else scaled(m, 0.0) for m, norm in zip(matrices, norms, strict=True)]
+    return clean, np.where(np.abs(x) > dust, x, 0.0)
+
+
+def _norm(matrix: Matrix) -> float:
+    return matrix.largest_eigenvalue if isinstance(matrix, Gram) else float(np.linalg.norm(matrix))
+
+
+def _reach(program: Program, matrices: list[Matrix], x: Array) -> Array:
+    """(m,) the largest value that each row could take on a ray of this size, block by block."""
+    lengths = [
+        _squared_lengths(block) * _norm(matrix)
+        for block, matrix in zip(program.blocks, matrices, strict=True)
+    ]
+    return np.asarray(
+        abs(program.rows_q) @ np.concatenate(lengths) + abs(program.rows_x) @ np.abs(x)
+    )
+
+
+def _squared_lengths(block: Block) -> Array:
+    """(p,) ‖v_p‖²."""
+    if block.features is None:
+        return np.asarray(block.incidence.multiply(block.incidence).sum(axis=1)).ravel()
+    return block.measure(np.eye(block.size))

@@ -1,0 +1,354 @@
+"""Blocks: one positive semidefinite unknown and the vectors that measure it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.inputs import finite_csr
+from sdpkit.program.cost import Cost, dense
+
+if TYPE_CHECKING:
+    from sdpkit.numerics.sparse_factor import Pattern
+    from sdpkit.numerics.updated_factor import LowRank
+    from sdpkit.program.gram import Matrix
+
+    # Families compile kernels; programs of plain rows do not wait for that.
+
+Array = NDArray[np.float64]
+
+
+# Above this size the matrices of a graph's block stay sparse, and its unknown an operator.
+LARGE = 1500
+
+
+# Largest number of doubles held by one slab when measurements are evaluated.
+_SLAB = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One positive semidefinite unknown and the vectors by which it is measured.
+
+    The measurement vectors are the rows of V = B X, kept factored: B the sparse incidence of
+    the measurements on nodes, X the features of the nodes (None: the identity).
+
+    Attributes
+    ----------
+    name: the paper's letter for the unknown
+    size: n
+    incidence: (p, N) csr array B
+    features: (N, n) dense X, or None when N = n and X = I
+    cost: C
+    null: (n, k) directions N on which M vanishes, M N = 0
+    max_rank: the largest rank M may have, or None; a condition that is not convex, so that an
+        answer is proven by the program without it or is merely stationary
+    log_det: the weight β ≥ 0 of log det M, taken on the face
+    """
+
+    name: str
+    size: int
+    incidence: sp.csr_array
+    features: Array | None
+    cost: Cost
+    null: Array
+    max_rank: int | None = None
+    log_det: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        size: int,
+        incidence: Any,
+        *,
+        name: str = "M",
+        features: ArrayLike | None = None,
+        cost: Cost | Array | None = None,
+        null: ArrayLike | None = None,
+        max_rank: int | None = None,
+        log_det: float = 0.0,
+    ) -> Block:
+        """Build and validate a block; no cost is zero, no null direction is the whole space."""
+        if max_rank is not None and max_rank < 1:
+            raise InputError(f"max_rank is {max_rank}; it must be at least 1")
+        if not 0 <= log_det < np.inf:
+            raise InputError(f"the weight of log det {name} is {log_det}; it must be ≥ 0")
+        if log_det and max_rank is not None:
+            raise InputError(f"log det {name} has no value on matrices of limited rank")
+        if size < 1:
+            raise InputError(f"block {name!r} has size {size}; a block needs at least one row")
+        x = None if features is None else np.array(features, dtype=np.float64)
+        if x is not None and (x.ndim != 2 or x.shape[1] != size or not np.isfinite(x).all()):
+            raise InputError(f"features of block {name!r} must be finite of shape (N, {size})")
+        b = sp.csr_array(incidence)
+        b = finite_csr(
+            b, (b.shape[0], size if x is None else x.shape[0]), f"measurements of {name!r}"
+        )
+        directions = np.zeros((size, 0)) if null is None else np.array(null, dtype=np.float64)
+        if directions.ndim == 1:
+            directions = directions[:, None]
+        if directions.shape[0] != size or not np.isfinite(directions).all():
+            raise InputError(f"null directions of {name!r} must be finite of shape ({size}, k)")
+        for array in (x, directions):
+            if array is not None:
+                array.setflags(write=False)
+        if isinstance(cost, np.ndarray):
+            cost = Cost.of(size, sparse=cost)
+        if cost is not None and cost.size != size:
+            raise InputError(f"block {name!r} has size {size}, its cost has size {cost.size}")
+        return cls(name, size, b, x, cost or Cost.of(size), directions, max_rank, float(log_det))
+
+    def __repr__(self) -> str:
+        size, p = self.size, self.n_measurements
+        return f"<Block {self.name} of size {size}: {p} measurements, C = {self.cost}>"
+
+    @property
+    def n_measurements(self) -> int:
+        """p, the number of rows of V."""
+        return int(self.incidence.shape[0])
+
+    def slabs(self) -> Iterator[tuple[slice, Any]]:
+        """V in slabs of rows: (rows, V[rows]), sparse when X is the identity."""
+        height = max(1, _SLAB // self.size)
+        for start in range(0, self.n_measurements, height):
+            rows = slice(start, min(start + height, self.n_measurements))
+            part = self.incidence[rows]
+            yield rows, part if self.features is None else part @ self.features
+
+    def measure(self, matrix: Matrix) -> Array:
+        """q with q_p = v_pᵀ M v_p, shape (p,)."""
+        if not isinstance(matrix, np.ndarray):
+            return matrix.measure(self.incidence, self.features)
+        q = np.empty(self.n_measurements)
+        for rows, v in self.slabs():
+            product = v @ matrix
+            if self.features is None:
+                q[rows] = np.asarray(v.multiply(product).sum(axis=1)).ravel()
+            else:
+                q[rows] = np.einsum("pi,pi->p", product, v)
+        return q
+
+    def adjoint(self, u: Array) -> Any:
+        """Vᵀ diag(u) V, sparse when X is the identity and dense otherwise."""
+        laplacian = self.incidence.T @ sp.diags_array(u) @ self.incidence
+        if self.features is None:
+            return sp.csr_array(laplacian)
+        return self.features.T @ (laplacian @ self.features)
+
+    def vectors(self) -> sp.csr_array:
+        """V multiplied out, (p, n). For small or sparse measurements only."""
+        if self.features is None:
+            return self.incidence
+        return sp.csr_array(self.incidence @ self.features)
+
+    @cached_property
+    def outer_products(self) -> sp.csr_array:
+        """The rows vec(v_p v_pᵀ), (p, n²). What a general-purpose solver is handed."""
+        v = self.vectors()
+        counts = np.diff(v.indptr)
+        # Every pair (a, b) of nonzeros of one row: repeat each nonzero by its row's count.
+        row = np.repeat(np.arange(v.shape[0]), counts**2)
+        first = np.repeat(np.arange(v.nnz), np.repeat(counts, counts))
+        starts = np.repeat(v.indptr[:-1], counts**2)
+        within = np.arange(row.size) - np.repeat(np.cumsum(counts**2) - counts**2, counts**2)
+        second = starts + within % np.maximum(np.repeat(counts, counts**2), 1)
+        column = v.indices[first].astype(np.int64) * self.size + v.indices[second]
+        entries = (v.data[first] * v.data[second], (row, column))
+        return sp.csr_array(entries, shape=(v.shape[0], self.size**2))
+
+    @cached_property
+    def is_centred(self) -> bool:
+        """True if M1 = 0 is the only null condition and every measurement is a difference."""
+        one = self.null.shape[1] == 1 and np.ptp(self.null) == 0 and self.null[0, 0] != 0
+        if not one or self.features is not None:
+            return False
+        return bool(np.abs(self.incidence.sum(axis=1)).max(initial=0.0) == 0)
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64] | None:
+        """(p, 2) where the block is that of a graph: M1 = 0, C = a·I + U diag(s) Uᵀ and
+        V = (e_i − e_j) over distinct pairs; None otherwise."""
+        v = self.incidence
+        if not self.is_centred or self.cost.sparse.nnz or not self.n_measurements:
+            return None
+        u = self.cost.factor
+        varied = np.linalg.norm(u - u.mean(axis=0), axis=0)
+        if np.any((np.ptp(u, axis=0) > 0) & (varied < 1e-6 * np.linalg.norm(u, axis=0))):
+            return None  # too little of the cost is left on 1⊥ to be centred without loss
+        if np.any(np.diff(v.indptr) != 2) or not np.all(np.abs(v.data) == 1):
+            return None
+        pairs = v.indices.reshape(-1, 2).astype(np.int64)
+        distinct = np.unique(pairs[:, 0] * self.size + pairs[:, 1]).size
+        return pairs if distinct == len(pairs) else None
+
+    @cached_property
+    def is_large_graph(self) -> bool:
+        """True where n × n matrices are avoided: a graph of more than 1500 nodes."""
+        return self.size > LARGE and self.edges is not None and not self.log_det
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """The graph's sparse factors, analysed once."""
+        from sdpkit.numerics.sparse_factor import Pattern
+
+        if self.edges is None:
+            raise InputError(f"block {self.name!r} is not that of a graph")
+        return Pattern.of(self.size, self.edges)
+
+    @cached_property
+    def low_rank(self) -> LowRank | None:
+        """Of a graph's cost, what is not a multiple of I, as 1⊥ sees it; None if nothing is."""
+        from sdpkit.numerics.updated_factor import LowRank
+
+        u, s = self.cost.factor, self.cost.weights
+        seen = (np.ptp(u, axis=0) > 0) & (s != 0)  # constant columns are nothing to 1⊥
+        if not seen.any():
+            return None
+        means = np.array([math.fsum(column) for column in u[:, seen].T]) / self.size
+        error = 4 * np.finfo(float).eps * float(np.linalg.norm(u[:, seen]))
+        return LowRank(u[:, seen] - means, s[seen], error)
+
+    @cached_property
+    def face(self) -> Array:
+        """(n, r) orthonormal basis of {z : Nᵀz = 0}, without the directions that nothing sees."""
+        q = self._outside
+        return np.asarray(np.linalg.qr(q, mode="complete")[0][:, q.shape[1] :])
+
+    @cached_property
+    def _outside(self) -> Array:
+        """(n, k) orthonormal basis of what is orthogonal to `face`."""
+        return np.hstack([self.null_basis, self.unseen]) if self.unseen.size else self.null_basis
+
+    @cached_property
+    def unseen(self) -> Array:
+        """(n, k) orthonormal basis of the directions in the face that no measurement and no cost
+        sees: Vu = 0 and Cu = 0 to the last digit.
+
+        M may be anything there and is taken to vanish; the dual slack vanishes whatever w is.
+        Features of deficient rank leave such directions. A log det sees them all.
+        """
+        definite = self.cost.is_identity and self.cost.identity
+        if self.log_det or self.is_large_graph or definite or self._measurements_see_all():
+            return np.zeros((self.size, 0))
+        scale = self._column_scale()
+        rows = np.vstack([self._seen(scale), (self.null_basis / scale[:, None]).T])
+        _, singular, right = np.linalg.svd(rows)
+        singular = np.r_[singular, np.zeros(self.size - singular.size)]
+        hidden = right[singular <= 64 * self.size * np.finfo(float).eps].T / scale[:, None]
+        hidden = np.asarray(np.linalg.qr(hidden)[0])
+        # In units of other directions a cost may look like nothing: it must be nothing in its own.
+        cost = self.cost.dense()
+        sizes = np.linalg.norm(np.abs(cost) @ np.abs(hidden), axis=0).clip(min=np.finfo(float).tiny)
+        if not hidden.shape[1] or np.abs(cost @ hidden / sizes).max() <= 1e-10:
+            return hidden
+        return np.zeros((self.size, 0))
+
+    def _measurements_see_all(self) -> bool:
+        """Whether VᵀV + NNᵀ is positive definite beyond doubt; False says nothing."""
+        if not self.n_measurements:
+            return False
+        image = dense(self.adjoint(np.ones(self.n_measurements)))
+        image = image + np.linalg.norm(image) * (self.null_basis @ self.null_basis.T)
+        scale = np.sqrt(np.diag(image).clip(min=np.finfo(float).tiny))
+        image /= np.outer(scale, scale)
+        image[np.diag_indices(self.size)] -= 1e-10
+        return bool(scipy.linalg.lapack.dpotrf(image, lower=1)[1] == 0)
+
+    def _column_scale(self) -> Array:
+        """(n,) the largest entry of each column of V, or the root of C's where V has none."""
+        largest = np.zeros(self.size)
+        for _, v in self.slabs():
+            np.maximum(largest, dense(abs(v).max(axis=0)).ravel(), out=largest)
+        largest = np.where(largest > 0, largest, np.sqrt(np.abs(np.diag(self.cost.dense()))))
+        return np.where(largest > 0, largest, 1.0)
+
+    def _seen(self, scale: Array) -> Array:
+        """(2n, n) rows whose null space in scaled coordinates is that of V and C together.
+
+        Each measurement counts in units of what its differences were taken of, so that a
+        singular value is a share of digits: at 1e-14 there is nothing but rounding.
+        """
+        r = np.zeros((self.size, self.size))
+        for rows, v in self.slabs():
+            scaled = dense(v) / scale
+            terms: Any = abs(self.incidence[rows])
+            terms = terms if self.features is None else terms @ np.abs(self.features)
+            size = np.linalg.norm(dense(terms) / scale, axis=1)
+            scaled /= np.where(size > 0, size, 1.0)[:, None]
+            stacked = np.vstack([r, scaled / np.sqrt(self.n_measurements)])
+            r = np.asarray(np.linalg.qr(stacked, mode="r"))
+        cost = self.cost.dense() / np.outer(scale, scale)
+        return np.vstack([r, cost / (np.abs(cost).max() or 1.0)])
+
+    @cached_property
+    def null_basis(self) -> Array:
+        """(n, k) orthonormal basis of the null directions."""
+        unit = self.null / np.linalg.norm(self.null, axis=0).clip(min=np.finfo(float).tiny)
+        u, singular, _ = np.linalg.svd(unit, full_matrices=False)
+        rank = int(np.sum(singular > 1e-10 * singular.max(initial=0.0)))
+        return np.asarray(u[:, :rank])
+
+    def project_out_null(self, matrix: Array) -> Array:
+        """(I − QQᵀ) A (I − QQᵀ) with Q the null basis."""
+        return _project_out(self.null_basis, matrix)
+
+    def smallest_on_face(self, matrix: Array) -> float:
+        """The smallest eigenvalue of zᵀAz over unit z in the face (inf if the face is {0}).
+
+        Directions that nothing sees are left out: a dual slack has zeros there, up to rounding.
+        """
+        if not np.isfinite(matrix).all():
+            return -np.inf
+        q = self._outside
+        if q.shape[1] == self.size:
+            return np.inf
+        if 2 * q.shape[1] > self.size:
+            matrix = self.face.T @ matrix @ self.face
+        elif q.shape[1]:
+            # Project the null directions out, then lift them above the rest of the spectrum.
+            matrix = _project_out(q, matrix)
+            matrix = matrix + np.linalg.norm(matrix) * (q @ q.T)
+        if not np.isfinite(matrix).all():
+            return -np.inf  # finite entries may still overflow in their norm
+        return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
+
+    def log_det_on_face(self, matrix: Array) -> float:
+        """log det FᵀAF with F the face's basis; −inf unless positive definite there."""
+        if self.null.shape[1]:
+            matrix = self.face.T @ matrix @ self.face
+        if not np.isfinite(matrix).all():
+            return -np.inf
+        factor, info = scipy.linalg.lapack.dpotrf(matrix, lower=1)
+        return 2.0 * float(np.log(np.diag(factor)).sum()) if info == 0 else -np.inf
+
+    def smallest_of_slack(self, u: Array, factor: float) -> float:
+        """The smallest eigenvalue of Vᵀdiag(u)V − factor·C on the face.
+
+        For a large graph it is a proven lower bound from sparse factors.
+        """
+        if self.is_large_graph:
+            from sdpkit.numerics.sparse_factor import smallest_on_centred
+
+            update = self.low_rank.scaled(factor) if factor and self.low_rank else None
+            return smallest_on_centred(self.pattern, u, factor * self.cost.identity, None, update)
+        image = dense(self.adjoint(u))
+        return self.smallest_on_face(image - factor * self.cost.dense() if factor else image)
+
+
+def _project_out(q: Array, matrix: Array) -> Array:
+    """(I − QQᵀ) A (I − QQᵀ) for orthonormal Q, by an update of twice its rank."""
+    if not q.shape[1]:
+        return matrix
+    aq = matrix @ q
+    cross = q @ (aq - 0.5 * q @ (q.T @ aq)).T
+    return np.asarray(matrix - cross - cross.T)

@@ -1,0 +1,44 @@
+"""What a problem adds to its rows: knowledge that makes bounds safe, and norm penalties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    # Families compile kernels; programs of plain rows do not wait for that.
+    pass
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SafeBounds:
+    """What a problem knows that turns an inexact dual into a bound that holds.
+
+    Attributes
+    ----------
+    trace: per block an upper bound on tr M over the feasible set (inf where unknown)
+    direction: (m,) repair direction w₀ with Vᵀdiag(A_qᵀw₀)V ⪰ I on the face and right signs
+    anchor: (m,) a multiplier known to be dual feasible
+    value_scale: the magnitude below which the optimal value counts as zero
+
+    `direction` and `anchor` are checked by the certificate before they are used; `trace` is the
+    problem's own claim.
+    """
+
+    trace: tuple[float, ...] | None = None
+    direction: Array | None = None
+    anchor: Array | None = None
+    value_scale: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class NormPenalty:
+    """ρ‖x_G‖ over a group G of free auxiliary variables."""
+
+    weight: float
+    group: tuple[int, ...]

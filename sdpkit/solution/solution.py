@@ -1,0 +1,112 @@
+"""Solutions: an answer with its proof, and the words for how a solve ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpkit.solution.answer import Stop
+
+if TYPE_CHECKING:
+    from sdpkit.certificate.certificate import Certificate
+    from sdpkit.certificate.rays import Ray
+    from sdpkit.program.form import Program
+    from sdpkit.program.gram import Matrix
+    from sdpkit.program.triplets import Rows
+    from sdpkit.solving.trajectory import Trajectory
+
+Array = NDArray[np.float64]
+
+
+class Status(StrEnum):
+    """How a solve ended. Granted by the certificate, never claimed by a solver."""
+
+    OPTIMAL = "optimal"
+    INACCURATE = "inaccurate"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    TIME_LIMIT = "time_limit"
+    ITERATION_LIMIT = "iteration_limit"
+    INTERRUPTED = "interrupted"
+    STATIONARY = "stationary"
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds spent on compiling, setting up, solving and certifying."""
+
+    compile: float = 0.0
+    setup: float = 0.0
+    solve: float = 0.0
+    certify: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.compile + self.setup + self.solve + self.certify
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """An answer with its proof.
+
+    Attributes
+    ----------
+    status: granted by the certificate
+    native_status: the solver's own words
+    objective, dual_objective: recomputed from the returned numbers
+    certificate: residuals, eigenvalues, safe bound, gap
+    matrices: one positive semidefinite (n, n) array per block; for large graphs a `Gram`, which
+        multiplies, measures and has eigenvectors, but no entries
+    x: (n_x,) auxiliary variables;  dual: (m,) multipliers w
+    rows: for a program with a family, the comparisons that `dual` belongs to
+    ray: the verified proof of infeasibility or unboundedness, if that is the status
+    solver, reason: who solved it and why it was chosen
+    trajectory: the steps, if the problem took several programs; times and iterations are sums
+    stop: why the solver stopped, in its own opinion
+    """
+
+    status: Status
+    native_status: str
+    message: str
+    objective: float
+    dual_objective: float
+    certificate: Certificate
+    program: Program
+    matrices: tuple[Matrix, ...]
+    x: Array
+    dual: Array | None
+    ray: Ray | None
+    solver: str
+    reason: str
+    iterations: int | None
+    times: Times
+    history: tuple[Mapping[str, float], ...] = ()
+    notes: tuple[str, ...] = ()
+    rows: Rows | None = None
+    trajectory: Trajectory | None = None
+    stop: Stop | None = None
+
+    @property
+    def matrix(self) -> Matrix:
+        """The first block's matrix: K, M or Z."""
+        return self.matrices[0]
+
+    def __repr__(self) -> str:
+        t = self.times
+        lines = [
+            f"<Solution: {self.status} by {self.solver} ({self.reason})",
+            f"  {self.message}",
+            f"  objective {self.objective:.9g}, bound {self.certificate.safe_bound:.9g}, "
+            f"certified relative gap {self.certificate.relative_gap:.2g}",
+            f"  {self.iterations if self.iterations is not None else '?'} iterations; seconds: "
+            f"compile {t.compile:.3g}, setup {t.setup:.3g}, solve {t.solve:.3g}, "
+            f"certify {t.certify:.3g}",
+            *(f"  note: {note}" for note in self.notes),
+        ]
+        return "\n".join(lines) + ">"

@@ -1,0 +1,207 @@
+"""From a solver's answer to a solution: repair what can be repaired, certify, grant the status."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.certificate.certificate import Certificate
+from sdpkit.certificate.judge import certify
+from sdpkit.certificate.primal import project_onto_cone
+from sdpkit.certificate.rays import Ray
+from sdpkit.errors import SolverError
+from sdpkit.numerics.kernels import clock
+from sdpkit.program.block import Block
+from sdpkit.program.form import Program
+from sdpkit.program.gram import (
+    FactoredGram,
+    Gram,
+    Matrix,
+    ResolventGram,
+    StackedGram,
+    is_finite,
+    scaled,
+)
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.solution import Solution, Status, Times
+from sdpkit.solution.solver import Solver
+from sdpkit.solving.rays import find_ray
+
+Array = NDArray[np.float64]
+
+
+_LIMITS = {
+    Stop.TIME_LIMIT: Status.TIME_LIMIT,
+    Stop.ITERATION_LIMIT: Status.ITERATION_LIMIT,
+    Stop.INTERRUPTED: Status.INTERRUPTED,
+}
+
+
+class ConvergenceWarning(UserWarning):
+    """The certificate did not pass at the tolerance that was asked for."""
+
+
+def judge(
+    program: Program,
+    solver: Solver,
+    reason: str,
+    settings: Settings,
+    answer: Answer,
+    compiled: float,
+) -> Solution:
+    started = clock()
+    _check_answer(program, solver, answer)
+    matrices, x = repair_primal(program, answer, settings.tol)
+    dual = _into_box(program, answer.dual)
+    certificate = certify(program, matrices, x, dual, answer.rows)
+    ray = None
+    if not certificate.passes(settings.tol) and program.family is None:
+        ray = find_ray(program, solver, settings, answer)
+    status, message = _status(certificate, ray, answer, settings.tol)
+    if status is Status.INACCURATE and any(b.max_rank is not None for b in program.blocks):
+        status = Status.STATIONARY
+        message = f"a local solution of the given rank; compared with every rank: {message}"
+    return Solution(
+        status=status,
+        native_status=answer.native_status,
+        message=message,
+        objective=certificate.objective,
+        dual_objective=certificate.dual_objective,
+        certificate=certificate,
+        program=program,
+        matrices=tuple(matrices),
+        x=x,
+        dual=dual,
+        ray=ray,
+        solver=solver.name,
+        reason=reason,
+        iterations=answer.iterations,
+        times=Times(compiled, answer.setup_time, answer.solve_time, clock() - started),
+        history=answer.history,
+        notes=(*program.notes, *(note for note in answer.notes if note not in program.notes)),
+        rows=answer.rows,
+        stop=answer.stop,
+    )
+
+
+def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
+    """Refuse what is not an answer to this program, naming the solver that returned it."""
+    if not isinstance(answer, Answer):
+        raise SolverError(f"solver {solver.name!r} returned {answer!r} instead of an Answer")
+    shapes = [(block.size, block.size) for block in program.blocks]
+    ray = answer.matrix_ray or (None, None)
+    for matrix in answer.matrices or ():
+        if isinstance(matrix, Gram) and type(matrix) not in (
+            FactoredGram,
+            ResolventGram,
+            StackedGram,
+        ):
+            kind = type(matrix).__name__
+            raise SolverError(f"solver {solver.name!r} returned a {kind}, which proves nothing")
+    for what, matrices in (("matrices", answer.matrices), ("matrix_ray", ray[0])):
+        if matrices is not None and [np.shape(m) for m in matrices] != shapes:
+            found = [np.shape(m) for m in matrices]
+            raise SolverError(f"solver {solver.name!r} returned {what} {found}, expected {shapes}")
+    vectors = (
+        ("x", answer.x, program.n_auxiliary),
+        ("dual", answer.dual, program.n_rows if answer.rows is None else answer.rows.size),
+        ("multiplier_ray", answer.multiplier_ray, program.n_rows),
+        ("matrix_ray's x", ray[1], program.n_auxiliary),
+    )
+    for what, vector, size in vectors:
+        if vector is not None and np.shape(vector) != (size,):
+            raise SolverError(
+                f"solver {solver.name!r} returned {what} of shape {np.shape(vector)}, "
+                f"expected ({size},)"
+            )
+
+
+def _status(
+    certificate: Certificate, ray: Ray | None, answer: Answer, tol: float
+) -> tuple[Status, str]:
+    if certificate.passes(tol):
+        return Status.OPTIMAL, f"certified to a relative gap of {certificate.relative_gap:.2g}"
+    if ray is not None:
+        what = ray.proof or f"it holds to a relative {ray.violation:.2g}"
+        return Status(ray.kind), f"a ray shows that the program is {ray.kind} ({what})"
+    words = "; ".join(certificate.failures(tol))
+    status = _LIMITS.get(answer.stop, Status.INACCURATE)
+    return status, f"tol {tol:g} was not reached: {words} (the solver said: {answer.native_status})"
+
+
+def _into_box(program: Program, dual: Array | None) -> Array | None:
+    """Multipliers clipped to their signs and slack boxes, in the program's own signs."""
+    if dual is None or not np.isfinite(dual).all():
+        return dual
+    if program.family is not None:
+        return np.clip(dual, 0.0, program.family.weight)
+    lo, hi = program.multiplier_box
+    return np.asarray(program.sign * np.clip(program.sign * dual, lo, hi))
+
+
+def repair_primal(
+    program: Program, answer: Answer, tol: float = np.inf
+) -> tuple[list[Matrix], Array]:
+    """The answer's primal with everything repaired that can be repaired exactly.
+
+    The matrices are projected onto the cone; slack variables take up what their rows are off;
+    where all rows are upper limits on nonnegative combinations (the inequality form), M is
+    divided by the worst ratio, if that costs less than half of `tol` in the objective.
+    """
+    missing = [_unknown(block) for block in program.blocks]
+    matrices = list(answer.matrices) if answer.matrices is not None else missing
+    x = answer.x if answer.x is not None else np.zeros(program.n_auxiliary)
+    if not all(is_finite(m) for m in [*matrices, x]):
+        return matrices, x
+    matrices = [project_onto_cone(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
+    x = np.where(program.free_x, x, np.maximum(x, 0.0))
+    q = program.measure(matrices)
+    x = _take_up_slack(program, q, x)
+    return _shrink_into_limits(program, matrices, q, 1 + 0.5 * tol), x
+
+
+def _unknown(block: Block) -> Matrix:
+    """A matrix that is not there."""
+    if block.is_large_graph:
+        return FactoredGram(np.full((block.size, 1), np.nan))
+    return np.full((block.size, block.size), np.nan)
+
+
+def _take_up_slack(program: Program, q: Array, x: Array) -> Array:
+    """Each variable that occurs in one equality row only, set to what the row is off.
+
+    A free one takes up everything; of nonnegative ones each sign takes up its part, unless
+    another variable of the same sign shares the row.
+    """
+    columns = sp.csc_array(program.rows_x)
+    single = np.flatnonzero(np.diff(columns.indptr) == 1)
+    rows, entries = columns.indices[columns.indptr[single]], columns.data[columns.indptr[single]]
+    side = np.where(program.free_x[single], 0.0, np.sign(entries))
+    equality = program.relations[rows] == 0
+    crowded = {key for key, n in Counter(zip(rows, side, strict=True)).items() if n > 1}
+    with_free = set(rows[side == 0].tolist())
+    usable = [
+        bool(ok) and (row, s) not in crowded and (s == 0 or row not in with_free)
+        for ok, row, s in zip(equality, rows, side, strict=True)
+    ]
+    single, rows, entries = single[usable], rows[usable], entries[usable]
+    out = x.copy()
+    out[single] = 0.0
+    needed = (program.rhs - program.row_values(q, out))[rows] / entries
+    out[single] = np.where(program.free_x[single], needed, np.maximum(needed, 0.0))
+    return out
+
+
+def _shrink_into_limits(
+    program: Program, matrices: list[Matrix], q: Array, worth: float
+) -> list[Matrix]:
+    limits = np.all(program.relations == -1) and np.all(program.rhs >= 0)
+    if not limits or program.n_auxiliary or np.any(program.rows_q.data < 0):
+        return matrices
+    values = program.rows_q @ q
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(np.nanmax(np.where(values > 0, values / program.rhs, 0.0), initial=1.0))
+    return [scaled(m, 1 / ratio) for m in matrices] if 1 < ratio <= worth else matrices

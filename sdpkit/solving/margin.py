@@ -1,0 +1,52 @@
+"""A second solve with a margin, for duals that miss feasibility by rounding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sdpkit.program.gram import (
+    trace,
+)
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.solution import Solution, Status
+from sdpkit.solution.solver import Solver
+from sdpkit.solving.judgement import judge
+
+
+def wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
+    """Whether all is well but for a dual that misses feasibility and is repaired badly or not."""
+    certificate = solution.certificate
+    if solution.status is not Status.INACCURATE or answer.stop is not Stop.DONE:
+        return False
+    if solution.program.family is not None or solution.program.has_log_det:
+        return False  # its bound scales the dual, which is as good as a margin
+    if not np.isfinite([certificate.primal_residual, certificate.dual_objective]).all():
+        return False
+    scale = max(abs(certificate.objective), solution.program.safe.value_scale)
+    nominal = abs(certificate.dual_objective - certificate.objective)
+    return not np.isfinite(certificate.safe_bound) or bool(
+        certificate.primal_residual <= tol
+        and certificate.relative_gap > tol
+        and nominal <= tol * scale
+    )
+
+
+def with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solution:
+    """Solve once more with S ⪰ δI, δ·(tr M + Σx) a fraction of the gap that is allowed."""
+    program, tol = solution.program, settings.tol
+    size = sum(trace(m) for m in solution.matrices) + float(np.abs(solution.x).sum())
+    value = max(abs(solution.objective), program.safe.value_scale)
+    margin = 0.25 * tol * value / max(size, np.finfo(float).tiny)
+    answer = solver.solve(program.with_margin(margin), replace(settings, checkpoint=None))
+    note = f"solved twice: the dual was asked for a margin of {margin:.1e}"
+    answer = replace(
+        answer,
+        notes=(*solution.notes, note),
+        setup_time=answer.setup_time + solution.times.setup,
+        solve_time=answer.solve_time + solution.times.solve,
+    )
+    again = judge(program, solver, solution.reason, settings, answer, solution.times.compile)
+    better = again.certificate.relative_gap < solution.certificate.relative_gap
+    return again if better else solution
