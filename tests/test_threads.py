@@ -19,8 +19,8 @@ import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info
 
 import sdpkit
-from sdpkit import threads
 from sdpkit.errors import InputError
+from sdpkit.numerics import threads
 from sdpkit.results.ellipsoid import cover
 from sdpkit.solving.registry import get_solver
 

@@ -20,7 +20,6 @@ Two questions are asked of the same solver a second time, as programs of their o
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,6 +31,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
 from sdpkit.errors import InputError, SolverError
+from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -138,9 +138,9 @@ def _solve_one(
     problem: Problem | Program, settings: Settings, name: str, file: str | Path | None = None
 ) -> Solution:
     """Compile, choose, call, certify: one program."""
-    started = time.perf_counter()
+    started = clock()
     program = compiled_program(problem)
-    compiled = time.perf_counter() - started
+    compiled = clock() - started
     chosen, reason = _choose(name, program)
     if file is not None:
         settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
@@ -180,7 +180,7 @@ def _remaining(settings: Settings, started: float) -> Settings:
     """The settings with what is left of the time limit, 0 when it is used up."""
     if settings.time_limit is None:
         return settings
-    left = settings.time_limit - (time.perf_counter() - started)
+    left = settings.time_limit - (clock() - started)
     return replace(settings, time_limit=max(left, 0.0))
 
 
