@@ -26,13 +26,14 @@ from statistics import fmean
 from threading import Lock
 from typing import Any
 
-from sdpkit import __version__, threads
+from sdpkit import __version__
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
 from sdpkit.comparison.table import Comparison, Described, Run
 from sdpkit.comparison.trial import Trial
 from sdpkit.comparison.worker import Job, Outcome, Worker
 from sdpkit.errors import InputError
+from sdpkit.numerics import threads
 from sdpkit.solving.registry import available_solvers, free_memory, get_solver, known_here_only
 
 # So many runs and more make it worth while to import everything beforehand.

@@ -140,7 +140,7 @@ class Pattern:
     def laplacian(self, weights: Array, shift: float | Array = 0.0) -> Array:
         """The flat values of L(weights) + shift·I, or + diag(shift) with one number per node."""
         entries = np.concatenate([weights, weights, -weights])
-        out = np.bincount(self.laplacian_places, entries, self.size)
+        out = np.bincount(self.laplacian_places, entries, self.size).astype(np.float64, copy=False)
         out[: self.n] += shift[self.order] if isinstance(shift, np.ndarray) else shift
         return out
 
@@ -476,7 +476,8 @@ def _gamma(k: int) -> float:
 def _factor_left(indptr: Ints, rows: Ints, x: Array) -> int:
     """`_factor` without a table of places."""
     n = indptr.size - 1
-    return int(_gather_columns(indptr, rows, np.zeros(n), *np.full((3, n), -1), x))
+    reaching, further, place = np.full((3, n), -1)
+    return int(_gather_columns(indptr, rows, np.zeros(n), reaching, further, place, x))
 
 
 def _with_ancestors(parents: list[int], nodes: Ints) -> Ints:

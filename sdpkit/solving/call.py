@@ -82,7 +82,8 @@ def solve(
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6
     max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
-        between its iterations only; of several programs, the time is that of all together
+        between its iterations only, and compiling kernels on a first call does not count; of
+        several programs, the time is that of all together
     verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
     callback: called once per iteration by solvers that can, else once at the end; where it returns
         True the solver stops, and the best point is judged as `interrupted`
