@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sdpkit.certificate.feasible import attained
 from sdpkit.certificate.rigor import Verification, verify_dual
 from sdpkit.certificate.scales import ratio
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Certificate:
         negative = max(0.0, -self.min_eigenvalue_primal)
         return max(self.primal_residual, ratio(negative, self.eigenvalue_scale))
 
+    @one_blas_thread
     def verify(self) -> Verification:
         """Enclose the optimal value: a theorem about the floating-point data.
 

@@ -49,6 +49,7 @@ from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.family import certify_family
 from sdpkit.certificate.primal import PrimalSide, as_matrices, as_vector, primal_side
 from sdpkit.certificate.scales import ratio, relative_gap_of, value_unit
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix, trace
 
@@ -61,6 +62,7 @@ Array = NDArray[np.float64]
 _FAR = 1e3
 
 
+@one_blas_thread
 def certify(
     program: Program,
     matrices: Matrix | Sequence[Matrix],

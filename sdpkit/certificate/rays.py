@@ -13,6 +13,7 @@ from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, s
 from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone, restored
 from sdpkit.certificate.rigor import Verification, verify_multiplier_ray
 from sdpkit.certificate.scales import ratio
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, is_finite, scaled, trace
@@ -51,6 +52,7 @@ class Ray:
         limit = tol if self.kind == "infeasible" else min(tol, _EXACT)
         return bool(self.proof) or self.violation <= limit
 
+    @one_blas_thread
     def verify(self) -> Verification:
         """Make an infeasibility ray a theorem about the floating-point data."""
         if self.multipliers is None:
@@ -58,6 +60,7 @@ class Ray:
         return verify_multiplier_ray(self.program, self.program.sign * self.multipliers)
 
 
+@one_blas_thread
 def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     """Judge multipliers as a proof that no (M, x) meets the rows.
 
@@ -125,6 +128,7 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
     return ""
 
 
+@one_blas_thread
 def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike) -> Ray:
     """Judge a direction as a proof that the objective improves without end."""
     blocks, aux = as_matrices(program, matrices), as_vector(x, program.n_auxiliary, "x")
