@@ -51,10 +51,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_csr, finite_vector
-from sdpkit.program.block import Block
+from sdpkit.program.block import Block, differences
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
-from sdpkit.program.printing import describe
+from sdpkit.program.printing import Sentences, describe
 from sdpkit.program.safe import NormPenalty, SafeBounds
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Program:
     cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
     norms: Euclidean-norm penalties;  offset: a constant added to the objective
     family: penalised comparisons that are not written down, or None
+    sentences: the words in which the program was said, for printing only, or None
     notes: what a reader of the solution should know about how the program was made
     """
 
@@ -104,6 +105,7 @@ class Program:
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
     family: RowFamily | None = None
+    sentences: Sentences | None = None
 
     @classmethod
     def of(
@@ -125,6 +127,7 @@ class Program:
         notes: Sequence[str] = (),
         family: RowFamily | None = None,
         name: str = "program",
+        sentences: Sentences | None = None,
     ) -> Program:
         """Build and validate a program.
 
@@ -180,6 +183,7 @@ class Program:
             safe=safe or SafeBounds(),
             notes=tuple(notes),
             family=family,
+            sentences=sentences,
         )
         program._check_norms()
         program._check_safe()
@@ -473,7 +477,7 @@ class Program:
         if family.summed:
             rows_q = sp.hstack([rows_q] * len(self.blocks), format="csr")
         blocks = [
-            replace(block, incidence=_differences(start[mine], end[mine], n))
+            replace(block, incidence=differences(start[mine], end[mine], n))
             for k, block in enumerate(self.blocks)
             for mine in [(family.block_of[end] == k) | family.summed]
         ]
@@ -557,11 +561,3 @@ def _relations(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
         raise InputError(f"relations must hold −1, 0 or 1 for each of the {n_rows} rows")
     out.setflags(write=False)
     return out
-
-
-def _differences(start: NDArray[np.int64], end: NDArray[np.int64], n: int) -> sp.csr_array:
-    """(p, n) incidence rows e_start − e_end."""
-    each = np.arange(start.size)
-    values = np.concatenate([np.ones(start.size), np.full(end.size, -1.0)])
-    entries = (values, (np.concatenate([each, each]), np.concatenate([start, end])))
-    return sp.csr_array(entries, shape=(start.size, n))
