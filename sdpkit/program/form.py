@@ -504,7 +504,8 @@ class Program:
         )
         plain = ~self.free_x & (self.quadratic_x == 0)
         norms = tuple(replace(p, weight=max(p.weight - margin, p.weight / 2)) for p in self.norms)
-        return replace(self, blocks=blocks, cost_x=self.cost_x + shift * plain, norms=norms)
+        cost_x = self.cost_x + shift * plain
+        return replace(self, blocks=blocks, cost_x=cost_x, norms=norms, sentences=None)
 
     # -- identity ----------------------------------------------------------------------------
 
