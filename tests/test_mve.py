@@ -168,7 +168,7 @@ def test_the_bound_of_a_step_is_the_papers(form: Any) -> None:
     solution = sdpkit.solve(problem)
     assert solution.trajectory is not None
     graph = problem.neighborhood
-    n, omega = graph.n_points, problem.omega or 0.0
+    n, omega = graph.n_points, problem.omega_used or 0.0
     for before, step in zip(solution.trajectory, solution.trajectory.steps[1:], strict=False):
         _, vectors = np.linalg.eigh(before.matrix)
         top = vectors[:, -2:]

@@ -87,7 +87,7 @@ def test_a_full_basis_is_the_full_problem() -> None:
     """m = n − 1: the program over K itself, with a slack of squared weight on every edge."""
     X = roll()[:14]
     problem = Variational(X, n_neighbors=4, n_basis=13)
-    graph, omega = problem.neighborhood, float(problem.omega or 0)
+    graph, omega = problem.neighborhood, float(problem.omega_used or 0)
     n, m = graph.n_points, graph.n_edges
     full = Program.of(
         Block.of(n, graph.incidence(), cost=Cost.of(n, identity=1 - omega), null=np.ones(n)),

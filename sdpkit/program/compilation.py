@@ -174,7 +174,7 @@ def _compiled(
         free_x=columns.free,
         quadratic_x=h,
         norms=norms,
-        offset=float(goal.constant[0]),
+        offset=float(goal.constant[0]) + 0.0,  # never −0.0
         safe=_safe(safe, direction, anchor, said, n_hidden),
         notes=notes,
         family=family,

@@ -103,6 +103,8 @@ def written(words: Iterable[tuple[float, str]]) -> str:
     """
     out = ""
     for c, body in words:
+        if c == 0:
+            continue
         size = f"{abs(c):g}"
         piece = size if not body else body if size == "1" else f"{size} {body}"
         if body.startswith("−") and size == "1":  # a name that begins with a sign of its own
