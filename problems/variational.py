@@ -87,7 +87,7 @@ class VariationalMVU:
     >>> problem = VariationalMVU(X, n_neighbors=6)
     >>> print(problem.program())
     variational MVU, squared: n = 500, 1793 edges, m = 10
-      maximise    0.00083... tr Z − 0.99916... ‖ξ‖²
+      maximise    0.00083... tr Z − 0.99917 ‖ξ‖²
       subject to  R A(Z) = R d + ξ  (56 rows)
                   Z ∈ S¹⁰, Z ⪰ 0
                   ξ free  (56)

@@ -292,7 +292,9 @@ def test_stiff_slack_is_the_equality_form() -> None:
     stiff = slack_of(X, 0.9 * limit)
     assert stiff.omega_used is not None
     solution = solved(stiff)
-    assert solution.objective / (1 - stiff.omega_used) == pytest.approx(equality.objective, rel=3e-6)
+    assert solution.objective / (1 - stiff.omega_used) == pytest.approx(
+        equality.objective, rel=3e-6
+    )
     assert relative(solution.matrix, equality.matrix) <= 1e-3
     connectivity = stiff.neighborhood.algebraic_connectivity()
     soft = slack_of(X, float(np.sqrt(limit * connectivity)))
@@ -313,7 +315,7 @@ def test_slack_threshold() -> None:
     threshold = 1 / (1 + connectivity)
     assert omega_threshold(connectivity) == pytest.approx(threshold)
     assert threshold < omega_default(connectivity) < 1
-    assert MVU(X, n_neighbors=3, form="slack").omega == omega_default(connectivity)
+    assert MVU(X, n_neighbors=3, form="slack").omega_used == omega_default(connectivity)
     with pytest.raises(UnboundedProblemError, match=f"{threshold:.6g}".replace(".", r"\.")):
         MVU(X, n_neighbors=3, form="slack", omega=0.98 * threshold)
     problem = MVU(X, n_neighbors=3, form="slack", omega=1.02 * threshold)

@@ -146,7 +146,7 @@ class Unknown:
             words: Words = ((cost.identity, f"tr {self.name}"),)
         else:
             words = ((1.0, f"<C, {self.name}>"),)
-        return Expression(1, ((Inner(self, cost), _one()),), np.zeros(1), words)
+        return Combination(1, ((Inner(self, cost), _one()),), np.zeros(1), words)
 
     def trace(self) -> Expression:
         """tr M."""
@@ -291,7 +291,7 @@ class Expression:
         size = _common_size(self, other)
         a, b = self._repeated(size), other._repeated(size)
         words = _sum_of_words(a.words + b.words)
-        return Expression(size, a.terms + b.terms, a.constant + b.constant, words)
+        return Combination(size, a.terms + b.terms, a.constant + b.constant, words)
 
     def __radd__(self, other: Any) -> Expression:
         return as_expression(other) + self
@@ -330,7 +330,7 @@ class Expression:
         words = tuple((c * k, body) for k, body in e.words)
         terms = tuple((atom, sp.csr_array(a * c)) for atom, a in e.terms)
         named = _product_of_words(name, e.words) if name else words
-        return Expression(e.size, terms, c * e.constant, named)
+        return Combination(e.size, terms, c * e.constant, named)
 
     __rmul__ = __mul__
 
@@ -380,12 +380,12 @@ class Expression:
         index = f"[{int(chosen[0])}]" if np.ndim(rows) == 0 and not isinstance(rows, slice) else ""
         words = tuple((c, body and f"{body}{index}") for c, body in self.words)
         terms = tuple((atom, sp.csr_array(a[chosen])) for atom, a in self._affine().terms)
-        return Expression(chosen.size, terms, self.constant[chosen], words)
+        return Combination(chosen.size, terms, self.constant[chosen], words)
 
     def _times(self, matrix: Any, words: Words) -> Expression:
         matrix = sp.csr_array(matrix)
         terms = tuple((atom, sp.csr_array(matrix @ a)) for atom, a in self._affine().terms)
-        return Expression(int(matrix.shape[0]), terms, matrix @ self.constant, words)
+        return Combination(int(matrix.shape[0]), terms, matrix @ self.constant, words)
 
     def _repeated(self, size: int) -> Expression:
         return self if self.size == size else self._times(np.ones((size, 1)), self.words)
@@ -446,6 +446,17 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of size {self.size}: {written(self.words)}>"
+
+
+class Combination(Expression):
+    """What arithmetic makes.
+
+    Beside `Variable`, not above it: of a ≤ b Python asks b first where b's class is derived from
+    a's, and the sides of a constraint would change places.
+    """
+
+    def __repr__(self) -> str:
+        return f"<Expression of size {self.size}: {written(self.words)}>"
 
 
 class Variable(Expression):
@@ -509,7 +520,7 @@ def as_expression(value: Any) -> Expression:
         )
     equal = numbers.size and bool((numbers == numbers[0]).all())
     words: Words = ((float(numbers[0]), ""),) if equal else ((1.0, "b"),)
-    return Expression(numbers.size, (), numbers, words)
+    return Combination(numbers.size, (), numbers, words)
 
 
 def named(name: str, value: Any) -> Expression:
@@ -519,7 +530,7 @@ def named(name: str, value: Any) -> Expression:
     <Constraint: ‖y_i − y_j‖² = d_ij>
     """
     expression = as_expression(value)
-    return Expression(expression.size, expression.terms, expression.constant, ((1.0, name),))
+    return Combination(expression.size, expression.terms, expression.constant, ((1.0, name),))
 
 
 def stack(expressions: Iterable[Any]) -> Expression:
@@ -541,7 +552,7 @@ def stack(expressions: Iterable[Any]) -> Expression:
     texts = list(dict.fromkeys(written(part.words) for part in parts))
     text = texts[0] if len(texts) == 1 else f"({'; '.join(_few(texts))})"
     constant = np.concatenate([np.zeros(0), *(part.constant for part in parts)])
-    return Expression(total, tuple(terms), constant, ((1.0, text),))
+    return Combination(total, tuple(terms), constant, ((1.0, text),))
 
 
 def _few(texts: Sequence[str], most: int = 3) -> list[str]:
@@ -551,7 +562,7 @@ def _few(texts: Sequence[str], most: int = 3) -> list[str]:
 def _atom(atom: Atom, text: str) -> Expression:
     size = atom.size
     eye = sp.eye_array(size, format="csr")
-    return Expression(size, ((atom, eye),), np.zeros(size), ((1.0, text),))
+    return Combination(size, ((atom, eye),), np.zeros(size), ((1.0, text),))
 
 
 def _one() -> sp.csr_array:
