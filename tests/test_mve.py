@@ -615,3 +615,12 @@ def test_a_row_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert engines._ring_order(coordinates) == "exact"
     swapped = coordinates[[1, 0, *range(2, 12)]]
     assert engines._ring_order(swapped) == "not kept"
+
+
+# -- what was given stays -------------------------------------------------------------------
+
+
+def test_there_is_no_single_program() -> None:
+    with pytest.raises(sdpkit.InputError, match=r"several programs: call sdpkit\.solve\(problem\)"):
+        roll().program()
+    assert roll().first_program().n_rows == roll().neighborhood.n_edges

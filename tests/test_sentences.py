@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -61,6 +61,7 @@ def lengths(V: Any, M: Array) -> Array:
 # -- each operation against dense numbers ---------------------------------------------------
 
 
+@settings(max_examples=25, deadline=None)
 @given(seeds)
 def test_measurements(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -95,6 +96,7 @@ def matrices_of(rng: np.random.Generator, n: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "identity", "low rank", "all parts"])
+@settings(max_examples=25, deadline=None)
 @given(seed=seeds)
 def test_inner_products_in_rows_and_objectives(kind: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -109,6 +111,7 @@ def test_inner_products_in_rows_and_objectives(kind: str, seed: int) -> None:
     assert not program.cost_q.any()
 
 
+@settings(max_examples=25, deadline=None)
 @given(seeds)
 def test_arithmetic(seed: int) -> None:
     """Sums, products and A @ of expressions are those of their values."""
@@ -139,6 +142,7 @@ def test_arithmetic(seed: int) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * np.abs(Q).max())
 
 
+@settings(max_examples=25, deadline=None)
 @given(seeds)
 def test_adjoint(seed: int) -> None:
     """<w, A(M)> = <Aᵀw, M> for rows of every kind, over two unknowns."""
@@ -154,6 +158,7 @@ def test_adjoint(seed: int) -> None:
     assert left == pytest.approx(right, rel=1e-9, abs=1e-9)
 
 
+@settings(max_examples=25, deadline=None)
 @given(seeds)
 def test_penalties(seed: int) -> None:
     """Penalties of expressions: their residuals are variables of their own."""

@@ -81,7 +81,7 @@ def maximise(
     >>> theta = maximise(M.lengths(np.ones(3)), M.trace() == 1, M[i, j] == 0)   # Lovász's θ
     >>> print(theta)
     program
-      maximise    v_pᵀ M v_p
+      maximise    vᵀ M v
       subject to  tr M = 1  (1 row)
                   M_ij = 0  (2 rows)
                   M ∈ S³, M ⪰ 0

@@ -98,7 +98,7 @@ class Unknown:
         With features, a row combines nodes: v_p = b_p X. Without `vectors`, one per node.
 
         >>> Unknown("M", 3).lengths(np.ones(3))
-        <Expression of size 1: v_pᵀ M v_p>
+        <Expression of size 1: vᵀ M v>
         """
         nodes = self.n_nodes
         if vectors is None:
@@ -111,7 +111,8 @@ class Unknown:
                 f"vectors that measure {self.name} have shape {tuple(vectors.shape)}: "
                 f"pass {nodes} columns, one per {what}"
             )
-        return _atom(Lengths(self, sp.csr_array(vectors)), f"v_pᵀ {self.name} v_p")
+        v = "v" if vectors.shape[0] == 1 else "v_p"
+        return _atom(Lengths(self, sp.csr_array(vectors)), f"{v}ᵀ {self.name} {v}")
 
     def distances(self, edges: ArrayLike) -> Expression:
         """Squared distances  M_ii + M_jj − 2M_ij  for the rows (i, j) of `edges`; with features,
@@ -608,10 +609,12 @@ def _common_size(a: Expression, b: Expression) -> int:
 
 
 def _sum_of_words(words: Words) -> Words:
-    """Names in their order, then the numbers added up."""
-    bodies = tuple((c, body) for c, body in words if body)
+    """The words with all numbers added up where the first of them stood."""
     number = sum(c for c, body in words if not body)
-    return (*bodies, (number, "")) if number or not bodies else bodies
+    out = [(c, body) for c, body in words if body]
+    if number or not out:
+        out.insert(next((k for k, (_, body) in enumerate(words) if not body), 0), (number, ""))
+    return tuple(out)
 
 
 def _factor_name(factor: Expression) -> str:
