@@ -31,7 +31,7 @@ from sdpkit.comparison.trial import _claimed
 from sdpkit.comparison.worker import Job, Worker
 from sdpkit.errors import InputError
 from sdpkit.solving import registry
-from sdpkit.solving.call import compiled_program
+from sdpkit.solving.call import first_program
 
 RING = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
 OPTIMUM = 6.0  # 6/(4 sin²(π/6))
@@ -707,7 +707,7 @@ def test_instances_are_the_same_in_every_process() -> None:
     for one in suites.suite("minimal"):
         problem = one.build()
         programs = [problem, pickle.loads(pickle.dumps(problem)), one.build()]
-        prints = {compiled_program(each).fingerprint for each in programs}
+        prints = {first_program(each).fingerprint for each in programs}
         assert len(prints) == 1, one.name
 
 

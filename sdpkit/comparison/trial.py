@@ -30,7 +30,7 @@ from sdpkit.program.form import Program
 from sdpkit.solution.answer import Stop
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.call import compiled_program, solve
+from sdpkit.solving.call import first_program, solve
 from sdpkit.solving.registry import GROUP, get_solver, load, refusal, register_solver
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Trial:
 def describe(tell: Tell, trial: Trial) -> None:
     """Compile the problem and say what it is."""
     problem = trial.build()
-    tell("described", _description(problem, compiled_program(problem)))
+    tell("described", _description(problem, first_program(problem)))
 
 
 def attempt(tell: Tell, trial: Trial) -> None:
@@ -94,7 +94,7 @@ def attempt(tell: Tell, trial: Trial) -> None:
     try:
         problem = trial.build()
         started = time.perf_counter()
-        program = compiled_program(problem)
+        program = first_program(problem)
         compiled = time.perf_counter() - started
         tell("described", _description(problem, program))
         name = trial.name()
