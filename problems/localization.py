@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.variational import Fixed, Penalty, Residuals, VariationalMVU, penalised
 from sdpkit.program.compilation import maximise
 from sdpkit.program.form import Program
@@ -95,6 +96,7 @@ class Localization:
     omega_used: float = field(init=False)
     dimension: int = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         network = _measured(self.lengths)
         object.__setattr__(self, "network", network)
@@ -152,6 +154,7 @@ class Localization:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths: one block Z, or S with anchors."""
         if self.free is not None:
@@ -168,6 +171,7 @@ class Localization:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Array:
         """Positions, (n, r), as the program has them: centred, or in the anchors' frame."""
         if self.free is not None:

@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import minimise
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
@@ -77,6 +78,7 @@ class OutOfSample:
     squared: Array = field(init=False)
     origin: Array = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if self.variant not in ("centred", "published"):
             raise InputError(f"variant is {self.variant!r}; use 'centred' or 'published'")
@@ -108,6 +110,7 @@ class OutOfSample:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one unknown S of size r + 1.
 
@@ -159,6 +162,7 @@ class OutOfSample:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Array:
         """The new point's coordinates, (r,)."""
         r = self.anchors.shape[1]

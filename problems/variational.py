@@ -43,6 +43,7 @@ from sdpkit.graphs.graph import (
     neighborhood_graph,
     require_connected,
 )
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import maximise
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
@@ -116,6 +117,7 @@ class VariationalMVU:
     Q: Array = field(init=False)
     omega_used: float = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if self.penalty not in ("squared", "norm"):
             raise InputError(f"penalty is {self.penalty!r}; use 'squared' or 'norm'")
@@ -220,6 +222,7 @@ class VariationalMVU:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one unknown Z of size m."""
         graph, ω = self.neighborhood, self.omega_used
@@ -252,6 +255,7 @@ class VariationalMVU:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution, y_i = Z^½ Q_i in principal axes."""
         return self._embedding(self._factor(solution), n_components)
