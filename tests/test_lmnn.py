@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris, load_wine
 
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
-from sdpkit.problems.lmnn import target_neighbors, target_table
+from sdpkit.problems.targets import target_neighbors, target_table
 from sdpkit.program.triplets import hinges
 from sdpkit.solving.judgement import ConvergenceWarning
 
@@ -248,7 +248,7 @@ def test_classes_that_part_for_free_cost_nothing(solver: str) -> None:
     solution = solved(problem, tol=1e-4, solver=solver)
     assert solution.status is Status.OPTIMAL
     assert solution.objective <= 1e-4
-    assert any("push for free" in note for note in solution.notes)
+    assert any("at no cost" in note for note in solution.notes)
     metric = problem.recover(solution)
     assert problem.objective(metric) <= 1e-4
     assert metric.leave_one_out_error() == 0
@@ -420,10 +420,10 @@ def test_inputs_are_not_changed_and_not_shared() -> None:
     fingerprint = problem.program().fingerprint
     X[:] = 0.0
     y[:] = 0
-    assert np.array_equal(problem.X, before)
+    assert np.array_equal(problem.points, before)
     assert LMNN(before, problem.labels, n_neighbors=2).program().fingerprint == fingerprint
     with pytest.raises(ValueError, match="read-only"):
-        problem.X[0, 0] = 1.0
+        problem.points[0, 0] = 1.0
 
 
 def test_many_neighbours_are_all_there_are() -> None:
@@ -527,7 +527,7 @@ def test_given_triplets_need_no_second_pass() -> None:
 
 def test_rank_and_free_directions_do_not_go_together() -> None:
     X, y = separated()
-    with pytest.raises(InputError, match="cost no pull"):
+    with pytest.raises(InputError, match="cannot be used"):
         LMNN(X, y, n_components=2).program()
     assert LMNN(X, y, n_components=2, ridge=0.1).program().blocks[0].max_rank == 2
 
