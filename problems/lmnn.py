@@ -50,7 +50,9 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.triplets import Impostors, ListedTriplets, RowFamily, hinges
+from sdpkit.program.comparisons import Impostors
+from sdpkit.program.families import RowFamily, values
+from sdpkit.program.listed import ListedRows
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution
 
@@ -212,8 +214,8 @@ class LMNN:
 
     def _target_pairs(self) -> Indices:
         if self.triplets is not None:
-            listed = ListedTriplets.of(self.triplets, self.points.shape[0])
-            return listed.target_pairs
+            listed = ListedRows.of(self.triplets, self.points.shape[0])
+            return np.unique(listed.triplets[:, :2], axis=0)
         if self.targets is None:
             pairs = target_neighbors(self._distance_features, self.labels, self.n_neighbors)
         else:
@@ -365,7 +367,7 @@ class LMNN:
                 "there is nothing to learn: every triplet is satisfied at no cost, since i and j "
                 "agree along a direction in which l differs from them"
             )
-        return ListedTriplets.of(t[bound], len(self.points), weight=self.mu, block_of=self.block_of)
+        return ListedRows.of(t[bound], len(self.points), weight=self.mu, block_of=self.block_of)
 
     def program(self) -> Program:
         """The problem in the common form, whitened: every cost is the identity."""
@@ -412,13 +414,13 @@ class LMNN:
             )
         X, D = self.features, self.features.shape[1]
         family: RowFamily = self._every_triplet()
-        rows = family.everything()
-        if rows.size * D > MODEL_ENTRIES:
+        terms = family.terms(family.everything())
+        if terms.size * D > MODEL_ENTRIES:
             raise InputError(
-                f"{rows.size} triplets in {D} dimensions are too many for cvxpy; use sdpkit.solve"
+                f"{terms.size} triplets in {D} dimensions are too many for cvxpy; use sdpkit.solve"
             )
         M = [cp.Variable((D, D), PSD=True, name=f"M{b + 1}") for b in range(self.n_metrics)]
-        slack = cp.Variable(rows.size, nonneg=True, name="xi")
+        slack = cp.Variable(terms.size, nonneg=True, name="xi")
 
         def lengths(start: Indices, end: Indices) -> Any:
             """Squared distances to `end`, each by its own metric."""
@@ -431,17 +433,15 @@ class LMNN:
                     places.append(mine)
             return cp.hstack(parts)[np.argsort(np.concatenate(places))]
 
-        i, j = family.target_pairs.T
-        near = lengths(i, j)
+        near, far = lengths(*terms.pulls.T), lengths(*terms.pushes.T)
         pull = (1 - self.mu) * cp.sum(near) + self.ridge * sum(cp.trace(m) for m in M)
-        far = lengths(i[rows.target], rows.impostor)
-        margin = far - near[rows.target] >= 1 - slack
+        margin = far[terms.push] - near[terms.pull] >= 1 - slack
         return cp.Problem(cp.Minimize(pull + self.mu * cp.sum(slack)), [margin])
 
     def _every_triplet(self) -> RowFamily:
         if self.triplets is not None:
             n = self.points.shape[0]
-            return ListedTriplets.of(self.triplets, n, weight=self.mu, block_of=self.block_of)
+            return ListedRows.of(self.triplets, n, weight=self.mu, block_of=self.block_of)
         return Impostors.of(
             self.target_pairs,
             self.labels,
@@ -486,16 +486,14 @@ class LMNN:
             return pushes
         outputs = [self.features @ part.T for part in components]
         every = self._every_triplet()
-        rows = every.near(outputs, 0.0)
-        missing = hinges(every, rows, outputs)
-        anchor = every.target_pairs[rows.target, 0]
+        terms = every.terms(every.near(outputs, 0.0))
+        missing = values(every, terms, outputs)
+        anchor, other = terms.pushes[terms.push].T
         for block, c in enumerate(self.coordinates):
-            apart = (self.block_of[rows.impostor] == block) & (
-                c.groups[anchor] != c.groups[rows.impostor]
-            )
+            apart = (self.block_of[other] == block) & (c.groups[anchor] != c.groups[other])
             if apart.any():
                 free = self.features @ c.free
-                u = free[anchor[apart]] - free[rows.impostor[apart]]
+                u = free[anchor[apart]] - free[other[apart]]
                 # A little more, so that rounding leaves none of them violated.
                 pushes[block] = 1.001 * float(np.max(missing[apart] / np.square(u).sum(axis=1)))
         return pushes

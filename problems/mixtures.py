@@ -43,7 +43,8 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.triplets import Impostors, hinges
+from sdpkit.program.comparisons import Impostors
+from sdpkit.program.families import values
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending
@@ -405,11 +406,11 @@ class DistanceMixture:
         import cvxpy as cp
 
         family = self._family(None)
-        rows = family.everything()
+        terms = family.terms(family.everything())
         widths = [part.features.shape[1] for part in self.parts]
-        if rows.size * sum(widths) > MODEL_ENTRIES:
+        if terms.size * sum(widths) > MODEL_ENTRIES:
             raise InputError(
-                f"{rows.size} triplets in {sum(widths)} dimensions are too many "
+                f"{terms.size} triplets in {sum(widths)} dimensions are too many "
                 "for cvxpy; use sdpkit.solve"
             )
         N = [cp.Variable((D, D), PSD=True, name=f"N{k + 1}") for k, D in enumerate(widths)]
@@ -422,11 +423,10 @@ class DistanceMixture:
                 terms.append(cp.sum(cp.multiply(v @ matrix, v), axis=1))
             return sum(terms)
 
-        i, j = family.target_pairs.T
-        near, far = lengths(i, j), lengths(i[rows.target], rows.impostor)
-        slack = cp.Variable(rows.size, nonneg=True, name="xi")
+        near, far = lengths(*terms.pulls.T), lengths(*terms.pushes.T)
+        slack = cp.Variable(terms.size, nonneg=True, name="xi")
         pull = (1 - self.mu) * cp.sum(near) + self.ridge * sum(cp.trace(m) for m in N)
-        margin = far - near[rows.target] >= 1 - slack
+        margin = far[terms.push] - near[terms.pull] >= 1 - slack
         return cp.Problem(cp.Minimize(pull + self.mu * cp.sum(slack)), [margin])
 
     # -- the answer --------------------------------------------------------------------------
@@ -459,15 +459,15 @@ class DistanceMixture:
         every = self._family(None)
         pairs = zip(self.parts, components, strict=True)
         outputs = [part.features @ component.T for part, component in pairs]
-        rows = every.near(outputs, 0.0)
-        missing = hinges(every, rows, outputs)
-        anchor = every.target_pairs[rows.target, 0]
+        terms = every.terms(every.near(outputs, 0.0))
+        missing = values(every, terms, outputs)
+        anchor, other = terms.pushes[terms.push].T
         for k, part in enumerate(self.parts):
             c = part.coordinates[0]
-            apart = (c.groups[anchor] != c.groups[rows.impostor]) & (missing > 0)
+            apart = (c.groups[anchor] != c.groups[other]) & (missing > 0)
             if apart.any():
                 free = part.features @ c.free
-                u = free[anchor[apart]] - free[rows.impostor[apart]]
+                u = free[anchor[apart]] - free[other[apart]]
                 # A little more, so that rounding leaves none of them violated.
                 push = 1.001 * float(np.max(missing[apart] / np.square(u).sum(axis=1)))
                 components[k] = np.vstack([components[k], np.sqrt(push) * c.free.T])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sdpkit.certificate.rays import Ray
     from sdpkit.program.form import Program
     from sdpkit.program.gram import Matrix
-    from sdpkit.program.triplets import Rows
+    from sdpkit.program.families import Rows
     from sdpkit.solving.trajectory import Trajectory
 
 Array = NDArray[np.float64]
