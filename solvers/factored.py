@@ -1,7 +1,7 @@
-"""Large-margin comparisons by an augmented Lagrangian on a working set.
+"""Families of hinges by an augmented Lagrangian on a working set.
 
-For programs  min Σ_b <C_b, M_b> + weight·Σ_t [z_t]₊  with the rows z_t = 1 + q_ij − q_il of a
-family (`sdpkit.program.triplets`). In coordinates in which C_b = I, the inner problem is
+For programs  min Σ_b <C_b, M_b> + weight·Σ_t [z_t]₊  with the rows z_t = c_t + q_ij − q_il of a
+family (`sdpkit.program.families`). In coordinates in which C_b = I, the inner problem is
 
     ‖L‖² + weight·Σ_t max_{0 ≤ α ≤ 1} (α z_t − γ/2 (α − a_t)²),     M = LᵀL,  maximiser α_t
 
@@ -16,7 +16,7 @@ and the outer one  a ← α:  the a_t converge to multipliers. What makes it fas
   and those with a_t > 0. The search is exact and over all rows. The upper bound is taken only
   from a search, while the lower bound holds for any set of rows:
 
-      θ·weight·Σα,   the largest θ ≤ 1 with  I + θ·weight·Σα_t(C_ij − C_il) ⪰ 0.
+      θ·weight·Σcα,   the largest θ ≤ 1 with  I + θ·weight·Σα_t(C_ij − C_il) ⪰ 0.
 
 `factored` solves the inner problem in L, which is not convex where L has fewer rows than columns;
 its L is square unless the program limits the rank, and the certificate decides in any case.
@@ -42,15 +42,14 @@ from sdpkit.errors import SolverError
 from sdpkit.numerics.kernels import compiled
 from sdpkit.numerics.threads import one_blas_thread, workers
 from sdpkit.program.form import Program
-from sdpkit.program.triplets import (
+from sdpkit.program.families import (
     RowFamily,
     Rows,
+    Terms,
     best_scale,
-    hinges,
     laplacians,
     length,
-    row_keys,
-    rows_of,
+    values,
 )
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution
@@ -60,9 +59,9 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Factors = list[Array]
 
-# γ at the start, and the smallest; the prices of moving α away from a.
+# γ at the start, and the smallest, in units of the family; the prices of moving α away from a.
 _GAMMA, _GAMMA_LAST = 0.25, 0.06
-# Rows within this much of being violated are kept: at the start, and at the end.
+# Rows within this much of being violated, in units of the family, are kept: at first, at last.
 _SLACK, _SLACK_LAST = 0.3, 0.2
 # The inner problem counts as solved at this share of the outer gap.
 _INNER_SHARE = 0.3
@@ -76,12 +75,12 @@ _PATIENCE_SINGLE = 60
 _STEPS = 600
 # δ of the preconditioner relative to ‖LᵀL‖, and the number of steps it remembers.
 _DELTA, _MEMORY = 0.05, 40
-# A stage on a part of the anchors comes first where there are more points than this.
+# A stage on a part of the rows comes first where there are more points than this.
 _STAGED_POINTS, _STAGE_SHARE = 50_000, 0.3
-# What a part of the anchors says about all of them is not worth a smaller gap than this.
+# What a part of the rows says about all of them is not worth a smaller gap than this.
 _STAGE_GAP = 0.03
 # The tolerance from which on the inner problem is solved in single precision.
-_SINGLE = 5e-4
+SINGLE_PRECISION_TOL = 5e-4
 # Directions of L below this share of the largest are dropped between searches, but for a few.
 _THIN, _SPARE = 1e-3, 4
 # Rounds of search without progress after which a run gives up.
@@ -89,13 +88,13 @@ _ROUNDS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class _Comparison:
+class HingeProgram:
     """The program in coordinates in which every cost is the identity.
 
     Attributes
     ----------
     features: per block (n, d);  back: per block (d, d) with M = back Z back
-    family: the rows;  weight: the price of a unit of violation
+    family: the rows;  weight: the price of a unit of violation, more than theirs in a part
     ranks: per block the number of rows that L may have
     dtype: of the outputs in the inner problem; single precision serves a loose tolerance
     """
@@ -108,7 +107,7 @@ class _Comparison:
     dtype: Any
 
     @classmethod
-    def of(cls, program: Program, tol: float) -> _Comparison:
+    def of(cls, program: Program, tol: float) -> HingeProgram:
         """Change coordinates; a singular cost is refused."""
         features, back = [], []
         for block in program.blocks:
@@ -125,12 +124,14 @@ class _Comparison:
             features.append(np.ascontiguousarray(images - images.mean(axis=0)))
             back.append(root)
         if program.family is None:
-            raise SolverError("this solver takes programs with a family of comparisons only")
+            raise SolverError(
+                "solvers 'factored' and 'projected' only solve programs with a family of rows"
+            )
         ranks = [min(block.size, block.max_rank or block.size) for block in program.blocks]
-        dtype = np.float32 if tol >= _SINGLE else np.float64
+        dtype = np.float32 if tol >= SINGLE_PRECISION_TOL else np.float64
         return cls(features, back, ranks, program.family, program.family.weight, dtype)
 
-    def part(self, share: float) -> _Comparison:
+    def part(self, share: float) -> HingeProgram:
         """The same problem on a part of the rows, their price raised to make up for it."""
         family = self.family.part(share)
         return replace(self, family=family, weight=self.weight * self.family.n_rows / family.n_rows)
@@ -139,10 +140,9 @@ class _Comparison:
         """The images of all points, one (n, r) array per block."""
         return [x @ factor.T for x, factor in zip(self.features, factors, strict=True)]
 
-    def images(self, rows: Rows, alpha: Array) -> list[Array]:
+    def images(self, terms: Terms, alpha: Array) -> list[Array]:
         """Per block weight·Σα_t(C_ij − C_il), (d, d)."""
-        used = alpha > 0
-        graphs = laplacians(self.family, rows.where(used), alpha[used], len(self.features))
+        graphs = laplacians(self.family, terms, alpha, len(self.features))
         parts = zip(self.features, graphs, strict=True)
         return [self.weight * (x.T @ (graph @ x)) for x, graph in parts]
 
@@ -153,8 +153,8 @@ class _Comparison:
 
     def objective(self, factors: Factors, rows: Rows) -> float:
         """‖L‖² + weight·Σ[z]₊ over `rows`."""
-        z = hinges(self.family, rows, self.outputs(factors))
-        return _square(factors) + self.weight * float(np.maximum(z, 0.0).sum())
+        z = values(self.family, self.family.terms(rows), self.outputs(factors))
+        return squared_norm(factors) + self.weight * float(np.maximum(z, 0.0).sum())
 
     def matrices(self, factors: Factors) -> tuple[Array, ...]:
         """The metric matrices in the program's own coordinates."""
@@ -168,7 +168,7 @@ class _Comparison:
             parts = zip(warm.matrices, self.back, self.ranks, strict=True)
             return [_leading(np.linalg.solve(b, np.linalg.solve(b, m).T), r) for m, b, r in parts]
         bases = [_widest(x, r) for x, r in zip(self.features, self.ranks, strict=True)]
-        t = best_scale(self.family, self.outputs(bases), _square(bases))
+        t = best_scale(self.family, self.outputs(bases), squared_norm(bases))
         return [np.sqrt(t) * basis for basis in bases]
 
 
@@ -189,79 +189,87 @@ def _widest(features: Array, rank: int) -> Array:
 
 
 @dataclass(eq=False)
-class _WorkingSet:
-    """Rows under consideration with their multipliers a, ordered by (anchor, impostor, target).
+class WorkingSet:
+    """Rows under consideration with their multipliers a.
 
-    Only the points that occur in them are looked at; `nodes` are their numbers, and all other
-    indices count among them.
+    Only the points that occur in them are looked at, and all indices count among these. A row's
+    two pairs begin at the same point, its *anchor*: rows are worked through by anchor, so that
+    each distance is computed once.
 
     Attributes
     ----------
-    features: per block (u, d) of the nodes;  block_of: (u,)
-    anchors: (m_a,) with their target pairs at target_starts (m_a + 1,) in `targets`, and their
-        (anchor, impostor) pairs at pair_starts (m_a + 1,) in `impostors`
-    row_starts: where the rows of each pair begin;  row_target: place of each row's target in
-        `targets`
+    rows: their numbers;  terms: what they say
+    features: per block (u, d) of the points;  block_of: (u,)
+    anchors: (m_a,) with their pulls at pull_starts (m_a + 1,) in `pulls` and `constants`, and
+        their pushes at push_starts (m_a + 1,) in `pushes`: the other points, −1 for none
+    row_starts: where the rows of each push begin;  row_pull: place of each row's pull in `pulls`
     """
 
     rows: Rows
+    terms: Terms
     a: Array
     features: list[NDArray[Any]]
     block_of: Indices
     anchors: Indices
-    target_starts: Indices
-    targets: Indices
-    pair_starts: Indices
-    impostors: Indices
+    pull_starts: Indices
+    pulls: Indices
+    constants: Array
+    push_starts: Indices
+    pushes: Indices
     row_starts: Indices
-    row_target: Indices
+    row_pull: Indices
 
     @classmethod
-    def of(cls, problem: _Comparison, rows: Rows, a: Array) -> _WorkingSet:
+    def of(cls, problem: HingeProgram, rows: Rows, a: Array) -> WorkingSet:
         """Index rows for the kernel."""
-        family, n = problem.family, problem.family.n_points
-        used, row_target = np.unique(rows.target, return_inverse=True)
-        start, end = family.target_pairs[used].T
-        key = family.target_pairs[rows.target, 0] * n + rows.impostor
-        first = np.ones(rows.size, dtype=bool)
-        first[1:] = key[1:] != key[:-1]
-        pair_anchor, impostors = np.divmod(key[first], n)
-        nodes = np.unique(np.concatenate([start, end, impostors]))
+        terms = problem.family.terms(rows)
+        used, row_pull = np.unique(terms.pull, return_inverse=True)
+        start, end = terms.pulls[used].T
+        present = np.zeros(problem.family.n_points, dtype=bool)
+        for points in (start, end, *terms.pushes.T):
+            present[points[points >= 0]] = True
+        nodes = np.flatnonzero(present)
+        # The last place is that of the missing point.
+        place = np.full(present.size + 1, -1)
+        place[nodes] = np.arange(nodes.size)
         anchors = np.unique(start)
+        push_start, push_end = terms.pushes.T
         return cls(
             rows,
+            terms,
             a,
             [np.ascontiguousarray(x[nodes], dtype=problem.dtype) for x in problem.features],
-            family.block_of[nodes],
-            np.searchsorted(nodes, anchors),
+            problem.family.block_of[nodes],
+            place[anchors],
             np.append(np.searchsorted(start, anchors), start.size),
-            np.searchsorted(nodes, end),
-            np.append(np.searchsorted(pair_anchor, anchors), impostors.size),
-            np.asarray(np.searchsorted(nodes, impostors)),
-            np.append(np.flatnonzero(first), rows.size),
-            row_target,
+            place[end],
+            terms.constants[used],
+            np.append(np.searchsorted(push_start, anchors), push_end.size),
+            place[push_end],
+            np.searchsorted(terms.push, np.arange(push_end.size + 1)),
+            row_pull,
         )
 
-    def refreshed(self, problem: _Comparison, found: Rows) -> _WorkingSet:
+    def refreshed(self, problem: HingeProgram, found: Rows) -> WorkingSet:
         """The rows that a search found, with those whose multipliers are positive."""
         held = self.a > 0
-        old = row_keys(problem.family, self.rows.where(held))
-        keys = np.union1d(row_keys(problem.family, found), old)
-        a = np.zeros(keys.size)
-        a[np.searchsorted(keys, old)] = self.a[held]
-        return _WorkingSet.of(problem, rows_of(problem.family, keys), a)
+        old = self.rows[held]
+        rows = np.union1d(found, old)
+        a = np.zeros(rows.size)
+        a[np.searchsorted(rows, old)] = self.a[held]
+        return WorkingSet.of(problem, rows, a)
 
     @cached_property
     def shares(self) -> list[tuple[int, int]]:
-        """Ranges of anchors with about equally many pairs, one per thread."""
+        """Ranges of anchors with about equally many pushes, one per thread."""
         count = workers() if self.rows.size > 2000 else 1
-        cuts = np.searchsorted(self.pair_starts, np.linspace(0, self.impostors.size, count + 1))
+        cuts = np.searchsorted(self.push_starts, np.linspace(0, self.pushes.size, count + 1))
         cuts[0], cuts[-1] = 0, self.anchors.size
         return list(pairwise(int(c) for c in cuts))
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class InnerPoint:
     """The inner problem at some L: value, gradient, maximisers α, and the true hinge objective.
 
     `in_the_cone` computes the gradient in M = LᵀL, which that in L does not tell where L is
@@ -277,9 +285,9 @@ class _Point:
     in_the_cone: Callable[[], Factors]
 
 
-def _evaluate(
-    problem: _Comparison, working: _WorkingSet, gamma: float, factors: Factors, pool: Any
-) -> _Point:
+def augmented_lagrangian(
+    problem: HingeProgram, working: WorkingSet, gamma: float, factors: Factors, pool: Any
+) -> InnerPoint:
     """The augmented Lagrangian and its gradient 2(L + weight·(Laplacian·Y)ᵀX)."""
     small = [factor.T.astype(problem.dtype) for factor in factors]
     stacked = np.hstack(_by_parts(pool, working.features, small))
@@ -290,12 +298,13 @@ def _evaluate(
     layout = (
         working.block_of,
         working.anchors,
-        working.target_starts,
-        working.targets,
-        working.pair_starts,
-        working.impostors,
+        working.pull_starts,
+        working.pulls,
+        working.constants,
+        working.push_starts,
+        working.pushes,
         working.row_starts,
-        working.row_target,
+        working.row_pull,
     )
 
     def run(share: tuple[int, int]) -> tuple[float, float, Array]:
@@ -307,7 +316,7 @@ def _evaluate(
     pull = parts[0][2]
     for _, _, other in parts[1:]:
         pull += other
-    square, weight = _square(factors), problem.weight
+    square, weight = squared_norm(factors), problem.weight
     spans = list(pairwise(ends))
     gradient = [
         2 * (factor + weight * _across(pool, pull[:, first:last], x))
@@ -318,10 +327,10 @@ def _evaluate(
     single = problem.dtype is np.float32
 
     def in_the_cone() -> Factors:
-        images = problem.images(working.rows, alpha)
+        images = problem.images(working.terms, alpha)
         return [np.eye(image.shape[0]) + image for image in images]
 
-    return _Point(factors, value, gradient, objective, alpha, single, in_the_cone)
+    return InnerPoint(factors, value, gradient, objective, alpha, single, in_the_cone)
 
 
 def _shared(pool: Any, work: Callable[[Any], Any], shares: list[Any]) -> list[Any]:
@@ -361,12 +370,13 @@ def _augmented(
     columns: Any,
     block_of: Any,
     anchors: Any,
-    target_starts: Any,
-    targets: Any,
-    pair_starts: Any,
-    impostors: Any,
+    pull_starts: Any,
+    pulls: Any,
+    constants: Any,
+    push_starts: Any,
+    pushes: Any,
     row_starts: Any,
-    row_target: Any,
+    row_pull: Any,
     a: Any,
     gamma: float,
     first: int,
@@ -378,34 +388,37 @@ def _augmented(
     Laplacian applied to the outputs, added to `pull`. Sums are in double precision."""
     value, hinge, most = 0.0, 0.0, 0
     for k in range(first, last):
-        most = max(most, target_starts[k + 1] - target_starts[k])
-    lengths, pulls = np.empty(most), np.empty(most)
+        most = max(most, pull_starts[k + 1] - pull_starts[k])
+    near, tensions = np.empty(most), np.empty(most)
     own = np.zeros(stacked.shape[1], stacked.dtype)
     for k in range(first, last):
-        i, base = anchors[k], target_starts[k]
-        count = target_starts[k + 1] - base
+        i, base = anchors[k], pull_starts[k]
+        count = pull_starts[k + 1] - base
         for t in range(count):
-            o = targets[base + t]
-            lengths[t] = length(stacked, columns, block_of, i, o)
-            pulls[t] = 0.0
-        for e in range(pair_starts[k], pair_starts[k + 1]):
-            o = impostors[e]
-            far = length(stacked, columns, block_of, i, o)
+            o = pulls[base + t]
+            near[t] = constants[base + t]
+            if o >= 0:
+                near[t] += length(stacked, columns, block_of, i, o)
+            tensions[t] = 0.0
+        for e in range(push_starts[k], push_starts[k + 1]):
+            o = pushes[e]
+            far = length(stacked, columns, block_of, i, o) if o >= 0 else 0.0
             push = 0.0
             for r in range(row_starts[e], row_starts[e + 1]):
-                t = row_target[r] - base
-                z = 1 + lengths[t] - far
+                t = row_pull[r] - base
+                z = near[t] - far
                 hinge += max(0.0, z)
                 v = min(1.0, max(0.0, a[r] + z / gamma))
                 value += v * z - 0.5 * gamma * (v - a[r]) ** 2
                 alpha[r] = v
-                pulls[t] += v
+                tensions[t] += v
                 push += v
-            if push > 0:
+            if push > 0 and o >= 0:
                 _tie(stacked, columns, block_of, i, o, -push, own, pull)
         for t in range(count):
-            if pulls[t] > 0:
-                _tie(stacked, columns, block_of, i, targets[base + t], pulls[t], own, pull)
+            o = pulls[base + t]
+            if tensions[t] > 0 and o >= 0:
+                _tie(stacked, columns, block_of, i, o, tensions[t], own, pull)
         for c in range(own.size):
             pull[i, c] += own[c]
             own[c] = 0.0
@@ -434,12 +447,12 @@ def _tie(
 
 # -- the inner problem ----------------------------------------------------------------------
 
-Evaluate = Callable[[Factors], _Point]
+Evaluate = Callable[[Factors], InnerPoint]
 # What rounding does to the value of the inner problem, in double and in single precision.
 _ROUNDING = (1e-14, 1e-9)
 
 
-class _InTheFactor:
+class InTheFactor:
     """Limited-memory quasi-Newton steps on L, preconditioned from the right."""
 
     def __init__(self, factors: Factors) -> None:
@@ -457,7 +470,7 @@ class _InTheFactor:
             gram /= max(float(np.linalg.norm(gram, 2)), np.finfo(float).tiny)
             self.inverses.append(scipy.linalg.inv(gram + _DELTA * np.eye(gram.shape[0])))
 
-    def step(self, evaluate: Evaluate, at: _Point) -> _Point | None:
+    def step(self, evaluate: Evaluate, at: InnerPoint) -> InnerPoint | None:
         """A point with a smaller value, or None if there is none to be found."""
         gradient, here = _flat(at.gradient), _flat(at.factors)
         while True:
@@ -475,8 +488,8 @@ class _InTheFactor:
             return found
 
     def _search(
-        self, evaluate: Evaluate, at: _Point, here: Array, direction: Array, slope: float
-    ) -> _Point | None:
+        self, evaluate: Evaluate, at: InnerPoint, here: Array, direction: Array, slope: float
+    ) -> InnerPoint | None:
         length, rounding = 1.0, _ROUNDING[at.single] * abs(at.value)
         while length > 1e-6:
             found = evaluate(self._unflat(here - length * direction))
@@ -512,7 +525,7 @@ class _InTheFactor:
         return [part.reshape(shape) for part, shape in parts]
 
 
-class _InTheCone:
+class InTheCone:
     """Spectral projected gradient steps on M itself (Birgin, Martínez and Raydan 2000)."""
 
     def __init__(self, factors: Factors) -> None:
@@ -524,7 +537,7 @@ class _InTheCone:
         """A new inner problem: forget values that belong to the old one."""
         self.values, self.last = [], None
 
-    def step(self, evaluate: Evaluate, at: _Point) -> _Point | None:
+    def step(self, evaluate: Evaluate, at: InnerPoint) -> InnerPoint | None:
         """A point with a smaller value than the largest of the last ten, or None."""
         gradients = at.in_the_cone()
         here = [f.T @ f for f in at.factors]
@@ -569,7 +582,7 @@ def _flat(parts: list[Array]) -> Array:
     return np.concatenate([part.ravel() for part in parts])
 
 
-def _square(factors: Factors) -> float:
+def squared_norm(factors: Factors) -> float:
     return float(sum(np.vdot(factor, factor) for factor in factors))
 
 
@@ -615,7 +628,7 @@ class _Run:
         if self.settings.max_iter is not None and self.iterations >= self.settings.max_iter:
             self.stop = Stop.ITERATION_LIMIT
 
-    def report(self, problem: _Comparison, factors: Factors, rows: int, what: str) -> None:
+    def report(self, problem: HingeProgram, factors: Factors, rows: int, what: str) -> None:
         """Record, show and call back; a true answer of the callback stops the run."""
         row: dict[str, float] = {
             "iteration": float(self.iterations),
@@ -644,10 +657,11 @@ def _relative(upper: float, lower: float) -> float:
     return (upper - lower) / max(abs(upper), abs(lower), np.finfo(float).tiny)
 
 
-def _minimise(problem: _Comparison, run: _Run, stepper: Any, tol: float) -> None:
+def _minimise(problem: HingeProgram, run: _Run, stepper: Any, tol: float) -> None:
     """Search, solve on the working set, search again, until the bounds meet or nothing moves."""
-    factors, gamma, slack = run.factors, _GAMMA, _SLACK
-    working: _WorkingSet | None = None
+    unit = problem.family.unit
+    factors, gamma, slack = run.factors, _GAMMA * unit, _SLACK * unit
+    working: WorkingSet | None = None
     reached = [np.inf]
     with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
         while run.stop is None:
@@ -660,25 +674,25 @@ def _minimise(problem: _Comparison, run: _Run, stepper: Any, tol: float) -> None
             if len(reached) > _ROUNDS and reached[-1] > 0.99 * reached[-_ROUNDS]:
                 return
             if working is None:
-                working = _WorkingSet.of(problem, found, np.zeros(found.size))
+                working = WorkingSet.of(problem, found, np.zeros(found.size))
             else:
                 working = working.refreshed(problem, found)
             rough = len(reached) == 2
-            if stepper is _InTheFactor:
+            if stepper is InTheFactor:
                 factors = [_thinned(f, r) for f, r in zip(factors, problem.ranks, strict=True)]
             factors, gamma = _on_working_set(
                 problem, run, stepper, working, factors, gamma, tol, pool, rough
             )
-            slack = max(_SLACK_LAST, 0.7 * slack)
+            slack = max(_SLACK_LAST * unit, 0.7 * slack)
             if not run.single:
                 problem = replace(problem, dtype=np.float64)
 
 
 def _on_working_set(
-    problem: _Comparison,
+    problem: HingeProgram,
     run: _Run,
     stepper: Any,
-    working: _WorkingSet,
+    working: WorkingSet,
     factors: Factors,
     gamma: float,
     tol: float,
@@ -689,11 +703,12 @@ def _on_working_set(
 
     `rough`: the start is far off, and its working set is not worth more than a few steps.
     """
-    start, since = factors, 0
+    start, since, unit = factors, 0, problem.family.unit
+    constants = working.terms.row_constants
     method = stepper(factors)
 
-    def evaluate(trial: Factors) -> _Point:
-        return _evaluate(problem, working, gamma, trial, pool)
+    def evaluate(trial: Factors) -> InnerPoint:
+        return augmented_lagrangian(problem, working, gamma, trial, pool)
 
     point = evaluate(factors)
     for count in range(1, _STEPS):
@@ -711,13 +726,13 @@ def _on_working_set(
             break
         if not look:
             continue
-        images = problem.images(working.rows, point.alpha)
+        images = problem.images(working.terms, point.alpha)
         share = problem.share(images)
         scaled = share * point.alpha
-        run.offer_dual(working.rows, scaled, problem.weight * float(scaled.sum()))
-        inner = problem.weight * float(
-            scaled.sum() - 0.5 * gamma * float(np.square(scaled - working.a).sum())
-        )
+        worth = float(constants @ scaled)
+        run.offer_dual(working.rows, scaled, problem.weight * worth)
+        moved = float(np.square(scaled - working.a).sum())
+        inner = problem.weight * (worth - 0.5 * gamma * moved)
         outer_gap = _relative(point.objective, run.lower)
         if outer_gap <= 0.7 * tol or run.stop is not None:
             break
@@ -729,7 +744,7 @@ def _on_working_set(
             break
         if solved or stalled or settled or since >= _PATIENCE:
             working.a = point.alpha.copy()
-            gamma, since = max(_GAMMA_LAST, 0.5 * gamma), 0
+            gamma, since = max(_GAMMA_LAST * unit, 0.5 * gamma), 0
             point = evaluate(point.factors)
             method.recondition(point.factors)
             if _moved(start, point.factors) > _DRIFT:
@@ -748,15 +763,15 @@ def _thinned(factor: Array, rank: int) -> Array:
 
 def _moved(before: Factors, after: Factors) -> float:
     changes = [new - old for new, old in zip(after, before, strict=True)]
-    return _square(changes) / max(_square(after), np.finfo(float).tiny)
+    return squared_norm(changes) / max(squared_norm(after), np.finfo(float).tiny)
 
 
 # -- the solvers ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Comparisons:
-    """A solver for programs with a family of comparisons."""
+class HingeSolver:
+    """A solver for programs with a family of rows."""
 
     name: str
     capabilities: Capabilities
@@ -779,9 +794,9 @@ class Comparisons:
         if settings.options:
             raise SolverError(f"{self.name} takes no options, not {sorted(settings.options)}")
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
-        precision = settings.tol if self.stepper is _InTheFactor else 0.0
+        precision = settings.tol if self.stepper is InTheFactor else 0.0
         settings = replace(settings, max_iter=settings.max_iter or self.max_iter)
-        problem = _Comparison.of(program, precision)
+        problem = HingeProgram.of(program, precision)
         with one_blas_thread():
             run = _Run(settings, began, problem.start(settings.warm_start))
         setup = time.perf_counter() - began
@@ -806,14 +821,14 @@ class Comparisons:
         )
 
 
-def _first_stage(problem: _Comparison, run: _Run, stepper: Any) -> None:
-    """Start from the solution of a part of the anchors; neither of its bounds holds for all."""
+def _first_stage(problem: HingeProgram, run: _Run, stepper: Any) -> None:
+    """Start from the solution of a part of the rows; neither of its bounds holds for all."""
     stage = replace(run, history=[], settings=replace(run.settings, callback=None))
     _minimise(problem.part(_STAGE_SHARE), stage, stepper, max(_STAGE_GAP, run.settings.tol))
     run.factors, run.iterations, run.stop = stage.factors, stage.iterations, stage.stop
 
 
-FACTORED = Comparisons(
+FACTORED = HingeSolver(
     "factored",
     Capabilities(
         families=True,
@@ -823,10 +838,10 @@ FACTORED = Comparisons(
         callback=True,
         summary="LMNN of any size: augmented Lagrangian in the factor, certified",
     ),
-    _InTheFactor,
+    InTheFactor,
     max_iter=20_000,
 )
-PROJECTED = Comparisons(
+PROJECTED = HingeSolver(
     "projected",
     Capabilities(
         families=True,
@@ -835,6 +850,6 @@ PROJECTED = Comparisons(
         callback=True,
         summary="LMNN in few dimensions: the same in the matrix, convex throughout",
     ),
-    _InTheCone,
+    InTheCone,
     max_iter=3_000,
 )

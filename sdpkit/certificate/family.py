@@ -74,7 +74,7 @@ _NOT_ROWS = replace(_NO_FAMILY_DUAL, source="some multipliers do not belong to r
 def _are_rows(program: Program, rows: Rows) -> bool:
     """Whether the multipliers belong to rows of the family, each named once."""
     family = program.family
-    if family is None or not family.has(rows).all():
+    if family is None or rows.dtype.kind != "i" or not family.has(rows).all():
         return False
     return len(np.unique(rows)) == len(rows)
 
