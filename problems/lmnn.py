@@ -47,12 +47,12 @@ from sdpkit.problems.targets import (
     target_table,
 )
 from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
-from sdpkit.program.form import Program
-from sdpkit.program.safe import SafeBounds
 from sdpkit.program.comparisons import Impostors
+from sdpkit.program.cost import Cost
 from sdpkit.program.families import RowFamily, values
+from sdpkit.program.form import Program
 from sdpkit.program.listed import ListedRows
+from sdpkit.program.safe import SafeBounds
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution
 

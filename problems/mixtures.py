@@ -40,11 +40,11 @@ from sdpkit.inputs import finite_points, positive_whole
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES, free_note
 from sdpkit.problems.targets import target_neighbors, target_table
 from sdpkit.program.block import Block
+from sdpkit.program.comparisons import Impostors
 from sdpkit.program.cost import Cost
+from sdpkit.program.families import values
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.comparisons import Impostors
-from sdpkit.program.families import values
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending

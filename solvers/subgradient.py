@@ -27,8 +27,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
-from sdpkit.program.form import Program
 from sdpkit.program.families import RowFamily, Rows, Terms, best_scale, values
+from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Capabilities
 

@@ -18,7 +18,7 @@ from sklearn.datasets import load_iris, load_wine
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
 from sdpkit.problems.targets import target_neighbors, target_table
-from sdpkit.program.triplets import hinges
+from sdpkit.program.families import values
 from sdpkit.solving.judgement import ConvergenceWarning
 
 Array = NDArray[np.float64]
@@ -198,8 +198,9 @@ def test_optimality_conditions(name: str) -> None:
     assert alpha.min() >= 0
     assert alpha.max() <= problem.mu
     family = program.family
-    z = hinges(family, solution.rows, program.outputs(solution.matrices))
-    images = program.comparison_images(solution.rows, alpha)
+    terms = family.terms(solution.rows)
+    z = values(family, terms, program.outputs(solution.matrices))
+    images = program.family_images(terms, alpha)
     slacks = [b.cost.dense() + a for b, a in zip(program.blocks, images, strict=True)]
     inner = sum(float(np.vdot(m, g)) for m, g in zip(solution.matrices, slacks, strict=True))
     above = float((problem.mu - alpha) @ np.maximum(z, 0.0))
@@ -223,8 +224,9 @@ def test_dual_in_the_papers_coordinates() -> None:
     assert solution.rows is not None
     i, j = problem.target_pairs.T
     pull = (X[i] - X[j]).T @ (X[i] - X[j])
-    i, j = solution.program.family.target_pairs[solution.rows.target].T
-    near, far = X[i] - X[j], X[i] - X[solution.rows.impostor]
+    terms = solution.program.family.terms(solution.rows)
+    (i, j), other = terms.pulls[terms.pull].T, terms.pushes[terms.push, 1]
+    near, far = X[i] - X[j], X[i] - X[other]
     alpha = solution.dual
     G = (1 - mu) * pull + (alpha * near.T) @ near - (alpha * far.T) @ far
     assert np.linalg.eigvalsh(G)[0] >= -1e-6 * np.linalg.norm(pull, 2)

@@ -23,7 +23,8 @@ from sdpkit.problems.graph_kernels import (
     learned_width,
     partition_agreement,
 )
-from sdpkit.program.triplets import Impostors, hinges, laplacians
+from sdpkit.program.comparisons import Impostors
+from sdpkit.program.families import laplacians, values
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -417,16 +418,13 @@ def test_a_summed_family_is_what_its_loops_say(search: Any, seed: int, slack: fl
         if y[o] != y[i]
     }
     rows = family.near(outputs, slack)
-    found = {
-        (*map(int, family.target_pairs[t]), int(o))
-        for t, o in zip(rows.target, rows.impostor, strict=True)
-    }
-    assert found == {t for t, z in literal.items() if z > -slack}
-    z = hinges(family, rows, outputs)
-    keys = [(*family.target_pairs[t], o) for t, o in zip(rows.target, rows.impostor, strict=True)]
-    np.testing.assert_allclose(z, [literal[tuple(int(k) for k in key)] for key in keys], atol=1e-12)
+    terms = family.terms(rows)
+    found = np.c_[terms.pulls[terms.pull], terms.pushes[terms.push, 1]].tolist()
+    assert {tuple(t) for t in found} == {t for t, z in literal.items() if z > -slack}
+    z = values(family, terms, outputs)
+    np.testing.assert_allclose(z, [literal[i, j, o] for i, j, o in found], atol=1e-12)
     assert family.hinge_sum(outputs) == pytest.approx(sum(max(0.0, v) for v in literal.values()))
-    graphs = laplacians(family, rows, np.ones(rows.size), 2)
+    graphs = laplacians(family, terms, np.ones(rows.size), 2)
     assert (graphs[0] - graphs[1]).nnz == 0
     assert len(graphs) == 2
 

@@ -142,7 +142,7 @@ def laplacians(
     pulls = np.bincount(terms.pull, weights, minlength=len(terms.pulls))
     pushes = np.bincount(terms.push, weights, minlength=len(terms.pushes))
     start, end = np.concatenate([terms.pulls, terms.pushes]).T
-    tension = np.concatenate([pulls, -pushes])
+    tension = np.concatenate([pulls, -pushes]).astype(np.float64)
     used = (tension != 0) & (end >= 0)
     start, end, tension = start[used], end[used], tension[used]
     n, out = family.n_points, []

@@ -18,8 +18,8 @@ from sdpkit.program.safe import NormPenalty, SafeBounds
 
 if TYPE_CHECKING:
     # Families compile kernels; programs of plain rows do not wait for that.
-    from sdpkit.program.form import Program
     from sdpkit.program.families import RowFamily
+    from sdpkit.program.form import Program
 
 
 def arrays_of(program: Program) -> dict[str, NDArray[Any]]:

@@ -58,10 +58,9 @@ from sdpkit.program.printing import describe
 from sdpkit.program.safe import NormPenalty, SafeBounds
 
 if TYPE_CHECKING:
-    from sdpkit.program.gram import Matrix
-
     # Families compile kernels; programs of plain rows do not wait for that.
     from sdpkit.program.families import RowFamily, Rows, Terms
+    from sdpkit.program.gram import Matrix
 
 Array = NDArray[np.float64]
 Sense = Literal["max", "min"]

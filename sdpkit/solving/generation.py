@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from sdpkit.errors import InputError
-from sdpkit.program.form import Program
 from sdpkit.program.families import RowFamily, Rows, best_scale, values
+from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.registry import WRITTEN_ROWS, refusal
