@@ -43,7 +43,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, UnboundedProblemError
-from sdpkit.inputs import finite_points, positive_whole
+from sdpkit.inputs import distinct_pairs, finite_points, positive_whole
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
 from sdpkit.results.metric import Metric, factor
@@ -130,7 +130,10 @@ class MMC:
     def _pairs(self) -> tuple[Indices, Indices]:
         n = len(self.points)
         if self.y is None:
-            given = _checked(self.similar, n, "similar"), _checked(self.dissimilar, n, "dissimilar")
+            given = (
+                distinct_pairs(self.similar, n, "similar"),
+                distinct_pairs(self.dissimilar, n, "dissimilar"),
+            )
             keys = [set(map(tuple, pairs.tolist())) for pairs in given]
             if both := keys[0] & keys[1]:
                 raise InputError(f"the pair {min(both)} is given as similar and as dissimilar")
@@ -298,17 +301,3 @@ class MMC:
             f"<MMC{', diagonal' if self.diagonal else ''}: {n} points in {d} dimensions, "
             f"{len(self.similar_pairs)} similar and {len(self.dissimilar_pairs)} dissimilar pairs>"
         )
-
-
-def _checked(pairs: ArrayLike | None, n: int, what: str) -> Indices:
-    """(m, 2) pairs i < j, each once."""
-    out = np.asarray(pairs)
-    if out.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if out.ndim != 2 or out.shape[1] != 2 or out.dtype.kind not in "iu":
-        raise InputError(f"{what} pairs have shape {out.shape}, expected whole numbers (m, 2)")
-    if out.min() < 0 or out.max() >= n:
-        raise InputError(f"{what} pairs name points outside 0 … {n - 1}")
-    if np.any(out[:, 0] == out[:, 1]):
-        raise InputError(f"{what} pairs name a point twice")
-    return np.unique(np.sort(out.astype(np.int64), axis=1), axis=0)

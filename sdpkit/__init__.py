@@ -68,6 +68,7 @@ _EXPORTS = {
     "laplacian_kernel": "sdpkit.problems.graph_kernels",
     "learned_width": "sdpkit.problems.graph_kernels",
     "MMC": "sdpkit.problems.mmc",
+    "PairMargins": "sdpkit.problems.pairs",
     "POLA": "sdpkit.problems.pola",
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
@@ -129,6 +130,7 @@ if TYPE_CHECKING:
     from sdpkit.problems.mve import MVE
     from sdpkit.problems.mvu import MVU
     from sdpkit.problems.out_of_sample import OutOfSample
+    from sdpkit.problems.pairs import PairMargins
     from sdpkit.problems.pola import POLA
     from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program.block import Block
@@ -191,6 +193,7 @@ __all__ = [
     "NormPenalty",
     "NotEnoughMemoryError",
     "OutOfSample",
+    "PairMargins",
     "Program",
     "QueryMetric",
     "SafeBounds",

@@ -47,6 +47,25 @@ def finite_points(value: ArrayLike, name: str) -> NDArray[np.float64]:
     return points
 
 
+def distinct_pairs(value: ArrayLike | None, n_points: int, name: str) -> NDArray[np.int64]:
+    """(m, 2) pairs i < j of n points, in order and each once; anything else is refused by `name`.
+
+    >>> distinct_pairs([[2, 0], [0, 2], [1, 2]], 3, "similar")
+    array([[0, 2],
+           [1, 2]])
+    """
+    pairs = np.asarray(() if value is None else value)
+    if pairs.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(f"{name} pairs have shape {pairs.shape}, expected whole numbers (m, 2)")
+    if pairs.min() < 0 or pairs.max() >= n_points:
+        raise InputError(f"{name} pairs name points outside 0 … {n_points - 1}")
+    if np.any(pairs[:, 0] == pairs[:, 1]):
+        raise InputError(f"{name} pairs name a point twice; a pair is two different points")
+    return np.unique(np.sort(pairs.astype(np.int64), axis=1), axis=0)
+
+
 def positive_whole(value: Any, name: str) -> int:
     """`value` as a positive integer; anything else is refused by `name`.
 

@@ -492,7 +492,7 @@ GRAM = GOOD @ GOOD.T
         (lambda: DistanceMixture([GOOD], LABELS, n_neighbors=0), "n_neighbors"),
         (
             lambda: Impostors.of([[0, 1]], [0, 0, 1], block_of=[0, 1, 1], summed=True),
-            "no block of their own",
+            "block_of must be 0",
         ),
     ],
 )
