@@ -115,7 +115,7 @@ class PairMargins:
     def _check_numbers(self) -> None:
         for name in ("upper", "lower", "weight"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 <= value < np.inf:
+            if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
                 raise InputError(f"{name} is {value!r}; it must be a nonnegative number")
         if not self.upper <= self.lower or not self.lower:
             raise InputError(

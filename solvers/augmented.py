@@ -403,4 +403,5 @@ def _tie(
 
 
 def squared_norm(factors: Factors) -> float:
+    """Σ_b ‖L_b‖², which is Σ_b tr M_b."""
     return float(sum(np.vdot(factor, factor) for factor in factors))
