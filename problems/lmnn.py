@@ -39,6 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points, positive_whole
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
 from sdpkit.problems.targets import (
     given_targets,
@@ -148,6 +149,7 @@ class LMNN:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
         object.__setattr__(self, "points", self._inputs())
@@ -369,6 +371,7 @@ class LMNN:
             )
         return ListedRows.of(t[bound], len(self.points), weight=self.mu, block_of=self.block_of)
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in the common form, whitened: every cost is the identity."""
         n = self.points.shape[0]
@@ -452,6 +455,7 @@ class LMNN:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric in the original coordinates (of the kernel's rows, with a kernel)."""
         components = self._components(solution)

@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points, positive_whole
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES, free_note
 from sdpkit.problems.targets import target_neighbors, target_table
 from sdpkit.program.block import Block
@@ -113,6 +114,7 @@ class KernelMixture:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         for name in ("min_gain", "min_step"):
             value = getattr(self, name)
@@ -250,6 +252,7 @@ class KernelMixture:
         """The paper's model at one θ only; the search over θ is not convex, and is not in it."""
         return self.at(theta).to_cvxpy()
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The metric on rows of the mixed kernel; new points are `mixed(theta, rows)`."""
         return self.at(self.theta(solution)).recover(solution)
@@ -316,6 +319,7 @@ class DistanceMixture:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if (self.views is None) == (self.kernels is None):
             given = "neither" if self.views is None else "both"
@@ -375,6 +379,7 @@ class DistanceMixture:
             first.target_pairs, first.labels, weight=self.mu, groups=groups, summed=True
         )
 
+    @one_blas_thread
     def program(self) -> Program:
         """One block per view, whitened: every cost is the identity."""
         blocks = []
@@ -431,6 +436,7 @@ class DistanceMixture:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric on all views side by side: new points are rows of (Σ D_k) numbers."""
         parts = self._components(solution)

@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import distinct_pairs, finite_array, finite_points
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import MODEL_ENTRIES
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
@@ -103,6 +104,7 @@ class PairMargins:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
         object.__setattr__(self, "points", finite_points(self.X, "X"))
@@ -191,6 +193,7 @@ class PairMargins:
         """(n, D) the points around their mean, which differences do not see."""
         return np.asarray(self.points - self.points.mean(axis=0))
 
+    @one_blas_thread
     def program(self) -> Program:
         """One block M with the cost C, and the family of pairs."""
         n, D = self.points.shape
@@ -234,6 +237,7 @@ class PairMargins:
 
     # -- the answer ----------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric, with the points as training data."""
         components = factor(np.asarray(solution.matrix))
@@ -250,6 +254,7 @@ class PairMargins:
             0.5,
         )
 
+    @one_blas_thread
     def objective(self, matrix: ArrayLike) -> float:
         """The exact objective of any M ⪰ 0, over all pairs."""
         M = finite_array(matrix, "matrix")

@@ -26,9 +26,7 @@ there to check the other.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,7 +35,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
-from sdpkit.numerics.threads import one_blas_thread, workers
+from sdpkit.numerics.kernels import clock
+from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -115,7 +114,7 @@ class _Run:
     def check_limits(self) -> None:
         """Note a limit that has been passed."""
         limit = self.settings.time_limit
-        if limit is not None and time.perf_counter() - self.started > limit:
+        if limit is not None and clock() - self.started > limit:
             self.stop = Stop.TIME_LIMIT
         if self.settings.max_iter is not None and self.iterations >= self.settings.max_iter:
             self.stop = Stop.ITERATION_LIMIT
@@ -128,7 +127,7 @@ class _Run:
             "bound": self.lower,
             "gap": self.gap,
             "rows": float(rows),
-            "seconds": time.perf_counter() - self.started,
+            "seconds": clock() - self.started,
         }
         self.history.append(row)
         if self.settings.verbose > 1:
@@ -155,7 +154,7 @@ def _minimise(problem: HingeProgram, run: _Run, stepper: Any, tol: float) -> Non
     factors, gamma, slack = run.factors, _GAMMA * unit, _SLACK * unit
     working: WorkingSet | None = None
     reached = [np.inf]
-    with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+    with own_threads() as pool:
         while run.stop is None:
             found = problem.family.near(problem.outputs(factors), slack)
             run.offer_primal(factors, problem.objective(factors, found))
@@ -280,18 +279,18 @@ class HingeSolver:
         points = 0 if program.family is None else program.family.n_points
         return 8.0 * points * columns * (3 + workers())
 
+    @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Minimise; interrupted, the best bounds so far are returned."""
-        began = time.perf_counter()
+        began = clock()
         if settings.options:
             raise SolverError(f"{self.name} takes no options, not {sorted(settings.options)}")
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
         precision = settings.tol if self.stepper is InTheFactor else 0.0
         settings = replace(settings, max_iter=settings.max_iter or self.max_iter)
         problem = HingeProgram.of(program, precision)
-        with one_blas_thread():
-            run = _Run(settings, began, problem.start(settings.warm_start))
-        setup = time.perf_counter() - began
+        run = _Run(settings, began, problem.start(settings.warm_start))
+        setup = clock() - began
         try:
             if settings.warm_start is None and problem.family.n_points >= _STAGED_POINTS:
                 _first_stage(problem, run, self.stepper)
@@ -308,7 +307,7 @@ class HingeSolver:
             rows=run.rows,
             iterations=run.iterations,
             setup_time=setup,
-            solve_time=time.perf_counter() - began - setup,
+            solve_time=clock() - began - setup,
             history=tuple(run.history),
         )
 
