@@ -32,16 +32,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.numerics.covering import whitened
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import minimise
 from sdpkit.program.form import Program
+from sdpkit.program.sentences import Unknown, Variable, named
 from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.solution.solution import Solution
 
@@ -175,21 +174,11 @@ class CoveringEllipsoid:
         """The primal above, one block M and one auxiliary variable t."""
         z, cost, _ = self._whitened
         m, size = z.shape
-        block = Block.of(
-            size,
-            sp.eye_array(m, format="csr"),
-            features=z,
-            cost=Cost.of(size, sparse=(cost + cost.T) / 2),
-            log_det=1.0,
-        )
-        return Program.of(
-            block,
-            np.zeros(m),
-            sense="min",
-            rows_x=-np.ones((m, 1)),
-            relations="<=",
-            cost_x=[1.0],
-            offset=self._log_det_outside - self._constant - size,
+        M, t = Unknown("M", features=z), Variable(1, "t")
+        constant = self._log_det_outside - self._constant - size
+        return minimise(
+            M.inner((cost + cost.T) / 2) + t - M.log_det() + constant,
+            named("z_jᵀ M z_j", M.lengths()) <= t,
             name=f"covering ellipsoid: {m} points, d = {self.dimension}"
             + (", free centre" if self.is_free else "")
             + (f", γ = {self.gamma:g}" if self.gamma else ""),

@@ -32,7 +32,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
@@ -40,12 +39,12 @@ from sdpkit.inputs import finite_points, positive_whole
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES, free_note
 from sdpkit.problems.targets import target_neighbors, target_table
-from sdpkit.program.block import Block
 from sdpkit.program.comparisons import Impostors
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import minimise
 from sdpkit.program.families import values
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending
@@ -382,25 +381,15 @@ class DistanceMixture:
     @one_blas_thread
     def program(self) -> Program:
         """One block per view, whitened: every cost is the identity."""
-        blocks = []
-        for number, part in enumerate(self.parts):
-            whitening = part.coordinates[0].whitening
-            size = whitening.shape[1]
-            blocks.append(
-                Block.of(
-                    size,
-                    sp.csr_array((0, self.n_points)),
-                    name=f"N{number + 1}",
-                    features=part.features @ whitening,
-                    cost=Cost.of(size, identity=1.0),
-                )
-            )
-        free = sum(part.coordinates[0].free.shape[1] for part in self.parts)
-        return Program.of(
-            blocks,
-            np.zeros(0),
-            sense="min",
-            family=self._family(self.groups),
+        views = [(part.features, part.coordinates[0]) for part in self.parts]
+        unknowns = [
+            Unknown(f"N{k + 1}", features=features @ c.whitening)
+            for k, (features, c) in enumerate(views)
+        ]
+        free = sum(c.free.shape[1] for _, c in views)
+        return minimise(
+            sum(N.trace() for N in unknowns),  # (1−μ)P_k = I in these coordinates
+            family=self._family(self.groups),  # μ Σ[1 + q_ij − q_il]₊, summed over the views
             safe=SafeBounds(value_scale=self.mu),
             notes=[] if self.groups is None else [free_note(free)],
             name=f"LMNN on a sum of {len(self.parts)} distances",

@@ -31,20 +31,19 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import distinct_pairs, finite_array, finite_points
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import MODEL_ENTRIES
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import minimise
 from sdpkit.program.families import RowFamily
 from sdpkit.program.form import Program
 from sdpkit.program.listed import ListedRows
 from sdpkit.program.pairs import LabelledPairs
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution
 
@@ -196,18 +195,10 @@ class PairMargins:
     @one_blas_thread
     def program(self) -> Program:
         """One block M with the cost C, and the family of pairs."""
-        n, D = self.points.shape
+        M = Unknown("M", features=self.features)
         plain = isinstance(self.cost, str)
-        block = Block.of(
-            D,
-            sp.csr_array((0, n)),
-            features=self.features,
-            cost=Cost.of(D, identity=1.0) if plain else Cost.of(D, sparse=self.cost_matrix),
-        )
-        return Program.of(
-            block,
-            np.zeros(0),
-            sense="min",
+        return minimise(
+            M.trace() if plain else M.inner(self.cost_matrix),
             family=self.family,
             safe=SafeBounds(value_scale=self.weight * self.lower),
             name="large-margin metric from pairs",

@@ -34,6 +34,10 @@ _EXPORTS = {
     "Block": "sdpkit.program",
     "Cost": "sdpkit.program",
     "SafeBounds": "sdpkit.program",
+    "Unknown": "sdpkit.program.sentences",
+    "Variable": "sdpkit.program.sentences",
+    "maximise": "sdpkit.program.compilation",
+    "minimise": "sdpkit.program.compilation",
     "Solution": "sdpkit.solution",
     "Status": "sdpkit.solution",
     "Answer": "sdpkit.solution",
@@ -136,10 +140,12 @@ if TYPE_CHECKING:
     from sdpkit.problems.pola import POLA
     from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program.block import Block
+    from sdpkit.program.compilation import maximise, minimise
     from sdpkit.program.cost import Cost
     from sdpkit.program.form import Program
     from sdpkit.program.safe import NormPenalty, SafeBounds
     from sdpkit.program.sdpa import read_sdpa, write_sdpa
+    from sdpkit.program.sentences import Unknown, Variable
     from sdpkit.results import placement as extension
     from sdpkit.results import quality
     from sdpkit.results.ellipsoid import Ellipsoid
@@ -208,7 +214,9 @@ __all__ = [
     "Stop",
     "Trajectory",
     "UnboundedProblemError",
+    "Unknown",
     "UnsuitableSolverError",
+    "Variable",
     "VariationalMVU",
     "adjacency_weights",
     "available_solvers",
@@ -221,6 +229,8 @@ __all__ = [
     "graphs",
     "laplacian_kernel",
     "learned_width",
+    "maximise",
+    "minimise",
     "plotting",
     "quality",
     "read_sdpa",

@@ -276,13 +276,13 @@ def test_a_corner_without_a_sign_proves_nothing() -> None:
 @pytest.mark.parametrize("form", ["equality", "inequality", "slack"])
 def test_minimum_volume_agrees_with_interior(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One step of MVE, its K as an array and as an operator."""
-    program = volume(60, form).program()
+    program = volume(60, form).first_program()
     exact = solve(program, solver="interior", tol=1e-7)
     solution = solve(program, solver="barrier", tol=1e-6)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(exact.objective, rel=2e-6)
     monkeypatch.setattr("sdpkit.program.block.LARGE", 50)
-    large = volume(60, form).program()
+    large = volume(60, form).first_program()
     operator = solve(large, solver="barrier", tol=1e-6)
     assert operator.status is Status.OPTIMAL
     assert isinstance(operator.matrix, ResolventGram)
@@ -312,7 +312,7 @@ def test_minimum_volume_of_a_large_graph(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_start_that_is_far_from_the_path_is_left() -> None:
     """A solution of the last cost is a bad start for the next; it must not be the end of it."""
     problem = volume(60, min_gain=0.0)
-    first = solve(problem.program(), solver="barrier", tol=1e-5)
+    first = solve(problem.first_program(), solver="barrier", tol=1e-5)
     second = problem.advance((first,), 1e-5)
     assert isinstance(second, Program)
     warm = solve(second, solver="barrier", tol=1e-5, warm_start=first)

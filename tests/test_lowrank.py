@@ -138,7 +138,7 @@ def test_networks_with_anchors(penalty_basis: int | None) -> None:
     true, anchors = rng.random((14, 2)), np.array([[0.0, 0.0], [1.0, 0.0], [0.3, 1.0]])
     graph = sdpkit.graphs.neighborhood_graph(true, radius=0.6)
     to_anchors = np.linalg.norm(true[:, None] - anchors[None], axis=2)
-    problem = Localization(graph, anchors, to_anchors, n_basis=penalty_basis)
+    problem = Localization(graph, anchors=anchors, anchor_lengths=to_anchors, n_basis=penalty_basis)
     ours = solve(problem, solver="lowrank", tol=1e-5)
     theirs = solve(problem, solver="interior", tol=1e-6)
     assert ours.status is Status.OPTIMAL
