@@ -35,7 +35,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.problems.mvu import MVU, Form, Part, one_of
 from sdpkit.program.block import LARGE
 from sdpkit.program.cost import Cost

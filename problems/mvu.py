@@ -40,15 +40,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
-from sdpkit.graphs.graph import (
-    NeighborhoodGraph,
-    SquaredDistances,
-    cliques,
-    merge_coincident,
-    neighborhood_graph,
-    require_connected,
-    split_components,
-)
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.repair import cliques, merge_coincident, split_components
 from sdpkit.problems.full import AllPairs
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
@@ -506,7 +501,7 @@ def flat_directions(graph: NeighborhoodGraph) -> Array:
 
     They come from cliques whose points span fewer dimensions than their number allows.
 
-    >>> from sdpkit.graphs.graph import neighborhood_graph
+    >>> from sdpkit.graphs.build import neighborhood_graph
     >>> line = neighborhood_graph([[0.0], [1.0], [2.0]], edges=[[0, 1], [1, 2], [0, 2]])
     >>> flat_directions(line).ravel().round(6).tolist()      # the middle point stays the middle
     [-0.408248, 0.816497, -0.408248]

@@ -34,14 +34,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
-from sdpkit.graphs.graph import (
-    DEFAULT_NEIGHBORS,
-    NeighborhoodGraph,
-    SquaredDistances,
-    lle_basis,
-    neighborhood_graph,
-    require_connected,
-)
+from sdpkit.graphs.build import DEFAULT_NEIGHBORS, neighborhood_graph
+from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.lle import lle_basis
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program

@@ -148,7 +148,7 @@ def test_nearest_refuses_too_many() -> None:
     line = np.arange(3.0)[:, None]
     assert nearest([line], [line], 3)[0].shape == (3, 3)
     for k, themselves in ((4, False), (3, True), (0, False)):
-        with pytest.raises(InputError, match=f"k is {k}"):
+        with pytest.raises(InputError, match=f"n_neighbors={k}: "):
             nearest([line], [line], k, themselves=themselves)
 
 
@@ -212,8 +212,11 @@ def test_load_refuses_what_is_not_a_metric(tmp_path: Path) -> None:
         (lambda m: m.predict([[1.0, 2.0, 3.0]]), r"expected \(b, 2\)"),
         (lambda m: m.predict([[np.nan, 1.0]]), "NaN"),
         (lambda m: m.predict(np.zeros((1, 2)), rule="vote"), "'knn' or 'energy'"),
-        (lambda m: m.predict(np.zeros((1, 2)), n_neighbors=99), "k is 99"),
-        (lambda m: m.predict(np.zeros((1, 2)), n_neighbors=0), "k is 0"),
+        (
+            lambda m: m.predict(np.zeros((1, 2)), n_neighbors=99),
+            "n_neighbors=99: pass an integer between 1 and 14",
+        ),
+        (lambda m: m.predict(np.zeros((1, 2)), n_neighbors=0), "n_neighbors=0"),
         (lambda m: m.energies(np.zeros((1, 2)), n_neighbors=12), "in every class"),
     ],
 )

@@ -14,7 +14,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.program.gram import Gram, Matrix
 from sdpkit.results.quality import fidelity
 

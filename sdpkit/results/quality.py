@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.graphs.distances import SquaredDistances
 
 if TYPE_CHECKING:
-    from sdpkit.graphs.graph import Matrix
+    from sdpkit.inputs import MatrixLike
 
 __all__ = [
     "Quality",
@@ -69,11 +69,11 @@ class Quality:
 
 
 def evaluate(
-    X: Matrix | None,
-    Y: Matrix,
+    X: MatrixLike | None,
+    Y: MatrixLike,
     n_neighbors: int = 5,
     *,
-    distances: Matrix | None = None,
+    distances: MatrixLike | None = None,
 ) -> Quality:
     """All measures of the output Y, (n, r), for the input X, (n, d).
 
@@ -93,11 +93,11 @@ def evaluate(
 
 
 def local_continuity(
-    X: Matrix | None,
-    Y: Matrix,
+    X: MatrixLike | None,
+    Y: MatrixLike,
     n_neighbors: int = 5,
     *,
-    distances: Matrix | None = None,
+    distances: MatrixLike | None = None,
 ) -> float:
     """C(Y), eq. (3.27): how well Y keeps the distances between neighbours in X.
 
@@ -113,11 +113,11 @@ def local_continuity(
 
 
 def local_trust(
-    X: Matrix | None,
-    Y: Matrix,
+    X: MatrixLike | None,
+    Y: MatrixLike,
     n_neighbors: int = 5,
     *,
-    distances: Matrix | None = None,
+    distances: MatrixLike | None = None,
 ) -> float:
     """T(Y), eq. (3.28): how well the distances between neighbours in Y tell those in X.
 
@@ -134,11 +134,11 @@ def local_trust(
 
 
 def neighborhood_intersection(
-    X: Matrix | None,
-    Y: Matrix,
+    X: MatrixLike | None,
+    Y: MatrixLike,
     n_neighbors: int = 5,
     *,
-    distances: Matrix | None = None,
+    distances: MatrixLike | None = None,
 ) -> float:
     """N(Y), eq. (3.29): the share of nearest neighbours that X and Y have in common.
 
@@ -269,7 +269,7 @@ def position_errors(inferred: ArrayLike, true: ArrayLike, *, align: bool = True)
 
 
 def _pair(
-    X: Matrix | None, Y: Matrix, distances: Matrix | None
+    X: MatrixLike | None, Y: MatrixLike, distances: MatrixLike | None
 ) -> tuple[SquaredDistances, SquaredDistances]:
     inputs = SquaredDistances.of(X, distances=distances)
     outputs = SquaredDistances.from_points(Y, name="Y")

@@ -71,7 +71,7 @@ def refine(
     hessian: end with the Hessian's own factor, in up to three dimensions
     max_iter, tol: iterations, and the relative gain per iteration below which they end
 
-    >>> from sdpkit.graphs.graph import neighborhood_graph
+    >>> from sdpkit.graphs.build import neighborhood_graph
     >>> graph = neighborhood_graph([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], n_neighbors=2)
     >>> found = refine([[0.1, 0.0], [0.8, 0.2], [0.0, 0.9]], graph.incidence(), [1.0, 1.0, 2.0])
     >>> bool(found.value < 1e-12)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.errors import InputError
-from sdpkit.graphs.graph import NeighborhoodGraph, neighborhood_graph
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.solution.solution import Solution
 from sdpkit.solving.call import solve
 
