@@ -20,12 +20,8 @@ from sdpkit import MVU, Block, Cost, Localization, Program, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible
 from sdpkit.numerics import sparse_factor
-from sdpkit.numerics.sparse_factor import (
-    Pattern,
-    SparseFactor,
-    lowest_on_centred,
-    smallest_on_centred,
-)
+from sdpkit.numerics.eigenpairs import lowest_on_centred, smallest_on_centred
+from sdpkit.numerics.sparse_factor import Pattern, SparseFactor
 from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint

@@ -214,7 +214,7 @@ def test_load_refuses_what_is_not_a_metric(tmp_path: Path) -> None:
         (lambda m: m.predict(np.zeros((1, 2)), rule="vote"), "'knn' or 'energy'"),
         (
             lambda m: m.predict(np.zeros((1, 2)), n_neighbors=99),
-            "n_neighbors=99: pass an integer between 1 and 14",
+            "n_neighbors=99: pass",
         ),
         (lambda m: m.predict(np.zeros((1, 2)), n_neighbors=0), "n_neighbors=0"),
         (lambda m: m.energies(np.zeros((1, 2)), n_neighbors=12), "in every class"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,13 +45,16 @@ def squared_distances(
     measured in the outputs of its block.
     """
     n = points[0].shape[0]
-    members = [np.flatnonzero(block_of == block) for block in range(len(points))]
+    # One block has all points: slices copy nothing.
+    members: list[Any] = [slice(None)]
+    if len(points) > 1:
+        members = [np.flatnonzero(block_of == block) for block in range(len(points))]
     # Each block is centred on its own points: a far centre would cost digits.
     centres = [
-        p[mine].mean(axis=0) if mine.size else np.zeros(p.shape[1])
+        p[mine].mean(axis=0) if len(p[mine]) else np.zeros(p.shape[1])
         for p, mine in zip(points, members, strict=True)
     ]
-    right = [(p - c)[mine] for p, c, mine in zip(points, centres, members, strict=True)]
+    right = [p[mine] - c for p, c, mine in zip(points, centres, members, strict=True)]
     norms = [np.einsum("ij,ij->i", p, p) for p in right]
 
     def slab(rows: slice) -> tuple[slice, Array]:
@@ -64,6 +68,9 @@ def squared_distances(
     total, height = queries[0].shape[0], max(1, _SLAB_ENTRIES // max(1, n))
     starts = range(0, total, height)
     slabs = [slice(start, min(start + height, total)) for start in starts]
+    if len(slabs) == 1:
+        yield slab(slabs[0])
+        return
     with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
         # A few at a time: finished slabs wait for the caller in memory.
         for first in range(0, len(slabs), workers()):
