@@ -34,8 +34,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
-from sdpkit.graphs.build import DEFAULT_NEIGHBORS, neighborhood_graph
-from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.lle import lle_basis
 from sdpkit.program.block import Block

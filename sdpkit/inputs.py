@@ -68,7 +68,9 @@ def finite_matrix(value: MatrixLike, name: str, columns: int | None = None) -> F
     sdpkit.errors.InputError: X is 1-d with 2 values: pass a matrix, for 2 points on a line ...
     """
     entries: Any = value
-    matrix = real_array(entries.toarray() if sp.issparse(entries) else entries, name)
+    if sp.issparse(value):
+        entries = value.toarray()  # type: ignore[attr-defined]
+    matrix = real_array(entries, name)
     if matrix.ndim == 1 and matrix.size:
         raise InputError(
             f"{name} is 1-d with {matrix.size} values: pass a matrix, "

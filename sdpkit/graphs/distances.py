@@ -235,9 +235,9 @@ class SquaredDistances:
 
     def _new_rows(self, X: MatrixLike | None, distances: MatrixLike | None) -> Floats:
         """New points (t, d) or their distances to all points (t, n), checked."""
-        if (X is None) == (distances is None):
-            raise InputError("pass the new points, or distances= from them to all points")
         name, value = ("X_new", X) if distances is None else ("distances", distances)
+        if value is None or (X is not None and distances is not None):
+            raise InputError("pass the new points, or distances= from them to all points")
         if X is not None and self._points is None:
             raise InputError(
                 "the embedding was made from distances or a kernel, so there are no points to "

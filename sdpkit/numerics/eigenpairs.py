@@ -25,9 +25,9 @@ def smallest_on_centred(
     """A proven lower bound, sharp to a few digits, on zᵀSz over unit z ⊥ 1, S = L(w − Δ) − cI,
     less UsUᵀ where a cost of low rank is given.
 
-    The constant vector is an eigenvector of S with eigenvalue −c. If that is the only
-    negative eigenvalue of S − σI, then every other eigenvalue is at least σ. How many there are is read
-    off a factorisation, whose backward error is subtracted.
+    The constant vector is an eigenvector of S with eigenvalue −c. If that is the only negative
+    eigenvalue of S − σI, then every other eigenvalue is at least σ. How many there are is read off
+    a factorisation, whose backward error is subtracted.
     """
     terms = (weights,) if step is None else (weights, -step)
     total = weights if step is None else weights - step

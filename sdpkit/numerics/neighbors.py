@@ -185,7 +185,8 @@ def _by_tree(
     from scipy.spatial import cKDTree
 
     wanted = min(k + 1 + themselves, len(points))
-    lengths, nearest_first = cKDTree(points).query(queries, k=np.arange(1, wanted + 1))
+    tree: Any = cKDTree(points)
+    lengths, nearest_first = tree.query(queries, k=np.arange(1, wanted + 1))
     squared = lengths**2
     close = np.diff(squared, axis=1) <= _TIE * squared[:, 1:]
     unsure = close[:, : k + themselves].any(axis=1)
