@@ -44,6 +44,7 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.repair import cliques, merge_coincident, split_components
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
@@ -128,6 +129,7 @@ class MVU:
     group: NDArray[np.int64] = field(init=False)
     parts: tuple[Part, ...] = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         one_of("form", self.form, self._forms())
         one_of("connect", self.connect, ("error", "bridge", "components"))
@@ -241,6 +243,7 @@ class MVU:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one block K per part; all pairs, if `full`."""
         program = self._without_pairs(self._costs())
@@ -311,6 +314,7 @@ class MVU:
         rods = self.parts[0].graph.edges
         return AllPairs(squared, rods if self.form == "equality" else rods[:0], len(rods))
 
+    @one_blas_thread
     def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
         """The next program: one is all it takes, unless pairs come too close."""
         if not solutions:
@@ -321,6 +325,7 @@ class MVU:
         ending = Ending("no pair is too close", Status.OPTIMAL)
         return further or self.all_pairs.judged(ending, solutions[-1])
 
+    @one_blas_thread
     def progress(self, solution: Solution) -> dict[str, float]:
         """What to follow from round to round: how close the closest pair came, if `full`."""
         if self.all_pairs is None:
@@ -399,6 +404,7 @@ class MVU:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution: coordinates, spectrum, tensions.
 

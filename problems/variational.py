@@ -38,6 +38,7 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.lle import lle_basis
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -103,6 +104,7 @@ class VariationalMVU:
     neighborhood: NeighborhoodGraph = field(init=False)
     Q: Array = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if self.penalty not in ("squared", "norm"):
             raise InputError(f"penalty is {self.penalty!r}; use 'squared' or 'norm'")
@@ -203,6 +205,7 @@ class VariationalMVU:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one block Z of size m."""
         graph, m, omega = self.neighborhood, self.n_basis, float(self.omega or 0.0)
@@ -232,6 +235,7 @@ class VariationalMVU:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution, y_i = Z^½ Q_i in principal axes."""
         return self._embedding(self._factor(solution), n_components)

@@ -11,6 +11,7 @@ from sdpkit.errors import InputError
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
+    "cold": ("sdpkit.papers.bench.cold", "cold", ()),
     "interior": ("sdpkit.papers.bench.engines", "interior", ("sizes", "peers")),
     "barrier": (
         "sdpkit.papers.bench.engines",
@@ -36,6 +37,7 @@ TABLES = {
     "query-metric": ("sdpkit.papers.bench.ellipsoids", "query_metric", ("data",)),
     "mixtures": ("sdpkit.papers.bench.mixtures", "mixtures", ("data",)),
     "mmc": ("sdpkit.papers.bench.mixtures", "mmc", ("data", "picture")),
+    "threads": ("sdpkit.papers.bench.threads", "threads", ("repeats", "solvers")),
 }
 # Tables that need a folder of data.
 _NEED_DATA = (
@@ -63,6 +65,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
     parser.add_argument("--deskewed", action="store_true", help="deskew MNIST's images first")
     parser.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each (table threads)")
+    parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
 
 
 def run(chosen: argparse.Namespace) -> int:

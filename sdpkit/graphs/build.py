@@ -30,12 +30,14 @@ from sdpkit.inputs import (
     require_finite,
     require_squarable,
 )
+from sdpkit.numerics.threads import one_blas_thread
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 
+@one_blas_thread
 def neighborhood_graph(
     X: MatrixLike | None = None,
     *,
@@ -175,6 +177,7 @@ def _adjacency_entries(graph: MatrixLike) -> sparse.coo_array:
     )
 
 
+@one_blas_thread
 def angle_closure(
     graph: NeighborhoodGraph,
     lengths: SquaredDistances | None,
@@ -212,6 +215,7 @@ def angle_closure(
     return graph.with_edges(pairs[new], lengths.between(pairs[new, 0], pairs[new, 1]))
 
 
+@one_blas_thread
 def spanning_tree(
     X: MatrixLike | None = None,
     *,

@@ -23,6 +23,7 @@ from sdpkit.inputs import (
     symmetric_matrix,
 )
 from sdpkit.numerics.neighbors import nearest, pair_squares, row_blocks, smallest
+from sdpkit.numerics.threads import one_blas_thread
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -49,6 +50,7 @@ class SquaredDistances:
     _table: Floats | None = None  # (n, n), squared, symmetric
 
     @classmethod
+    @one_blas_thread
     def of(
         cls,
         X: MatrixLike | None = None,
@@ -178,6 +180,7 @@ class SquaredDistances:
         rows = cdist(self._source[np.atleast_1d(chosen)], self._source, "sqeuclidean")
         return rows if chosen.ndim else rows[0]
 
+    @one_blas_thread
     def neighbors(self, n_neighbors: int) -> Ints:
         """The k nearest other points of every point, nearest first, (n, k).
 
@@ -200,6 +203,7 @@ class SquaredDistances:
             found[part] = smallest(rows, k)
         return found
 
+    @one_blas_thread
     def nearest_to(
         self,
         n_neighbors: int,
@@ -258,6 +262,7 @@ class SquaredDistances:
         """
         return self._points
 
+    @one_blas_thread
     def within(self, radius: float) -> Ints:
         """Pairs i < j at a distance (not squared) of at most radius, (p, 2).
 

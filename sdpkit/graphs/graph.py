@@ -23,6 +23,7 @@ from sdpkit.inputs import (
     integer,
     read_only,
 )
+from sdpkit.numerics.threads import one_blas_thread
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -220,6 +221,7 @@ class NeighborhoodGraph:
             raise GraphError(f"({i}, {j}) is not an edge of this graph: pass pairs from .edges")
         return np.isin(own, keys)
 
+    @one_blas_thread
     def algebraic_connectivity(self) -> float:
         """λ₂(L(1)), the smallest eigenvalue of the Laplacian on 1⊥.
 
@@ -237,6 +239,7 @@ class NeighborhoodGraph:
             return float(np.linalg.eigvalsh(self.laplacian().toarray())[1])
         return float(smoothest(self.laplacian(), 1)[0][0])
 
+    @one_blas_thread
     def smooth_basis(self, n_basis: int) -> Floats:
         """Q, (n, m): the m bottom eigenvectors of L(1) after the constant, orthonormal (3.24).
 

@@ -13,10 +13,12 @@ from sdpkit.graphs.spectrum import smooth_basis
 from sdpkit.inputs import MatrixLike
 from sdpkit.numerics.barycenter import barycenter_weights
 from sdpkit.numerics.neighbors import row_blocks
+from sdpkit.numerics.threads import one_blas_thread
 
 Floats: TypeAlias = NDArray[np.float64]
 
 
+@one_blas_thread
 def lle_basis(X: MatrixLike, n_basis: int, *, n_neighbors: int = DEFAULT_NEIGHBORS) -> Floats:
     """Q, (n, m): the m bottom eigenvectors of LLE's (I−W)ᵀ(I−W) after the constant, orthonormal.
 

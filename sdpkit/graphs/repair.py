@@ -17,6 +17,7 @@ from sdpkit.inputs import (
     positive,
 )
 from sdpkit.numerics.neighbors import row_blocks
+from sdpkit.numerics.threads import one_blas_thread
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -82,6 +83,7 @@ def _closest(lengths: SquaredDistances, i: int, among: Bools) -> int:
     return int(np.where(among, lengths.to_all(i), np.inf).argmin())
 
 
+@one_blas_thread
 def traverse_probability(
     graph: NeighborhoodGraph, steps: int = 7, sigma: float | None = None
 ) -> Floats:
@@ -138,6 +140,7 @@ def _visit_probability(walk: sparse.csr_array, targets: Ints, steps: int) -> Flo
     return visited
 
 
+@one_blas_thread
 def bad_edges(
     graph: NeighborhoodGraph,
     steps: int = 7,

@@ -7,14 +7,13 @@ on the order in which a tree or a partial sort happens to visit points.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.inputs import integer
-from sdpkit.numerics.threads import one_blas_thread, workers
+from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -71,12 +70,13 @@ def squared_distances(
     if len(slabs) == 1:
         yield slab(slabs[0])
         return
-    with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+    with own_threads() as pool:
         # A few at a time: finished slabs wait for the caller in memory.
         for first in range(0, len(slabs), workers()):
             yield from pool.map(slab, slabs[first : first + workers()])
 
 
+@one_blas_thread
 def nearest(
     queries: Sequence[Array],
     points: Sequence[Array],
