@@ -62,7 +62,8 @@ from sdpkit.solvers.recognition import (
 )
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern, SparseFactor
+    from sdpkit.numerics.pattern import Pattern
+    from sdpkit.numerics.sparse_factor import SparseFactor
     from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor
 
 Array = NDArray[np.float64]
@@ -123,7 +124,7 @@ class _Dual:
     @classmethod
     def of(cls, program: Program) -> _Dual:
         """Stack the blocks, analyse the factors, cluster the edges."""
-        from sdpkit.numerics.sparse_factor import Pattern
+        from sdpkit.numerics.pattern import Pattern
 
         offsets = np.cumsum([0, *(block.size for block in program.blocks)])
         edges, n = stacked_edges(program)
@@ -530,7 +531,7 @@ def _starts(dual: _Dual) -> Iterator[Array]:
 def _connectivity(dual: _Dual) -> float:
     """The smallest positive eigenvalue of L(1), or of L(hi) where limits are finite."""
     from sdpkit.numerics.eigenpairs import smallest_on_centred
-    from sdpkit.numerics.sparse_factor import Pattern
+    from sdpkit.numerics.pattern import Pattern
 
     edges, weights = dual.pattern.edges, np.where(np.isfinite(dual.hi), dual.hi, 1.0)
     count, labels = components(dual.pattern)

@@ -19,7 +19,7 @@ from sdpkit.program.gram import FactoredGram, Matrix
 from sdpkit.solution.answer import Answer, Stop
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern
+    from sdpkit.numerics.pattern import Pattern
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

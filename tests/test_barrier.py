@@ -20,7 +20,8 @@ from sdpkit import MVE, MVU, Block, Cost, Program, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.numerics.eigenpairs import smallest_on_centred
-from sdpkit.numerics.sparse_factor import Pattern, SparseFactor
+from sdpkit.numerics.pattern import Pattern
+from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor, factored
 from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.solution.answer import Settings

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse.linalg
 from numpy.typing import NDArray
 
-from sdpkit.numerics.sparse_factor import Pattern
+from sdpkit.numerics.pattern import Pattern
 from sdpkit.numerics.updated_factor import LowRankUpdate, factored
 
 Array = NDArray[np.float64]

@@ -23,7 +23,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.numerics.sparse_factor import Pattern, SparseFactor, doubled_products
+from sdpkit.numerics.doubled import doubled_products
+from sdpkit.numerics.pattern import Pattern
+from sdpkit.numerics.sparse_factor import SparseFactor
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

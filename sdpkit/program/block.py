@@ -19,7 +19,7 @@ from sdpkit.inputs import finite_csr
 from sdpkit.program.cost import Cost, dense
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern
+    from sdpkit.numerics.pattern import Pattern
     from sdpkit.numerics.updated_factor import LowRankUpdate
     from sdpkit.program.gram import Matrix
 
@@ -199,7 +199,7 @@ class Block:
     @cached_property
     def pattern(self) -> Pattern:
         """The graph's sparse factors, analysed once."""
-        from sdpkit.numerics.sparse_factor import Pattern
+        from sdpkit.numerics.pattern import Pattern
 
         if self.edges is None:
             raise InputError(f"block {self.name!r} is not that of a graph")

@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern, SparseFactor
+    from sdpkit.numerics.pattern import Pattern
+    from sdpkit.numerics.sparse_factor import SparseFactor
     from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor
     from sdpkit.program.cost import Cost
 
