@@ -163,7 +163,7 @@ def test_transform_distance_and_matrix() -> None:
     assert metric.transform(new[0]).shape == (1, 2)
     several, _ = grid_metric(0, "per class")
     for use in (lambda: several.matrix, lambda: several.transform(new)):
-        with pytest.raises(InputError, match="needs one metric, this has 3"):
+        with pytest.raises(InputError, match="needs a single metric, and there are 3"):
             use()
     assert len(several.matrices) == 3
     assert "3 metrics of rank 2, 2, 2" in repr(several)
@@ -209,7 +209,7 @@ def test_load_refuses_what_is_not_a_metric(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("use", "words"),
     [
-        (lambda m: m.predict([[1.0, 2.0, 3.0]]), r"expected \(b, 2\)"),
+        (lambda m: m.predict([[1.0, 2.0, 3.0]]), r"pass one row per point, \(b, 2\)"),
         (lambda m: m.predict([[np.nan, 1.0]]), "NaN"),
         (lambda m: m.predict(np.zeros((1, 2)), rule="vote"), "'knn' or 'energy'"),
         (

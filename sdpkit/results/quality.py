@@ -14,17 +14,15 @@ rotated, translated or scaled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.inputs import MatrixLike, finite_array, finite_matrix, integer
 from sdpkit.numerics.threads import one_blas_thread
-
-if TYPE_CHECKING:
-    from sdpkit.inputs import MatrixLike
 
 __all__ = [
     "Quality",
@@ -164,7 +162,7 @@ def harmonic_mean(continuity: float, trust: float, intersection: float) -> float
     """
     measures = (continuity, trust, intersection)
     if not all(0 <= measure <= 1 for measure in measures):
-        raise InputError(f"the measures {measures} do not all lie in [0, 1]")
+        raise InputError(f"the measures are {measures}: pass numbers between 0 and 1")
     return 0.0 if min(measures) == 0 else 3 / sum(1 / measure for measure in measures)
 
 
@@ -177,15 +175,11 @@ def fidelity(eigenvalues: ArrayLike, n_components: int, variance: float | None =
     >>> fidelity([1.0, 6.0, 3.0, -1e-12], n_components=2)
     0.9
     """
-    spectrum = np.asarray(eigenvalues)
-    if spectrum.ndim != 1 or spectrum.dtype.kind not in "biuf" or not np.isfinite(spectrum).all():
-        raise InputError(
-            f"eigenvalues have shape {spectrum.shape} and dtype {spectrum.dtype}: "
-            "pass finite real numbers, (n,)"
-        )
-    if not isinstance(n_components, int | np.integer) or n_components < 1:
-        raise InputError(f"n_components={n_components!r}: pass an integer of at least 1")
-    falling = np.sort(np.maximum(spectrum.astype(np.float64), 0.0))[::-1]
+    spectrum = finite_array(eigenvalues, "eigenvalues")
+    if spectrum.ndim != 1:
+        raise InputError(f"eigenvalues has shape {spectrum.shape}: pass a vector, (n,)")
+    integer(n_components, "n_components")
+    falling = np.sort(np.maximum(spectrum, 0.0))[::-1]
     total = float(falling.sum()) if variance is None else variance
     return min(1.0, float(falling[: int(n_components)].sum()) / total) if total > 0 else 1.0
 
@@ -202,9 +196,7 @@ def inconsistency(X: ArrayLike, Y: ArrayLike, *, affine: bool = False) -> float:
     >>> round(inconsistency(Y + 1, Y), 3), round(inconsistency(Y + 1, Y, affine=True), 9)
     (1.414, 0.0)
     """
-    first, second = (SquaredDistances.from_points(value, name="outputs").points for value in (X, Y))
-    assert first is not None
-    assert second is not None
+    first, second = finite_matrix(X, "X"), finite_matrix(Y, "Y")
     if len(first) != len(second):
         raise InputError(
             f"the outputs have {len(first)} and {len(second)} rows: pass the same points twice"
@@ -250,9 +242,7 @@ def aligned(Y: ArrayLike, X: ArrayLike) -> Floats:
     """
     from scipy.linalg import orthogonal_procrustes
 
-    y, x = (SquaredDistances.from_points(value, name="positions").points for value in (Y, X))
-    assert y is not None
-    assert x is not None
+    y, x = finite_matrix(Y, "Y"), finite_matrix(X, "X")
     if y.shape != x.shape:
         raise InputError(f"the positions have shapes {y.shape} and {x.shape}: pass the same points")
     centre = x.mean(axis=0)

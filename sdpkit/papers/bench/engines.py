@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 
 import sdpkit
-from sdpkit.comparison import suites
+from sdpkit.comparison import builders
 from sdpkit.comparison.measuring import arrays, median, timed, timed_solve
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program
@@ -61,9 +61,9 @@ class Measurement:
     fill: float = np.nan
 
 
-def roll(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> Program:
+def roll_program(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> Program:
     """The reference instance: the 8-dimensional Swiss roll, d divided by its mean."""
-    return suites.roll(n, n_neighbors, seed, **options).program()
+    return builders.roll(n, n_neighbors, seed, **options).program()
 
 
 def measure(program: Program, solver: str, **options: Any) -> Measurement:
@@ -94,8 +94,8 @@ def measure_alone(n: int, solver: str, repeats: int = 1, **options: Any) -> Meas
 
 
 def _alone(n: int, solver: str, repeats: int, options: dict[str, Any]) -> list[Measurement]:
-    measure(roll(12), solver)  # imports and first calls are not what is measured
-    program = roll(n, **options)
+    measure(roll_program(12), solver)  # imports and first calls are not what is measured
+    program = roll_program(n, **options)
     return [measure(program, solver, time_limit=_PEER_LIMIT_SECONDS) for _ in range(repeats)]
 
 
@@ -114,7 +114,7 @@ def interior(sizes: Iterable[int] | None = None, peers: bool = True) -> None:
     rows = []
     for n in sizes or (100, 400, 1000):
         unit = eigh_seconds(n)
-        program = roll(n)
+        program = roll_program(n)
         repeats = 5 if n <= 200 else 3 if n <= 1000 else 1
         ours = measure_alone(n, "interior", repeats)
         m = program.n_rows
@@ -177,7 +177,7 @@ def barrier(
 
 def _against_interior(n: int, options: dict[str, Any]) -> None:
     for form in ("equality", "inequality", "slack", "min_trace"):
-        program = roll(n, form=form, **options)
+        program = roll_program(n, form=form, **options)
         ours, theirs = (measure(program, name, tol=1e-4) for name in ("barrier", "interior"))
         apart = abs(ours.objective - theirs.objective) / abs(theirs.objective)
         agree = "agree" if apart <= ours.gap + theirs.gap else "DISAGREE"
@@ -208,8 +208,10 @@ def _barrier_alone(
 def _barrier_process(
     n: int, form: str, options: dict[str, Any], tol: float, time_limit: float | None
 ) -> Measurement:
-    measure(roll(20), "barrier", tol=1e-4)  # imports and first calls are not what is measured
-    program = roll(n, form=form, **options)
+    measure(
+        roll_program(20), "barrier", tol=1e-4
+    )  # imports and first calls are not what is measured
+    program = roll_program(n, form=form, **options)
     return measure(program, "barrier", tol=tol, time_limit=time_limit)
 
 
@@ -238,7 +240,7 @@ def forms(n: int = 400, n_angles: int = 200) -> None:
     for size, angles in ((n, False), (n_angles, True)):
         base = None
         for form in ("equality", "inequality", "slack", "min_trace"):
-            program = roll(size, form=form, angles=angles)
+            program = roll_program(size, form=form, angles=angles)
             runs = [measure(program, "interior") for _ in range(3)]
             run = sorted(runs, key=lambda r: r.seconds)[1]
             base = base or run.seconds

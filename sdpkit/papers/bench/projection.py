@@ -10,7 +10,7 @@ import numpy as np
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
 from sdpkit.comparison.measuring import quiet_solve, timed_solve
-from sdpkit.papers.bench.engines import roll
+from sdpkit.papers.bench.engines import roll_program
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -92,7 +92,7 @@ def toys() -> None:
 
 def fifty(rounds: Sequence[int] = (100, 1000, 5000)) -> None:
     """The thesis's methods on the Swiss roll of 50 points, equality."""
-    program = roll(50)
+    program = roll_program(50)
     best = solve(program, solver="interior").objective
     for name in (*_CLASSIC, "projection"):
         for limit in rounds:
@@ -115,8 +115,10 @@ def against_scs(n: int = 200, peers: bool = True) -> None:
     SCS's multipliers miss feasibility by far more than its tolerance, because it measures them in
     norms; so it is judged twice, as they are and after the repair that `projection` uses.
     """
-    program = roll(n)
-    quiet_solve(roll(20), "projection", tol=1e-4)  # imports and first calls are not measured
+    program = roll_program(n)
+    quiet_solve(
+        roll_program(20), "projection", tol=1e-4
+    )  # imports and first calls are not measured
     ours = {}
     for tol in (1e-3, 1e-4):
         run = timed_solve(program, "projection", tol=tol)
@@ -129,7 +131,7 @@ def against_scs(n: int = 200, peers: bool = True) -> None:
         )
     if not peers:
         return
-    quiet_solve(roll(20), "scs", tol=1e-3)
+    quiet_solve(roll_program(20), "scs", tol=1e-3)
     reached: dict[float, float] = {}
     for eps in _ASKED:
         asked: dict[str, Any] = {"eps_abs": eps, "eps_rel": eps, "max_iter": _PEER_ITERATIONS}
