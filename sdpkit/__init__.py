@@ -34,6 +34,10 @@ _EXPORTS = {
     "Block": "sdpkit.program",
     "Cost": "sdpkit.program",
     "SafeBounds": "sdpkit.program",
+    "Unknown": "sdpkit.program.sentences",
+    "Variable": "sdpkit.program.sentences",
+    "maximise": "sdpkit.program.compilation",
+    "minimise": "sdpkit.program.compilation",
     "Solution": "sdpkit.solution",
     "Status": "sdpkit.solution",
     "Answer": "sdpkit.solution",
@@ -64,11 +68,12 @@ _EXPORTS = {
     "QueryMetric": "sdpkit.doors.query_metric",
     "KernelMixture": "sdpkit.problems.mixtures",
     "DistanceMixture": "sdpkit.problems.mixtures",
-    "gaussian_weights": "sdpkit.problems.mixtures",
-    "adjacency_weights": "sdpkit.problems.mixtures",
-    "laplacian_kernel": "sdpkit.problems.mixtures",
-    "learned_width": "sdpkit.problems.mixtures",
+    "gaussian_weights": "sdpkit.problems.graph_kernels",
+    "adjacency_weights": "sdpkit.problems.graph_kernels",
+    "laplacian_kernel": "sdpkit.problems.graph_kernels",
+    "learned_width": "sdpkit.problems.graph_kernels",
     "MMC": "sdpkit.problems.mmc",
+    "PairMargins": "sdpkit.problems.pairs",
     "POLA": "sdpkit.problems.pola",
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
@@ -118,27 +123,29 @@ if TYPE_CHECKING:
     from sdpkit.graphs.graph import NeighborhoodGraph
     from sdpkit.numerics.threads import set_threads
     from sdpkit.problems.ellipsoid import CoveringEllipsoid
-    from sdpkit.problems.lmnn import LMNN
-    from sdpkit.problems.localization import Localization
-    from sdpkit.problems.mixtures import (
-        DistanceMixture,
-        KernelMixture,
+    from sdpkit.problems.graph_kernels import (
         adjacency_weights,
         gaussian_weights,
         laplacian_kernel,
         learned_width,
     )
+    from sdpkit.problems.lmnn import LMNN
+    from sdpkit.problems.localization import Localization
+    from sdpkit.problems.mixtures import DistanceMixture, KernelMixture
     from sdpkit.problems.mmc import MMC
     from sdpkit.problems.mve import MVE
     from sdpkit.problems.mvu import MVU
     from sdpkit.problems.out_of_sample import OutOfSample
+    from sdpkit.problems.pairs import PairMargins
     from sdpkit.problems.pola import POLA
     from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program.block import Block
+    from sdpkit.program.compilation import maximise, minimise
     from sdpkit.program.cost import Cost
     from sdpkit.program.form import Program
     from sdpkit.program.safe import NormPenalty, SafeBounds
     from sdpkit.program.sdpa import read_sdpa, write_sdpa
+    from sdpkit.program.sentences import Unknown, Variable
     from sdpkit.results import placement as extension
     from sdpkit.results import quality
     from sdpkit.results.ellipsoid import Ellipsoid
@@ -194,6 +201,7 @@ __all__ = [
     "NormPenalty",
     "NotEnoughMemoryError",
     "OutOfSample",
+    "PairMargins",
     "Program",
     "QueryMetric",
     "SafeBounds",
@@ -206,7 +214,9 @@ __all__ = [
     "Stop",
     "Trajectory",
     "UnboundedProblemError",
+    "Unknown",
     "UnsuitableSolverError",
+    "Variable",
     "VariationalMVU",
     "adjacency_weights",
     "available_solvers",
@@ -219,6 +229,8 @@ __all__ = [
     "graphs",
     "laplacian_kernel",
     "learned_width",
+    "maximise",
+    "minimise",
     "plotting",
     "quality",
     "read_sdpa",

@@ -19,8 +19,10 @@ import sdpkit.program.form
 from sdpkit import MVE, MVU, Block, Cost, Program, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.numerics.sparse_factor import Pattern, SparseFactor, smallest_on_centred
-from sdpkit.numerics.updated_factor import LowRank, UpdatedFactor, factored
+from sdpkit.numerics.eigenpairs import smallest_on_centred
+from sdpkit.numerics.pattern import Pattern
+from sdpkit.numerics.sparse_factor import SparseFactor
+from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor, factored
 from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.solution.answer import Settings
 from sdpkit.solvers import barrier
@@ -164,12 +166,12 @@ def test_smallest_eigenvalue_is_a_lower_bound_and_sharp(cost: float) -> None:
 # -- costs of low rank ------------------------------------------------------------------------
 
 
-def low_rank(n: int, rng: np.random.Generator) -> LowRank:
+def low_rank(n: int, rng: np.random.Generator) -> LowRankUpdate:
     vectors = rng.standard_normal((n, 2))
-    return LowRank(vectors - vectors.mean(axis=0), np.array([2.0, -0.7]))
+    return LowRankUpdate(vectors - vectors.mean(axis=0), np.array([2.0, -0.7]))
 
 
-def outer(update: LowRank) -> Array:
+def outer(update: LowRankUpdate) -> Array:
     return np.asarray((update.vectors * update.weights) @ update.vectors.T)
 
 
@@ -268,7 +270,9 @@ def test_a_corner_without_a_sign_proves_nothing() -> None:
     """C = 0 exactly: no inertia is claimed, and no finite backward error."""
     edges = np.array([[0, 1]])
     u = np.array([[1.0], [-1.0]]) / np.sqrt(2)
-    singular = factored(Pattern.of(2, edges), np.array([1.0]), 0.5, LowRank(u, np.array([2.5])))
+    singular = factored(
+        Pattern.of(2, edges), np.array([1.0]), 0.5, LowRankUpdate(u, np.array([2.5]))
+    )
     assert isinstance(singular, UpdatedFactor)
     assert singular.backward_error((np.array([1.0]),), (0.5,)) == np.inf
 
@@ -276,13 +280,13 @@ def test_a_corner_without_a_sign_proves_nothing() -> None:
 @pytest.mark.parametrize("form", ["equality", "inequality", "slack"])
 def test_minimum_volume_agrees_with_interior(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One step of MVE, its K as an array and as an operator."""
-    program = volume(60, form).program()
+    program = volume(60, form).first_program()
     exact = solve(program, solver="interior", tol=1e-7)
     solution = solve(program, solver="barrier", tol=1e-6)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(exact.objective, rel=2e-6)
     monkeypatch.setattr("sdpkit.program.block.LARGE", 50)
-    large = volume(60, form).program()
+    large = volume(60, form).first_program()
     operator = solve(large, solver="barrier", tol=1e-6)
     assert operator.status is Status.OPTIMAL
     assert isinstance(operator.matrix, ResolventGram)
@@ -312,7 +316,7 @@ def test_minimum_volume_of_a_large_graph(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_start_that_is_far_from_the_path_is_left() -> None:
     """A solution of the last cost is a bad start for the next; it must not be the end of it."""
     problem = volume(60, min_gain=0.0)
-    first = solve(problem.program(), solver="barrier", tol=1e-5)
+    first = solve(problem.first_program(), solver="barrier", tol=1e-5)
     second = problem.advance((first,), 1e-5)
     assert isinstance(second, Program)
     warm = solve(second, solver="barrier", tol=1e-5, warm_start=first)

@@ -115,7 +115,7 @@ def test_of_several_programs_the_first_has_a_state(tmp_path: Path) -> None:
     solution = solve(mve, solver="barrier", tol=1e-4, checkpoint=path)
     assert solution.trajectory is not None
     assert len(solution.trajectory) > 1
-    assert Checkpoint(path, mve.program().fingerprint, "barrier").state is not None
+    assert Checkpoint(path, mve.first_program().fingerprint, "barrier").state is not None
     again = solve(mve, solver="barrier", tol=1e-4, checkpoint=path)
     assert again.status is Status.STATIONARY
     assert again.objective == pytest.approx(solution.objective, rel=1e-3)

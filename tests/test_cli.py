@@ -211,3 +211,13 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path, capsys, content, op
     error = capsys.readouterr().err
     assert error.startswith("sdpkit: ")
     assert words in error
+
+
+def test_a_checkpoint_does_not_cut_a_sequence_short(roll, tmp_path, capsys):
+    options = ["--problem", "mve", "--solver", "barrier", "--tol", "1e-4", "--json"]
+    found = []
+    for more in ([], ["--checkpoint", str(tmp_path / "run.npz")]):
+        assert main(["solve", str(roll), *options, *more]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [answer["status"] for answer in found] == ["stationary"] * 2
+    assert found[0]["objective"] == pytest.approx(found[1]["objective"], rel=1e-3)

@@ -144,7 +144,7 @@ def check_by_hand(solution: Solution, problem: MVU) -> None:
     assert np.abs(K @ ones).max() <= 1e-9 * np.abs(K).max()
     assert np.linalg.eigvalsh(K)[0] >= -1e-12 * np.linalg.norm(K, 2)
 
-    form, omega = problem.form, problem.omega or 0.0
+    form, omega = problem.form, problem.omega_used or 0.0
     off = lengths - d
     value = np.trace(K)
     residual = np.abs(off).max()

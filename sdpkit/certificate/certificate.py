@@ -15,8 +15,8 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 
 if TYPE_CHECKING:
+    from sdpkit.program.families import Rows
     from sdpkit.program.gram import Matrix
-    from sdpkit.program.triplets import Rows
 
 Array = NDArray[np.float64]
 

@@ -96,7 +96,8 @@ def solve(
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
-        goes on if it is there already; of several programs, the state of the first
+        goes on if it is there already; of several programs, the state of the first, and the
+        others are solved from the start
     options: passed to the solver unchanged
 
     >>> import sdpkit
@@ -182,6 +183,16 @@ def compiled_program(problem: Problem | Program) -> Program:
             "wrap the data first, e.g. sdpkit.MVU(X)"
         )
     return problem.program()
+
+
+def first_program(problem: Problem | Advancing | Program) -> Program:
+    """The program that a solve begins with: the only one, or the first of several."""
+    if not callable(getattr(problem, "advance", None)):
+        return compiled_program(cast(Problem | Program, problem))
+    first = cast(Advancing, problem).advance((), 1e-6)
+    if not isinstance(first, Program):
+        raise InputError(f"{problem!r} ended before its first program: {first.reason}")
+    return first
 
 
 def _remaining(settings: Settings, started: float) -> Settings:
