@@ -22,7 +22,9 @@ Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 # Roundings that a computed row goes through, and that no solver can avoid.
-_UNAVOIDABLE = 64
+_UNAVOIDABLE = 16
+# A row that is summed from numbers this many times larger is judged by their share.
+_CANCELLATION = 100
 # Rows and measurements up to which a point is moved onto its rows.
 _MAX_RESTORED = 1500
 
@@ -77,8 +79,12 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
 
 
 def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) -> Array:
-    """(m,) what each row is off, less what rounding makes unavoidable, in units of its own size:
-    the larger of |b_e| and Σ|a_ep|q_p + Σ|a_ej||x_j|."""
+    """(m,) what each row is off, less what rounding makes unavoidable, in units of its own size.
+
+    That is the larger of |b_e| and Σ|a_ep|q_p + Σ|a_ej||x_j|. A short length between far points
+    is the difference of large numbers, which no solver knows to the length's last digit: its unit
+    is at least a hundredth of what it is summed from, and at most that of the largest row.
+    """
     violations = program.violations(q, x)
     if not violations.any():
         return violations
@@ -87,10 +93,12 @@ def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) 
     reach = q_parts @ np.concatenate(
         [_reach(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
     )
+    largest = program.row_norms * (np.abs(program.rhs) / program.row_norms).max(initial=0.0)
+    unit = np.maximum(own, np.minimum(reach / _CANCELLATION, largest))
     # A row of right-hand side zero may sum to nothing: it is measured by what it is summed from.
-    own = np.where(program.rhs == 0, np.maximum(own, reach), own)
+    unit = np.where(program.rhs == 0, np.maximum(own, reach), unit)
     left = np.maximum(violations - _UNAVOIDABLE * EPS * (reach + x_parts + np.abs(program.rhs)), 0)
-    return np.divide(left, own, out=np.where(left > 0, np.inf, 0.0), where=own > 0)
+    return np.divide(left, unit, out=np.where(left > 0, np.inf, 0.0), where=unit > 0)
 
 
 def _reach(block: Block, matrix: Matrix) -> Array:

@@ -20,7 +20,8 @@ from sdpkit.program.gram import Gram, Matrix, is_finite, scaled, trace
 
 Array = NDArray[np.float64]
 
-# What a direction may violate its rows by, relative to what each could reach.
+# What a direction may violate its rows by, relative to what each could reach, and its gain may
+# fall short of what it is summed from.
 _EXACT = 1e-11
 
 
@@ -33,8 +34,8 @@ class Ray:
     unbounded: a direction (M, x) in the cone that leaves every row in place and improves the
     objective; normalised to an improvement of 1.
 
-    `violation` is what is left of an inexact ray, relative to its size; `proof` says why it
-    counts all the same, or is empty.
+    `violation` is what is left of an inexact ray, relative to its size, for a direction also to
+    its gain; `proof` says why it counts all the same, or is empty.
     """
 
     kind: Literal["infeasible", "unbounded"]
@@ -147,7 +148,9 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
         # A log det grows without end along any direction of the cone, if slowly.
         pairs = zip(program.blocks, blocks, strict=True)
         gain += sum(b.log_det * trace(m) for b, m in pairs if b.log_det)
-    if not gain > 0:
+    # What is gained must stand out from the sum it is computed with.
+    share = ratio(gain, _activity(linear, blocks, aux, gain))
+    if not share > _EXACT:
         return refused
     blocks, aux = [scaled(m, 1 / gain) for m in blocks], aux / gain
     zero = np.zeros(program.n_rows)
@@ -161,9 +164,18 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
         )
         if kept and worth > 0.5 and less:
             blocks, aux = [scaled(m, 1 / worth) for m in moved], moved_x / worth
-    violation = _largest_violation(program, blocks, aux)
+    violation = _largest_violation(program, blocks, aux) / min(1.0, share)
     proof = "exact ray" if violation == 0 else ""
     return Ray("unbounded", violation, proof, program, matrices=tuple(blocks), x=aux)
+
+
+def _activity(linear: Program, matrices: list[Matrix], x: Array, gain: float) -> float:
+    """The sizes of what the gain of a direction is summed from; `gain` at least."""
+    total = float(np.abs(linear.cost_x) @ np.abs(x))
+    total += float(np.abs(linear.cost_q) @ np.abs(linear.measure(matrices)))
+    for block, matrix in zip(linear.blocks, matrices, strict=True):
+        total += block.cost.magnitude() * _norm(matrix)
+    return max(gain, total)
 
 
 def _largest_violation(program: Program, matrices: list[Matrix], x: Array) -> float:

@@ -73,7 +73,7 @@ def _rounding(block: Block, magnitude: Array, terms: int) -> float:
 
 
 def sum_rounding(program: Program, w: Array) -> float:
-    """A bound on the rounding of the computed bᵀw."""
-    return 1.01 * gamma(program.n_rows + 2) * float(np.abs(program.rhs) @ np.abs(w)) + (
-        TINY * (program.n_rows + 1)
-    )
+    """A bound on the rounding of the computed bᵀw; products with zero are exact."""
+    terms = int(np.count_nonzero((program.rhs != 0) & (w != 0)))
+    size = float(np.abs(program.rhs) @ np.abs(w))
+    return 1.01 * gamma(terms + 2) * size + TINY * terms

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
+import zipfile
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +25,20 @@ if TYPE_CHECKING:
     # Families compile kernels; programs of plain rows do not wait for that.
     from sdpkit.program.families import RowFamily
     from sdpkit.program.form import Program
+
+
+# What numpy and zipfile raise on a file with changed bytes.
+_DAMAGE = (
+    ValueError,
+    AttributeError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+)
 
 
 def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
@@ -80,7 +97,11 @@ def _header(program: Program) -> dict[str, Any]:
 def fingerprint_of(program: Program) -> str:
     """A hash of the mathematics: equal data give equal fingerprints, names do not count."""
     digest = hashlib.sha256(f"{program.sense} {[b.size for b in program.blocks]}".encode())
-    for name, array in sorted(arrays_of(program).items()):
+    arrays = arrays_of(program)
+    if program.safe.value_scale is None:
+        # Programs of which the scale comes from their data have the prints that they always had.
+        arrays["value_scale"] = np.array(1.0)
+    for name, array in sorted(arrays.items()):
         values = np.ascontiguousarray(array)
         digest.update(f"{name} {values.shape} {values.dtype.str}".encode())
         digest.update(values.tobytes())
@@ -164,7 +185,7 @@ def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
     try:
         file = np.load(path, allow_pickle=False)
         arrays = {name: file[name] for name in file.files}
-    except (ValueError, AttributeError, EOFError) as error:
+    except _DAMAGE as error:
         raise InputError(f"{path} is not a saved sdpkit program: {error}") from error
     if "header" not in arrays:
         raise InputError(f"{path} is not a saved sdpkit program: it has no header")
