@@ -54,7 +54,7 @@ from sdpkit.program.triplets import (
 )
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, unsupported
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -767,11 +767,24 @@ class Comparisons:
         """It always works."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Programs with a family of comparisons."""
+        if program.family is None:
+            return "only solves programs with a family of comparisons; this program has none"
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """A few copies of the outputs; the working set is not known beforehand."""
         columns = sum(block.size for block in program.blocks)
         points = 0 if program.family is None else program.family.n_points
         return 8.0 * points * columns * (3 + workers())
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """By the size of the outputs."""
+        points = 0 if program.family is None else program.family.n_points
+        columns = sum(block.size for block in program.blocks)
+        work = 5e-6 * points * columns
+        return (0.2 + work) * (1.0 if self.stepper is _InTheFactor else 2.0)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Minimise; interrupted, the best bounds so far are returned."""
@@ -818,7 +831,6 @@ FACTORED = Comparisons(
     Capabilities(
         families=True,
         ranks=True,
-        only="families",
         warm_start=True,
         callback=True,
         summary="LMNN of any size: augmented Lagrangian in the factor, certified",
@@ -830,7 +842,6 @@ PROJECTED = Comparisons(
     "projected",
     Capabilities(
         families=True,
-        only="families",
         warm_start=True,
         callback=True,
         summary="LMNN in few dimensions: the same in the matrix, convex throughout",

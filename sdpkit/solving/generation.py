@@ -17,7 +17,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.triplets import RowFamily, Rows, best_scale, hinges, row_keys, rows_of
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.registry import WRITTEN_ROWS, refusal
+from sdpkit.solving.choice import WRITTEN_ROWS, refusal
 
 # Rows this close to being violated are added with those that are.
 _SLACK = 0.1
