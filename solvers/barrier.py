@@ -565,10 +565,8 @@ class Barrier:
 
     def accepts(self, program: Program) -> str | None:
         """Graph programs."""
-        reason = why_no_graph(program)
-        if reason is not None:
-            return f"only solves graph programs; {reason}"
-        return unsupported(self.capabilities, program)
+        lacking, reason = unsupported(self.capabilities, program), why_no_graph(program)
+        return lacking or (reason and f"only solves graph programs; {reason}")
 
     def memory(self, program: Program) -> float:
         """Bytes: the preconditioner's blocks, the pairs of the factor, and K where it is formed."""

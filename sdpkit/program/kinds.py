@@ -20,6 +20,8 @@ def why_no_graph(program: Program) -> str | None:
     >>> why_no_graph(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)).program()) is None
     True
     """
+    if program.family is not None:
+        return "this program has a family of comparisons"
     if not program.n_rows:
         return None
     for block in program.blocks:

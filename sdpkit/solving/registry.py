@@ -9,6 +9,8 @@ program is decided in `sdpkit.solving.choice`.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import entry_points
@@ -53,13 +55,13 @@ _registered: dict[str, Solver] = {}
 
 def register_solver(solver: Solver) -> None:
     """Make a solver known under its name for this process; it replaces one of the same name."""
-    defect = _defect(solver)
-    if defect is not None:
-        raise InputError(f"register_solver takes a solver; {defect}")
+    wrong = defect(solver)
+    if wrong is not None:
+        raise InputError(f"register_solver takes a solver; {wrong}")
     _registered[solver.name] = solver
 
 
-def _defect(found: Any) -> str | None:
+def defect(found: Any) -> str | None:
     """What keeps an object from being a solver, as a clause with advice, or None."""
     if isinstance(found, type):
         name = found.__name__
@@ -73,6 +75,18 @@ def _defect(found: Any) -> str | None:
         if not callable(getattr(found, method, None)):
             return f"{found.name!r} has no method `{method}`. See sdpkit.plugins.Solver"
     return None
+
+
+@contextmanager
+def registered(solver: Solver) -> Iterator[None]:
+    """Make a solver known within a `with` block only."""
+    before = dict(_registered)
+    register_solver(solver)
+    try:
+        yield
+    finally:
+        _registered.clear()
+        _registered.update(before)
 
 
 def _locations() -> dict[str, str]:
@@ -135,11 +149,11 @@ def _loaded(name: str, location: str) -> Solver:
         raise SolverUnavailableError(
             f"solver {name!r} cannot be loaded from {location}: {why}"
         ) from error
-    defect = _defect(found)
-    if defect is None and found.name != name:
-        defect = f"its own name is {found.name!r}. Use the same name in the entry point"
-    if defect is not None:
-        raise SolverUnavailableError(f"solver {name!r} cannot be used from {location}: {defect}")
+    wrong = defect(found)
+    if wrong is None and found.name != name:
+        wrong = f"its own name is {found.name!r}. Use the same name in the entry point"
+    if wrong is not None:
+        raise SolverUnavailableError(f"solver {name!r} cannot be used from {location}: {wrong}")
     return cast(Solver, found)
 
 
