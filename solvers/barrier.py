@@ -37,6 +37,7 @@ to the residual of that equation and is positive semidefinite iff w − Δ is fe
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -584,7 +585,7 @@ class Barrier:
         m, sizes = float(program.n_rows), [float(block.size) for block in program.blocks]
         if any(block.is_large_graph for block in program.blocks):
             pairs = sum(block.pattern.pairs for block in program.blocks if block.is_large_graph)
-            return 5e-5 * digits(tol) * m * float(pairs) ** 0.25
+            return 5e-5 * digits(tol) * m * math.pow(pairs, 0.25)
         formed = 2e-8 * max(m, *sizes) * sum(n**2 for n in sizes)
         return 0.05 + digits(tol) / 6 * 1.5 * (formed + 3e-9 * m**3)
 

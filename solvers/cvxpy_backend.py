@@ -486,11 +486,11 @@ def _clarabel_work(entries: float) -> float:
 
 
 def _scs_work(entries: float) -> float:
-    return 5.55e-6 * entries**1.5
+    return 5.55e-6 * math.pow(entries, 1.5)
 
 
 def _cvxopt_work(entries: float) -> float:
-    return 1.1e-4 * entries**1.5
+    return 1.1e-4 * math.pow(entries, 1.5)
 
 
 def _not_measured(entries: float) -> float:

@@ -33,6 +33,7 @@ allows (for a graph: dᵀw/λ₂(L(w))).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -53,7 +54,7 @@ from sdpkit.program.gram import FactoredGram, Matrix, is_finite
 from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution
-from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 
 Array = NDArray[np.float64]
@@ -965,12 +966,12 @@ class LowRank:
         m = float(program.n_rows)
         large = [block for block in program.blocks if block.is_large_graph]
         if not large or why_no_graph(program) is not None:
-            work = sum(float(block.size) ** 2 for block in program.blocks) ** 1.5
+            work = dense_work(program)
             return 0.5 + digits(tol) / 6 * (2e-5 * work + 2e-8 * m**3)
         if bool((program.relations != 0).all()):
-            return 5e-5 * digits(tol) * m * FILLED**0.25
+            return 5e-5 * digits(tol) * m * math.pow(FILLED, 0.25)
         pairs = float(sum(block.pattern.pairs for block in large))
-        return 6e-5 * digits(tol) * m * max(pairs, 4e7) ** 0.25
+        return 6e-5 * digits(tol) * m * math.pow(max(pairs, 4e7), 0.25)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else update multipliers until the gap is met."""

@@ -37,7 +37,7 @@ from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import Reduction, reduce
-from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.sets import DENSE_ROWS, TwoSets, metric
 
 Array = NDArray[np.float64]
@@ -571,7 +571,7 @@ class Projection:
 
     def seconds(self, program: Program, tol: float) -> float:
         """Thousands of eigendecompositions."""
-        work = sum(float(block.size) ** 2 for block in program.blocks) ** 1.5
+        work = dense_work(program)
         return 0.5 + digits(tol) / 6 * (2e-4 * work + 2e-8 * float(program.n_rows) ** 3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:

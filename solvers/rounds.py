@@ -41,7 +41,7 @@ from sdpkit.numerics.kernels import compiled
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import Reduction
-from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.projection import RAY_TOL, Run, options_of
 
 Array = NDArray[np.float64]
@@ -275,7 +275,7 @@ class _Classic(ABC):
 
     def seconds(self, program: Program, tol: float) -> float:
         """A hundred times what `projection` needs."""
-        work = sum(float(block.size) ** 2 for block in program.blocks) ** 1.5
+        work = dense_work(program)
         return 10.0 + digits(tol) / 6 * (2e-2 * work + 2e-6 * float(program.n_rows) ** 3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:

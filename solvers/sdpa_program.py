@@ -27,7 +27,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import reduce
-from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class SdpaProgram:
 
     def seconds(self, program: Program, tol: float) -> float:
         """By the n × n matrices and the Schur matrix."""
-        work = self.slowness * sum(float(block.size) ** 2 for block in program.blocks) ** 1.5
+        work = self.slowness * dense_work(program)
         return 0.05 + digits(tol) / 6 * (1e-6 * work + 1e-9 * float(program.n_rows) ** 3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:

@@ -26,7 +26,8 @@ from sdpkit.cli.main import main
 from sdpkit.comparison import suites
 from sdpkit.comparison.competition import Progress, _error, compare
 from sdpkit.comparison.ledger import Ledger
-from sdpkit.comparison.table import Comparison, Described, Run, run_from, shifted_geometric_mean
+from sdpkit.comparison.records import Described, Run, run_from
+from sdpkit.comparison.table import Comparison, shifted_geometric_mean
 from sdpkit.comparison.trial import _claimed
 from sdpkit.comparison.worker import Job, Worker
 from sdpkit.errors import InputError

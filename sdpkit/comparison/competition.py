@@ -28,8 +28,9 @@ from typing import Any
 
 from sdpkit import __version__
 from sdpkit.comparison.ledger import Ledger
+from sdpkit.comparison.records import Described, Run
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
-from sdpkit.comparison.table import Comparison, Described, Run
+from sdpkit.comparison.table import Comparison
 from sdpkit.comparison.trial import Trial
 from sdpkit.comparison.worker import Job, Outcome, Worker
 from sdpkit.errors import InputError

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sdpkit.comparison.table import Comparison, Described, Run, as_json, described_from, run_from
+from sdpkit.comparison.records import Described, Run, as_json, described_from, run_from
 from sdpkit.errors import InputError
 
 FORMAT = 1
@@ -51,9 +51,9 @@ class Ledger:
         settings: Mapping[str, Any],
         instances: Iterable[Described],
     ) -> None:
-        found = _comparison(self.path, records)
-        self.environment = found.environment or dict(environment)
-        self.runs, self.instances = list(found.runs), list(found.instances)
+        runs, before, known_instances = _contents(self.path, records)
+        self.environment = before or dict(environment)
+        self.runs, self.instances = list(runs), list(known_instances)
         if records:
             _require_same(self.path, records[0], environment, settings)
         else:
@@ -89,14 +89,18 @@ class Ledger:
         os.close(self._file)
 
 
-def read(path: str | Path) -> Comparison:
-    """The comparison in a file, finished or not."""
+# The runs, the environment in which they were made, and the instances.
+Contents = tuple[tuple[Run, ...], Mapping[str, str], tuple[Described, ...]]
+
+
+def read(path: str | Path) -> Contents:
+    """What is in the file of a comparison, finished or not."""
     if not Path(path).exists():
         raise InputError(f"there is no file {path}")
     records, _ = _records(Path(path))
     if not records:
         raise InputError(f"{path} is not a comparison: it holds no whole line")
-    return _comparison(Path(path), records)
+    return _contents(Path(path), records)
 
 
 def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -116,12 +120,12 @@ def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
     return records, whole
 
 
-def _comparison(path: Path, records: list[dict[str, Any]]) -> Comparison:
+def _contents(path: Path, records: list[dict[str, Any]]) -> Contents:
     if not records:
-        return Comparison((), {}, ())
+        return (), {}, ()
     if records[0].get("format") != FORMAT:
         raise InputError(f"{path} has format {records[0].get('format')}; this reads {FORMAT}")
-    return Comparison(
+    return (
         tuple(run_from(record) for record in records if record["record"] == "run"),
         records[0]["environment"],
         tuple(described_from(record) for record in records if record["record"] == "instance"),

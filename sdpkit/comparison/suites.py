@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdpkit.comparison.table import Described
+from sdpkit.comparison.records import Described
 from sdpkit.errors import InputError
 
 if TYPE_CHECKING:

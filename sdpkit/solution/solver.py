@@ -95,3 +95,8 @@ def unsupported(capabilities: Capabilities, program: Program) -> str | None:
 def digits(tol: float) -> float:
     """How many digits a tolerance asks for, at least one: iterations are proportional to it."""
     return max(1.0, -math.log10(tol))
+
+
+def dense_work(program: Program) -> float:
+    """(Σn²)^(3/2): what one dense factorisation of all blocks costs, up to a factor."""
+    return math.pow(sum(block.size**2 for block in program.blocks), 1.5)

@@ -147,6 +147,7 @@ def offers(program: Program, tol: float = 1e-6) -> list[Offer]:
         if solver.capabilities.teaching:
             continue
         asked = program if solver.capabilities.families else written
+        reason: str | None
         if asked is None:
             reason = f"cannot search families; this one has more than {WRITTEN_ROWS} comparisons"
         else:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
@@ -26,7 +27,7 @@ class Case:
 
 
 def graph_program(
-    edges: Sequence[tuple[int, int]], lengths: Sequence[float], cost: float = 1.0, **more: Any
+    edges: Sequence[tuple[int, int]], lengths: ArrayLike, cost: float = 1.0, **more: Any
 ) -> Program:
     """Maximise cost·tr K over centred Gram matrices; one row per edge, its squared length."""
     n = 1 + max(max(edge) for edge in edges)

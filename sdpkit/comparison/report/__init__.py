@@ -20,7 +20,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from sdpkit.comparison.table import SHIFT, Comparison, Described, Run
+from sdpkit.comparison.records import Described, Run
+from sdpkit.comparison.table import SHIFT, Comparison
 from sdpkit.errors import InputError
 
 __all__ = ["VERDICTS", "Verdict", "power", "verdict", "write_report"]
