@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.numerics.covering import whitened
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -75,6 +76,7 @@ class CoveringEllipsoid:
     points: Array = field(init=False)
     origin: Array = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         x = finite_array(self.X, "X")
         if x.ndim != 2 or not x.size:
@@ -162,6 +164,7 @@ class CoveringEllipsoid:
 
     # -- the two formulations ------------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The primal above, one block M and one auxiliary variable t."""
         z, cost, _ = self._whitened
@@ -214,6 +217,7 @@ class CoveringEllipsoid:
 
     # -- the way back --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Ellipsoid:
         """The ellipsoid zᵀMz ≤ max_j z_jᵀMz_j of the solution's M: it covers every point, and for
         γ = 0 half of the certified gap is all that its log volume can exceed the least by."""

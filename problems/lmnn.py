@@ -39,6 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.neighbors import nearest
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -129,6 +130,7 @@ class LMNN:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
         object.__setattr__(self, "X", self._inputs())
@@ -341,6 +343,7 @@ class LMNN:
             )
         return ListedTriplets.of(t[bound], len(self.X), weight=self.mu, block_of=self.block_of)
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in the common form, whitened: every cost is the identity."""
         n = self.X.shape[0]
@@ -421,6 +424,7 @@ class LMNN:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric in the original coordinates (of the kernel's rows, with a kernel)."""
         components = self._components(solution)

@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.variational import Fixed, Penalty, VariationalMVU, residual_program
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -84,6 +85,7 @@ class Localization:
     free: VariationalMVU | None = field(init=False)
     frame: Anchored | None = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         network = _measured(self.lengths)
         object.__setattr__(self, "network", network)
@@ -137,6 +139,7 @@ class Localization:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths: one block Z, or S with anchors."""
         if self.free is not None:
@@ -153,6 +156,7 @@ class Localization:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Array:
         """Positions, (n, r), as the program has them: centred, or in the anchors' frame."""
         if self.free is not None:

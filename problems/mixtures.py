@@ -52,6 +52,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import LMNN, factor, finite, target_neighbors, target_table
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
@@ -76,6 +77,7 @@ _FIRST_OCTAVE, _LAST_OCTAVE = 1.0, 1 / 64
 # -- kernels of graphs ----------------------------------------------------------------------
 
 
+@one_blas_thread
 def gaussian_weights(X: ArrayLike, width: float, new: ArrayLike | None = None) -> Array:
     """(n, n) exp(−‖x_i − x_j‖²/2σ²), or (b, n) between new points and X.
 
@@ -92,6 +94,7 @@ def gaussian_weights(X: ArrayLike, width: float, new: ArrayLike | None = None) -
     return np.asarray(np.exp(-cdist(others, points, "sqeuclidean") / (2 * width**2)))
 
 
+@one_blas_thread
 def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
     """(n, n) 0/1 weights of the symmetric neighbourhood graph, with self-loops.
 
@@ -112,6 +115,7 @@ def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
     return np.asarray(adjacency + np.diag(adjacency.sum(axis=1)))
 
 
+@one_blas_thread
 def laplacian_kernel(weights: ArrayLike, new: ArrayLike | None = None) -> Array:
     """(n, n) K = D⁻¹WD⁻¹ − eeᵀ/(eᵀDe) of a graph's weights W, (n, n).
 
@@ -148,6 +152,7 @@ def _weights(weights: ArrayLike) -> tuple[Array, Array]:
     return W, degrees
 
 
+@one_blas_thread
 def partition_agreement(weights: ArrayLike, y: ArrayLike) -> float:
     """J of eq. 5: how well the top eigenvectors of W̃ agree with the classes, 1 … c.
 
@@ -182,6 +187,7 @@ class LearnedWidth:
     path: tuple[tuple[float, float], ...]
 
 
+@one_blas_thread
 def learned_width(X: ArrayLike, y: ArrayLike, start: float | None = None) -> LearnedWidth:
     """σ by eq. 5: a line search on log σ that only goes up; the maximum is local.
 
@@ -269,6 +275,7 @@ class KernelMixture:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         for name in ("min_gain", "min_step"):
             value = getattr(self, name)
@@ -390,6 +397,7 @@ class KernelMixture:
         """The paper's model at one θ, the convex part."""
         return self.at(theta).to_cvxpy()
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The metric on rows of the mixed kernel; new points are `mixed(theta, rows)`."""
         return self.at(self.theta(solution)).recover(solution)
@@ -449,6 +457,7 @@ class DistanceMixture:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if (self.views is None) == (self.kernels is None):
             raise InputError("pass views of the points, or kernels, and not both")
@@ -506,6 +515,7 @@ class DistanceMixture:
             first.target_pairs, first.labels, weight=self.mu, groups=groups, summed=True
         )
 
+    @one_blas_thread
     def program(self) -> Program:
         """One block per view, whitened: every cost is the identity."""
         blocks = []
@@ -561,6 +571,7 @@ class DistanceMixture:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric on all views side by side: new points are rows of (Σ D_k) numbers."""
         parts = self._components(solution)

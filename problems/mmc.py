@@ -44,6 +44,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, UnboundedProblemError
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import factor, finite
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
@@ -96,6 +97,7 @@ class MMC:
     max_pairs: int | None = None
     notes: tuple[str, ...] = field(init=False, default=())
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", finite(self.X, "X"))
         if self.y is None and (self.similar is None or self.dissimilar is None):
@@ -199,6 +201,7 @@ class MMC:
 
     # -- the program -------------------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The blocks M (diagonal: a nonnegative vector) and T."""
         v = self._whitened
@@ -232,6 +235,7 @@ class MMC:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric in the original coordinates, scaled so that the similar pairs'
         squared distances add up to 1."""

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.mvu import MVU, Form, Part, one_of
 from sdpkit.program.block import LARGE
 from sdpkit.program.cost import Cost
@@ -86,6 +87,7 @@ class MVE(MVU):
     min_gain: float = 1e-4
     max_steps: int = 50
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         one_of("start", self.start, ("kernel", "mvu", "random"))
         for name in ("n_components", "max_steps"):
@@ -247,6 +249,7 @@ class MVE(MVU):
 
     # -- what is followed --------------------------------------------------------------------
 
+    @one_blas_thread
     def value(self, solution: Solution) -> float:
         """g(K) = Σ α_i λ_i; in the slack form (1−ω)·g(K) − ω Σ|ξ|."""
         value = float(solution.program.cost_x @ solution.x)
@@ -264,6 +267,7 @@ class MVE(MVU):
         total = sum(top.trace for top in tops)
         return sum(float(top.values.sum()) for top in tops) / total if total > 0 else 1.0
 
+    @one_blas_thread
     def progress(self, solution: Solution) -> dict[str, float]:
         """What to follow from step to step: g(K) and the fidelity."""
         named = {"objective": self.value(solution), "fidelity": self.fidelity(solution)}
@@ -291,6 +295,7 @@ class MVE(MVU):
         labels = self.neighborhood.component_labels
         return Embedding(coordinates, eigenvalues, self._rods(), None, 0 * labels)
 
+    @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution, in `n_components` dimensions or the problem's own."""
         return super().recover(solution, n_components or self.n_components)

@@ -49,6 +49,7 @@ from sdpkit.graphs.graph import (
     require_connected,
     split_components,
 )
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
@@ -133,6 +134,7 @@ class MVU:
     group: NDArray[np.int64] = field(init=False)
     parts: tuple[Part, ...] = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         one_of("form", self.form, self._forms())
         one_of("connect", self.connect, ("error", "bridge", "components"))
@@ -246,6 +248,7 @@ class MVU:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one block K per part; all pairs, if `full`."""
         program = self._without_pairs(self._costs())
@@ -316,6 +319,7 @@ class MVU:
         rods = self.parts[0].graph.edges
         return AllPairs(squared, rods if self.form == "equality" else rods[:0], len(rods))
 
+    @one_blas_thread
     def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
         """The next program: one is all it takes, unless pairs come too close."""
         if not solutions:
@@ -326,6 +330,7 @@ class MVU:
         ending = Ending("no pair is too close", Status.OPTIMAL)
         return further or self.all_pairs.judged(ending, solutions[-1])
 
+    @one_blas_thread
     def progress(self, solution: Solution) -> dict[str, float]:
         """What to follow from round to round: how close the closest pair came, if `full`."""
         if self.all_pairs is None:
@@ -404,6 +409,7 @@ class MVU:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution: coordinates, spectrum, tensions.
 

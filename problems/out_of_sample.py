@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -72,6 +73,7 @@ class OutOfSample:
     squared: Array = field(init=False)
     origin: Array = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if self.variant not in ("centred", "published"):
             raise InputError(f"variant is {self.variant!r}; use 'centred' or 'published'")
@@ -103,6 +105,7 @@ class OutOfSample:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one block S of size r + 1."""
         k, r = self.anchors.shape
@@ -154,6 +157,7 @@ class OutOfSample:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Array:
         """The new point's coordinates, (r,)."""
         r = self.anchors.shape[1]

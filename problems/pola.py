@@ -33,6 +33,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import factor
 
 Array = NDArray[np.float64]
@@ -90,6 +91,7 @@ class POLA:
     def __repr__(self) -> str:
         return f"POLA(beta={self.beta!r}, max_iter={self.max_iter!r})"
 
+    @one_blas_thread
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Repeat the pairs X (m, 2, d), y ±1, until none has a loss of more than beta."""
         if not isinstance(self.beta, Real) or not 0 < self.beta < np.inf:
@@ -169,6 +171,7 @@ class POLA:
         lengths = np.einsum("pi,pi->p", differences @ self.matrix_, differences)
         return np.asarray(self.threshold_ - lengths)
 
+    @one_blas_thread
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """(m,) +1 for pairs that are similar, −1 for the others."""
         return np.where(self.decision_function(X) > 0, 1, -1).astype(np.int64)

@@ -42,6 +42,7 @@ from sdpkit.graphs.graph import (
     neighborhood_graph,
     require_connected,
 )
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -107,6 +108,7 @@ class VariationalMVU:
     neighborhood: NeighborhoodGraph = field(init=False)
     Q: Array = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if self.penalty not in ("squared", "norm"):
             raise InputError(f"penalty is {self.penalty!r}; use 'squared' or 'norm'")
@@ -207,6 +209,7 @@ class VariationalMVU:
 
     # -- the two formulations ----------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in squared lengths, one block Z of size m."""
         graph, m, omega = self.neighborhood, self.n_basis, float(self.omega or 0.0)
@@ -236,6 +239,7 @@ class VariationalMVU:
 
     # -- the way back ------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution, y_i = Z^½ Q_i in principal axes."""
         return self._embedding(self._factor(solution), n_components)

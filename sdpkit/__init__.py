@@ -49,6 +49,7 @@ _EXPORTS = {
     "available_solvers": "sdpkit.solving.registry",
     "register_solver": "sdpkit.solving.registry",
     "solver_table": "sdpkit.solving.registry",
+    "set_threads": "sdpkit.numerics.threads",
     "read_sdpa": "sdpkit.program.sdpa",
     "write_sdpa": "sdpkit.program.sdpa",
     "Embedding": "sdpkit.results.embedding",
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
         UnsuitableSolverError,
     )
     from sdpkit.graphs.graph import NeighborhoodGraph
+    from sdpkit.numerics.threads import set_threads
     from sdpkit.problems.ellipsoid import CoveringEllipsoid
     from sdpkit.problems.lmnn import LMNN
     from sdpkit.problems.localization import Localization
@@ -221,6 +223,7 @@ __all__ = [
     "quality",
     "read_sdpa",
     "register_solver",
+    "set_threads",
     "solve",
     "solver_table",
     "suites",

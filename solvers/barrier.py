@@ -38,7 +38,6 @@ to the residual of that equation and is positive semidefinite iff w − Δ is fe
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -50,6 +49,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, ResolventGram
 from sdpkit.program.kinds import why_no_graph
@@ -594,16 +594,16 @@ class Barrier:
         if settings.options:
             option = next(iter(settings.options))
             raise InputError(f"barrier has no option {option!r}; there are tol and max_iter")
-        started = time.perf_counter()
+        started = clock()
         without = drifting_apart(program) or shortcut(program)
         if without is not None:
-            return replace(without, solve_time=time.perf_counter() - started)
+            return replace(without, solve_time=clock() - started)
         dual = _Dual.of(program)
         starts = list(_starting_points(dual, settings))
-        setup = time.perf_counter() - started
+        setup = clock() - started
         deadline = None if settings.time_limit is None else started + settings.time_limit
         answer = _follow(dual, starts, settings, deadline)
-        return replace(answer, setup_time=setup, solve_time=time.perf_counter() - started - setup)
+        return replace(answer, setup_time=setup, solve_time=clock() - started - setup)
 
 
 def _starting_points(dual: _Dual, settings: Settings) -> Iterator[tuple[_Point, float | None]]:
@@ -733,7 +733,7 @@ class _Run:
             return Stop.CLAIMS_INFEASIBLE, "the multipliers are a ray"
         if self.steps >= self.limit:
             return Stop.ITERATION_LIMIT, f"{self.steps} Newton steps"
-        if self.deadline is not None and time.perf_counter() > self.deadline:
+        if self.deadline is not None and clock() > self.deadline:
             return Stop.TIME_LIMIT, "time limit"
         return None
 

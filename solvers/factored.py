@@ -26,9 +26,7 @@ there to check the other.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -39,8 +37,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
-from sdpkit.numerics.kernels import compiled
-from sdpkit.numerics.threads import one_blas_thread, workers
+from sdpkit.numerics.kernels import clock, fast_kernel
+from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.program.form import Program
 from sdpkit.program.triplets import (
     RowFamily,
@@ -48,7 +46,6 @@ from sdpkit.program.triplets import (
     best_scale,
     hinges,
     laplacians,
-    length,
     row_keys,
     rows_of,
 )
@@ -298,10 +295,14 @@ def _evaluate(
         working.row_target,
     )
 
+    augmented = _AUGMENTED[problem.dtype]
+    most = int(np.diff(working.target_starts).max(initial=0))
+
     def run(share: tuple[int, int]) -> tuple[float, float, Array]:
-        pull = np.zeros_like(stacked)
-        value, hinge = _augmented(stacked, columns, *layout, working.a, gamma, *share, pull, alpha)
-        return value, hinge, pull
+        pull, sums = np.zeros_like(stacked), np.zeros(2)
+        room = (np.empty(most), np.empty(most), np.zeros(stacked.shape[1], stacked.dtype))
+        augmented(stacked, columns, *layout, working.a, gamma, *share, *room, sums, pull, alpha)
+        return sums[0], sums[1], pull
 
     parts = _shared(pool, run, working.shares)
     pull = parts[0][2]
@@ -355,7 +356,6 @@ def _across(pool: Any, left: Array, right: Array) -> Array:
     return np.asarray(sum(parts))
 
 
-@compiled
 def _augmented(
     stacked: Any,
     columns: Any,
@@ -371,65 +371,77 @@ def _augmented(
     gamma: float,
     first: int,
     last: int,
+    lengths: Any,
+    pulls: Any,
+    own: Any,
+    sums: Any,
     pull: Any,
     alpha: Any,
-) -> Any:
-    """One pass over the rows of some anchors: Σ(αz − γ/2(α − a)²), Σ[z]₊, α, and the weighted
-    Laplacian applied to the outputs, added to `pull`. Sums are in double precision."""
-    value, hinge, most = 0.0, 0.0, 0
+) -> None:
+    """One pass over the rows of some anchors: Σ(αz − γ/2(α − a)²) and Σ[z]₊ in `sums`, α, and the
+    weighted Laplacian applied to the outputs, added to `pull`. Sums are in double precision.
+
+    An anchor's partners are its targets, for their lengths, then its impostors, then its targets
+    again, for their pulls: one loop, since each copy of its inner loops takes time to compile.
+    Slices, not index ranges, are what the compiler makes vectors of.
+    """
+    value, hinge = 0.0, 0.0
     for k in range(first, last):
-        most = max(most, target_starts[k + 1] - target_starts[k])
-    lengths, pulls = np.empty(most), np.empty(most)
-    own = np.zeros(stacked.shape[1], stacked.dtype)
-    for k in range(first, last):
-        i, base = anchors[k], target_starts[k]
+        i, base, start = anchors[k], target_starts[k], pair_starts[k]
         count = target_starts[k + 1] - base
-        for t in range(count):
-            o = targets[base + t]
-            lengths[t] = length(stacked, columns, block_of, i, o)
-            pulls[t] = 0.0
-        for e in range(pair_starts[k], pair_starts[k + 1]):
-            o = impostors[e]
-            far = length(stacked, columns, block_of, i, o)
-            push = 0.0
-            for r in range(row_starts[e], row_starts[e + 1]):
-                t = row_target[r] - base
-                z = 1 + lengths[t] - far
-                hinge += max(0.0, z)
-                v = min(1.0, max(0.0, a[r] + z / gamma))
-                value += v * z - 0.5 * gamma * (v - a[r]) ** 2
-                alpha[r] = v
-                pulls[t] += v
-                push += v
-            if push > 0:
-                _tie(stacked, columns, block_of, i, o, -push, own, pull)
-        for t in range(count):
-            if pulls[t] > 0:
-                _tie(stacked, columns, block_of, i, targets[base + t], pulls[t], own, pull)
+        pairs = pair_starts[k + 1] - start
+        for step in range(count + pairs + count):
+            if step < count:
+                o = targets[base + step]
+            elif step < count + pairs:
+                o = impostors[start + step - count]
+            else:
+                o = targets[base + step - count - pairs]
+            begin, end = columns[block_of[o]], columns[block_of[o] + 1]
+            x, y = stacked[i, begin:end], stacked[o, begin:end]
+            if step < count + pairs:
+                far = 0.0
+                for c in range(x.size):
+                    difference = x[c] - y[c]
+                    far += difference * difference
+                if step < count:
+                    lengths[step] = far
+                    pulls[step] = 0.0
+                    continue
+                weight = 0.0
+                e = start + step - count
+                for r in range(row_starts[e], row_starts[e + 1]):
+                    t = row_target[r] - base
+                    z = 1.0 + lengths[t] - far
+                    hinge += max(0.0, z)
+                    v = min(1.0, max(0.0, a[r] + z / gamma))
+                    value += v * z - 0.5 * gamma * (v - a[r]) * (v - a[r])
+                    alpha[r] = v
+                    pulls[t] += v
+                    weight -= v
+            else:
+                weight = pulls[step - count - pairs]
+            if weight == 0.0:
+                continue
+            # weight·(y_i − y_o) is added to the anchor's own sum and taken from the row of o.
+            single, mine, other = pull.dtype.type(weight), own[begin:end], pull[o, begin:end]
+            for c in range(x.size):
+                change = single * (x[c] - y[c])
+                mine[c] += change
+                other[c] -= change
         for c in range(own.size):
             pull[i, c] += own[c]
             own[c] = 0.0
-    return value, hinge
+    sums[0], sums[1] = value, hinge
 
 
-@compiled
-def _tie(
-    stacked: Any, columns: Any, block_of: Any, i: int, o: int, weight: float, own: Any, pull: Any
-) -> None:
-    """Add weight·(y_i − y_o) to the anchor's own sum and take it from the row of o, in the
-    columns of o's block. Slices, not index ranges, are what the compiler makes vectors of."""
-    begin, end = columns[block_of[o]], columns[block_of[o] + 1]
-    x, y, mine, other = (
-        stacked[i, begin:end],
-        stacked[o, begin:end],
-        own[begin:end],
-        pull[o, begin:end],
-    )
-    weight = stacked.dtype.type(weight)
-    for c in range(x.size):
-        step = weight * (x[c] - y[c])
-        mine[c] += step
-        other[c] -= step
+_AUGMENTED = {
+    dtype: fast_kernel(
+        *(f"{name}[:,:]", *["i8[:]"] * 9, "f8[:]", "f8", "i8", "i8", "out f8[:]", "out f8[:]"),
+        *(f"out {name}[:]", "out f8[:]", f"out {name}[:,:]", "out f8[:]"),
+    )(_augmented)
+    for dtype, name in ((np.float32, "f4"), (np.float64, "f8"))
+}
 
 
 # -- the inner problem ----------------------------------------------------------------------
@@ -610,7 +622,7 @@ class _Run:
     def check_limits(self) -> None:
         """Note a limit that has been passed."""
         limit = self.settings.time_limit
-        if limit is not None and time.perf_counter() - self.started > limit:
+        if limit is not None and clock() - self.started > limit:
             self.stop = Stop.TIME_LIMIT
         if self.settings.max_iter is not None and self.iterations >= self.settings.max_iter:
             self.stop = Stop.ITERATION_LIMIT
@@ -623,7 +635,7 @@ class _Run:
             "bound": self.lower,
             "gap": self.gap,
             "rows": float(rows),
-            "seconds": time.perf_counter() - self.started,
+            "seconds": clock() - self.started,
         }
         self.history.append(row)
         if self.settings.verbose > 1:
@@ -649,7 +661,7 @@ def _minimise(problem: _Comparison, run: _Run, stepper: Any, tol: float) -> None
     factors, gamma, slack = run.factors, _GAMMA, _SLACK
     working: _WorkingSet | None = None
     reached = [np.inf]
-    with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+    with own_threads() as pool:
         while run.stop is None:
             found = problem.family.near(problem.outputs(factors), slack)
             run.offer_primal(factors, problem.objective(factors, found))
@@ -786,18 +798,18 @@ class Comparisons:
         work = 5e-6 * points * columns
         return (0.2 + work) * (1.0 if self.stepper is _InTheFactor else 2.0)
 
+    @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Minimise; interrupted, the best bounds so far are returned."""
-        began = time.perf_counter()
+        began = clock()
         if settings.options:
             raise SolverError(f"{self.name} takes no options, not {sorted(settings.options)}")
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
         precision = settings.tol if self.stepper is _InTheFactor else 0.0
         settings = replace(settings, max_iter=settings.max_iter or self.max_iter)
         problem = _Comparison.of(program, precision)
-        with one_blas_thread():
-            run = _Run(settings, began, problem.start(settings.warm_start))
-        setup = time.perf_counter() - began
+        run = _Run(settings, began, problem.start(settings.warm_start))
+        setup = clock() - began
         try:
             if settings.warm_start is None and problem.family.n_points >= _STAGED_POINTS:
                 _first_stage(problem, run, self.stepper)
@@ -814,7 +826,7 @@ class Comparisons:
             rows=run.rows,
             iterations=run.iterations,
             setup_time=setup,
-            solve_time=time.perf_counter() - began - setup,
+            solve_time=clock() - began - setup,
             history=tuple(run.history),
         )
 

@@ -34,7 +34,6 @@ allows (for a graph: dᵀw/λ₂(L(w))).
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -46,7 +45,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.kernels import compiled
+from sdpkit.numerics.kernels import clock, fast_kernel
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
@@ -243,7 +242,7 @@ def _penalties(
     return u, stiff, float(value.sum())
 
 
-@compiled
+@fast_kernel("i4[:,:]", "f8[:]", "f8[:]", "f8[:,:]", "f8[:,:]", "out f8[:,:]")
 def _add_edges(edges: Any, u: Array, s: Array, v: Array, z: Array, out: Array) -> None:
     """Add 2(L(u) + Σ_e 2s_e b_e v_eᵀ(v_eb_eᵀ)) z to `out`: what the edges resist of a change z."""
     r = z.shape[1]
@@ -698,7 +697,7 @@ class _Run:
         self.best: _Best | None = None
 
     def expired(self) -> bool:
-        return self.deadline is not None and time.perf_counter() > self.deadline
+        return self.deadline is not None and clock() > self.deadline
 
     def through(self, state: _State) -> tuple[Stop, str]:
         """Update multipliers until the gap is what was asked for; why it ended."""
@@ -978,23 +977,23 @@ class LowRank:
         for option in settings.options:
             if option != "init":
                 raise InputError(f"lowrank has no option {option!r}; there is init")
-        started = time.perf_counter()
+        started = clock()
         if why_no_graph(program) is None:
             without = drifting_apart(program) or shortcut(program)
             if without is not None:
-                return replace(without, solve_time=time.perf_counter() - started)
+                return replace(without, solve_time=clock() - started)
         model = _Model.of(program)
         deadline = None if settings.time_limit is None else started + settings.time_limit
         run = _Run(model, settings, deadline)
         state = _start(model, settings)
-        setup = time.perf_counter() - started
+        setup = clock() - started
         try:
             stop, words = run.through(state)
         except KeyboardInterrupt:
             stop, words = Stop.INTERRUPTED, "interrupted"
         run.save(state)
         answer = run.answer(state, stop, words)
-        return replace(answer, setup_time=setup, solve_time=time.perf_counter() - started - setup)
+        return replace(answer, setup_time=setup, solve_time=clock() - started - setup)
 
 
 LOWRANK = LowRank()

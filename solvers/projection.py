@@ -22,7 +22,6 @@ optimum, the iterates move on along a ray, which is returned once the certificat
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -33,6 +32,7 @@ from numpy.typing import NDArray
 from sdpkit.certificate.bounds import safe_bound
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.errors import InputError
+from sdpkit.numerics.kernels import clock
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -300,7 +300,7 @@ class Run:
     def out_of_time(self) -> bool:
         """Whether the time limit has passed."""
         limit = self.settings.time_limit
-        return limit is not None and time.perf_counter() - self.started > limit
+        return limit is not None and clock() - self.started > limit
 
     def end(self, stop: Stop, words: str) -> bool:
         """Note why the run ends; True, for a caller to return."""
@@ -327,7 +327,7 @@ class Run:
             matrix_ray=self.matrix_ray,
             iterations=self.iterations,
             setup_time=setup,
-            solve_time=time.perf_counter() - self.started - setup,
+            solve_time=clock() - self.started - setup,
             history=tuple(self.history),
         )
 
@@ -577,19 +577,19 @@ class Projection:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, iterate, lift."""
         fitted = options_of(self.name, settings, {"metric": ("fitted", "plain")})["metric"]
-        started = time.perf_counter()
+        started = clock()
         reduction = reduce(program, orthonormal=True)
         run = Run(program, reduction, settings, started)
         ray = _unseen_ray(reduction.program)
         if ray is not None:
             run.matrix_ray = ray
             run.end(Stop.CLAIMS_UNBOUNDED, "a direction that no row sees improves the objective")
-            return reduction.lift(run.answer(time.perf_counter() - started))
+            return reduction.lift(run.answer(clock() - started))
         few = reduction.program.n_rows <= DENSE_ROWS
         anchor = _reduced_anchor(reduction)
         method = _Splitting(reduction.program, few and fitted == "fitted", anchor)
         driver = _Driver(run, method)
-        setup = time.perf_counter() - started
+        setup = clock() - started
         try:
             driver.start()
             driver.loop()

@@ -24,7 +24,6 @@ engine to use.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,7 +36,7 @@ from numpy.typing import NDArray
 from sdpkit.certificate.bounds import safe_bound
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.numerics.kernels import compiled
+from sdpkit.numerics.kernels import clock, fast_kernel
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import Reduction
@@ -53,7 +52,7 @@ _RAYS = 50  # rounds between looks for rays
 _PICTURE = 3  # up to this many coordinates the iterates themselves are kept
 
 
-@compiled
+@fast_kernel("f8[:]", "i4[:]", "i4[:]", "f8[:]", "i1[:]", "out f8[:]", "out f8[:]")
 def _sweep(
     entries: Array,
     columns: NDArray[np.int32],
@@ -281,11 +280,11 @@ class _Classic(ABC):
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Go round until the tolerance, a limit or an interruption."""
         options = options_of(self.name, settings, self.options)
-        started = time.perf_counter()
+        started = clock()
         geometry = _Geometry(program)
         run = Run(program, _no_reduction(program), settings, started)
         state = self.begin(geometry, settings)
-        setup = time.perf_counter() - started
+        setup = clock() - started
         try:
             self.go_round(run, state, options)
         except KeyboardInterrupt:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.threads import one_thread_environment
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -97,6 +98,7 @@ class SdpaProgram:
             run = subprocess.run(
                 command,
                 cwd=folder,
+                env=one_thread_environment(),
                 capture_output=True,
                 text=True,
                 timeout=settings.time_limit,

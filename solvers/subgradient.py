@@ -16,7 +16,6 @@ rather than the identity, since M has the inverse unit of the data squared.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +24,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
+from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.triplets import RowFamily, Rows, best_scale, hinges, row_keys, rows_of
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -100,7 +100,7 @@ class _Run:
 
     def out_of_time(self) -> bool:
         limit = self.settings.time_limit
-        return limit is not None and time.perf_counter() - self.started > limit
+        return limit is not None and clock() - self.started > limit
 
 
 def _descend(program: Program, family: RowFamily, run: _Run) -> None:
@@ -240,7 +240,7 @@ class Subgradient:
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Descend; interrupted, the best point so far is returned."""
-        began, family = time.perf_counter(), program.family
+        began, family = clock(), program.family
         if family is None or any(block.max_rank is not None for block in program.blocks):
             raise SolverError("subgradient takes families of comparisons, without a limit on rank")
         if settings.options:
@@ -249,7 +249,7 @@ class Subgradient:
         pull = sum(b.cost.inner(m) for b, m in zip(program.blocks, identities, strict=True))
         t = best_scale(family, program.outputs(identities), pull)
         run = _Run(settings, began, [t * m for m in identities])
-        setup = time.perf_counter() - began
+        setup = clock() - began
         try:
             _descend(program, family, run)
         except KeyboardInterrupt:
@@ -263,7 +263,7 @@ class Subgradient:
             rows=run.rows,
             iterations=run.iterations,
             setup_time=setup,
-            solve_time=time.perf_counter() - began - setup,
+            solve_time=clock() - began - setup,
             history=tuple(run.history),
         )
 

@@ -55,6 +55,7 @@ def solvers(as_json: bool = False) -> int:
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
+    "cold": ("sdpkit.papers.bench.cold", "cold", ()),
     "interior": ("sdpkit.papers.bench.engines", "interior", ("sizes", "peers")),
     "barrier": (
         "sdpkit.papers.bench.engines",
@@ -80,6 +81,7 @@ TABLES = {
     "query-metric": ("sdpkit.papers.bench.ellipsoids", "query_metric", ("data",)),
     "mixtures": ("sdpkit.papers.bench.mixtures", "mixtures", ("data",)),
     "mmc": ("sdpkit.papers.bench.mixtures", "mmc", ("data", "picture")),
+    "threads": ("sdpkit.papers.bench.threads", "threads", ("repeats", "solvers")),
 }
 # Tables that cannot do without a folder of data.
 _NEED_DATA = (
@@ -126,6 +128,8 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--seeds", type=int, nargs="+", default=[0], help="(table barrier)")
     figures.add_argument("--tol", type=float, default=1e-3, help="(table barrier)")
     figures.add_argument("--time-limit", type=float, help="seconds for each run (table barrier)")
+    figures.add_argument("--repeats", type=int, default=5, help="runs of each (table threads)")
+    figures.add_argument("--solvers", nargs="+", help="measure these alone (table threads)")
     figures.add_argument("--no-peers", action="store_true", help="leave other solvers out")
     figures.add_argument("--data", type=Path, help="folder of instances or data sets")
     figures.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")

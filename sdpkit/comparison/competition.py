@@ -26,7 +26,7 @@ from statistics import fmean
 from threading import Lock
 from typing import Any
 
-from sdpkit import __version__
+from sdpkit import __version__, threads
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.comparison.records import Described, Run
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
@@ -154,7 +154,7 @@ def compare(
         _plans(entries, contestants, sorted({_positive("tols", t) for t in tols}), repeats, warm)
     )
     jobs = _whole("n_jobs", n_jobs)
-    environment = _environment()
+    environment = _environment(jobs)
     settings = {"time_limit": limit, "memory_limit": memory, "n_jobs": jobs}
     with ExitStack() as stack:
         ledger: Any = _Unwritten(environment, [e.described for e in entries])
@@ -162,7 +162,7 @@ def compare(
             described = [entry.described for entry in entries]
             ledger = stack.enter_context(Ledger(path, environment, settings, described))
         heavy = len(plans) - len(ledger.runs) > _MANY
-        workers = [stack.enter_context(Worker(heavy)) for _ in range(jobs)]
+        workers = [stack.enter_context(Worker(heavy, jobs)) for _ in range(jobs)]
         allowed = _MEMORY * free_memory() / jobs if memory is None else memory
         _require_same_instances(ledger.runs, entries, workers[0], limit)
         _Referee(ledger, plans, limit, allowed, workers, progress).play()
@@ -489,7 +489,7 @@ def _whole(name: str, value: Any) -> int:
 # -- where ----------------------------------------------------------------------------------
 
 
-def _environment() -> dict[str, str]:
+def _environment(n_jobs: int) -> dict[str, str]:
     """Versions and hardware, as a reader of the figures needs them."""
     versions = {}
     for package in ("numpy", "scipy", "scikit-learn", "numba", "cvxpy", "scs", "clarabel"):
@@ -497,7 +497,6 @@ def _environment() -> dict[str, str]:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {
         "sdpkit": __version__,
         "python": platform.python_version(),
@@ -505,7 +504,7 @@ def _environment() -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": str(os.cpu_count() or "unknown"),
-        "threads": ", ".join(f"{k}={os.environ[k]}" for k in threads if k in os.environ) or "all",
+        "threads": f"1 of BLAS, {threads.workers(n_jobs)} of sdpkit's own",
         "memory": _memory(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": " ".join([_command_name(), *sys.argv[1:]]),

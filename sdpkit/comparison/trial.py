@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdpkit.errors import NotEnoughMemoryError, SolverUnavailableError, UnsuitableSolverError
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Stop
 from sdpkit.solution.solution import Solution, Status
@@ -83,12 +84,14 @@ class Trial:
         return solver.name
 
 
+@one_blas_thread
 def describe(tell: Tell, trial: Trial) -> None:
     """Compile the problem and say what it is."""
     problem = trial.build()
     tell("described", _description(problem, compiled_program(problem)))
 
 
+@one_blas_thread
 def attempt(tell: Tell, trial: Trial) -> None:
     """Build, compile, solve, certify; every exception is a result."""
     warnings.simplefilter("ignore")

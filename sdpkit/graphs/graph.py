@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from sdpkit.errors import GraphError, InputError
+from sdpkit.numerics.threads import one_blas_thread
 
 __all__ = [
     "MergedGraph",
@@ -83,6 +84,7 @@ class SquaredDistances:
     _table: Floats | None = None  # (n, n), squared, symmetric
 
     @classmethod
+    @one_blas_thread
     def of(
         cls,
         X: Matrix | None = None,
@@ -217,6 +219,7 @@ class SquaredDistances:
         rows = cdist(self._source[np.atleast_1d(chosen)], self._source, "sqeuclidean")
         return rows if chosen.ndim else rows[0]
 
+    @one_blas_thread
     def neighbors(self, n_neighbors: int) -> Ints:
         """The k nearest other points of every point, nearest first, (n, k).
 
@@ -250,6 +253,7 @@ class SquaredDistances:
 
         return cKDTree(self._points)
 
+    @one_blas_thread
     def nearest_to(
         self,
         n_neighbors: int,
@@ -322,6 +326,7 @@ class SquaredDistances:
         """
         return self._points
 
+    @one_blas_thread
     def within(self, radius: float) -> Ints:
         """Pairs i < j at a distance (not squared) of at most radius, (p, 2).
 
@@ -567,6 +572,7 @@ class NeighborhoodGraph:
             raise GraphError(f"({i}, {j}) is not an edge of this graph: pass pairs from .edges")
         return np.isin(own, keys)
 
+    @one_blas_thread
     def algebraic_connectivity(self) -> float:
         """λ₂(L(1)), the smallest eigenvalue of the Laplacian on 1⊥.
 
@@ -584,6 +590,7 @@ class NeighborhoodGraph:
             return float(np.linalg.eigvalsh(self.laplacian().toarray())[1])
         return float(_sparse_smoothest(self.laplacian(), 1)[0][0])
 
+    @one_blas_thread
     def smooth_basis(self, n_basis: int) -> Floats:
         """Q, (n, m): the m bottom eigenvectors of L(1) after the constant, orthonormal (3.24).
 
@@ -646,6 +653,7 @@ class NeighborhoodGraph:
         return np.asarray(dijkstra(self.adjacency(lengths=True), directed=False, indices=root))
 
 
+@one_blas_thread
 def lle_basis(X: Matrix, n_basis: int, *, n_neighbors: int = DEFAULT_NEIGHBORS) -> Floats:
     """Q, (n, m): the m bottom eigenvectors of LLE's (I−W)ᵀ(I−W) after the constant, orthonormal.
 
@@ -731,6 +739,7 @@ def _merge_parallel(
 # --- from data to a graph --------------------------------------------------------------------
 
 
+@one_blas_thread
 def neighborhood_graph(
     X: Matrix | None = None,
     *,
@@ -877,6 +886,7 @@ def _adjacency_entries(graph: Matrix) -> sparse.coo_array:
     )
 
 
+@one_blas_thread
 def angle_closure(
     graph: NeighborhoodGraph,
     lengths: SquaredDistances | None,
@@ -914,6 +924,7 @@ def angle_closure(
     return graph.with_edges(pairs[new], lengths.between(pairs[new, 0], pairs[new, 1]))
 
 
+@one_blas_thread
 def spanning_tree(
     X: Matrix | None = None,
     *,
@@ -1027,6 +1038,7 @@ def _closest(lengths: SquaredDistances, i: int, among: Bools) -> int:
 # --- bad edges -------------------------------------------------------------------------------
 
 
+@one_blas_thread
 def traverse_probability(
     graph: NeighborhoodGraph, steps: int = 7, sigma: float | None = None
 ) -> Floats:
@@ -1083,6 +1095,7 @@ def _visit_probability(walk: sparse.csr_array, targets: Ints, steps: int) -> Flo
     return visited
 
 
+@one_blas_thread
 def bad_edges(
     graph: NeighborhoodGraph,
     steps: int = 7,

@@ -7,13 +7,12 @@ on the order in which a tree or a partial sort happens to visit points.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.threads import one_blas_thread, workers
+from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -51,12 +50,13 @@ def squared_distances(
     total, height = queries[0].shape[0], max(1, _SLAB // max(1, n))
     starts = range(0, total, height)
     slabs = [slice(start, min(start + height, total)) for start in starts]
-    with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+    with own_threads() as pool:
         # A few at a time: finished slabs wait for the caller in memory.
         for first in range(0, len(slabs), workers()):
             yield from pool.map(slab, slabs[first : first + workers()])
 
 
+@one_blas_thread
 def nearest(
     queries: Sequence[Array],
     points: Sequence[Array],

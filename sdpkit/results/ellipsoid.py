@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.numerics.covering import TOL, many_weights
+from sdpkit.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -150,6 +151,7 @@ class Ellipsoids:
         )
 
 
+@one_blas_thread
 def cover(
     points: ArrayLike, centers: ArrayLike, *, gamma: float = 0.0, tol: float = TOL
 ) -> Ellipsoids:

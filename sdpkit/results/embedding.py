@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.gram import Gram, Matrix
 from sdpkit.results.quality import fidelity
 
@@ -65,6 +66,7 @@ class Embedding:
         """Where the spectrum breaks off (see `suggested_dimension`)."""
         return suggested_dimension(self.eigenvalues, self.variance)
 
+    @one_blas_thread
     def extend(
         self,
         X_new: ArrayLike | None = None,
@@ -179,6 +181,7 @@ def suggested_dimension(eigenvalues: Array, variance: float | None = None) -> in
     return int(steep[-1] if steep.size else np.argmax(ratios)) + 1
 
 
+@one_blas_thread
 def gram(squared: Array) -> Array:
     """(n, n) −½CDC, the centred Gram matrix of squared distances D; C = I − 11ᵀ/n.
 
@@ -193,6 +196,7 @@ def gram(squared: Array) -> Array:
     return np.asarray(-0.5 * (centred - centred.mean(axis=1)[:, None]))
 
 
+@one_blas_thread
 def outputs(kernel: Matrix, n_components: int | None = None) -> tuple[Array, Array]:
     """(coordinates (n, d), eigenvalues (n,)) of a Gram matrix; of an operator the leading ones.
 
@@ -231,6 +235,7 @@ def visible_axes(variances: Array, n_least: int) -> int:
     return min(max(shown, n_least), variances.size)
 
 
+@one_blas_thread
 def principal_axes(factor: Array) -> tuple[Array, Array]:
     """(Y, λ): the rows of a factor, (n, m) with K = factor·factorᵀ, turned into principal axes.
 

@@ -16,8 +16,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.kernels import compiled
+from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import nearest, squared_distances
+from sdpkit.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -74,11 +75,13 @@ class Metric:
         self._single("matrix")
         return self.matrices[0]
 
+    @one_blas_thread
     def transform(self, X: ArrayLike) -> Array:
         """(b, r) the images L x, whose Euclidean distance is the metric."""
         self._single("transform")
         return self._points(X) @ self.components[0].T
 
+    @one_blas_thread
     def distance(self, a: ArrayLike, b: ArrayLike) -> Array:
         """(m,) distances √((a − b)ᵀM(a − b)) of rows a to rows b."""
         self._single("distance")
@@ -96,6 +99,7 @@ class Metric:
 
     # -- classification ----------------------------------------------------------------------
 
+    @one_blas_thread
     def predict(
         self, X: ArrayLike, rule: Rule = "knn", n_neighbors: int | None = None
     ) -> NDArray[Any]:
@@ -115,6 +119,7 @@ class Metric:
         energies = self._energies(outputs, k, self._blocks(points))
         return np.asarray(self.classes[energies.argmin(axis=1)])
 
+    @one_blas_thread
     def energies(self, X: ArrayLike, n_neighbors: int | None = None) -> Array:
         """(b, c) the energy of eq. 2.12 of every new point under every label."""
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -127,6 +132,7 @@ class Metric:
         """The share of points that are classified wrongly."""
         return float(np.mean(self.predict(X, rule, n_neighbors) != np.asarray(y)))
 
+    @one_blas_thread
     def leave_one_out_error(self, n_neighbors: int | None = None) -> float:
         """The kNN error on the training points, none being its own neighbour."""
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -153,7 +159,7 @@ class Metric:
         block_of = self.block_of[order]
         out = np.empty((outputs[0].shape[0], len(self.classes)))
         for rows, distances in squared_distances(outputs, training, block_of):
-            _add_own_energy(distances, starts, k, self.mu, out[rows])
+            _add_own_energy(distances, starts, self.mu, np.empty(k), out[rows])
         everyone, every_label = np.arange(out.shape[0]), -1
         if self.block_of_class is not None:
             for label, block in enumerate(self.block_of_class):
@@ -186,8 +192,8 @@ class Metric:
         first = np.searchsorted(anchor[by_anchor], np.arange(order.size + 1))
         query, points = [outputs[block][queries]], [self._training[block][order]]
         for rows, distances in squared_distances(query, points, np.zeros_like(order)):
-            part = out[queries[rows]]
-            _add_other_energy(distances, starts, first, reaches, self.mu, label, part)
+            part, sums = out[queries[rows]], np.empty(len(starts) - 1)
+            _add_other_energy(distances, starts, first, reaches, self.mu, label, sums, part)
             out[queries[rows]] = part
 
     @cached_property
@@ -272,14 +278,13 @@ def vote(neighbours: Indices, n_classes: int) -> Indices:
     return out
 
 
-@compiled
-def _add_own_energy(distances: Any, starts: Any, k: int, mu: float, out: Any) -> None:
+@fast_kernel("f8[:,:]", "i8[:]", "f8", "out f8[:]", "out f8[:,:]")
+def _add_own_energy(distances: Any, starts: Any, mu: float, smallest: Any, out: Any) -> None:
     """out ← (1−μ)·Σ_j D_tj + μ·Σ_{j,l} [1 + D_tj − D_tl]₊, j the k nearest of each class.
 
-    Columns of `distances` are ordered by class.
+    Columns of `distances` are ordered by class; `smallest` is room for k numbers.
     """
-    n = distances.shape[1]
-    smallest = np.empty(k)
+    n, k = distances.shape[1], smallest.size
     for t in range(distances.shape[0]):
         for label in range(starts.size - 1):
             begin, end = starts[label], starts[label + 1]
@@ -306,13 +311,20 @@ def _add_own_energy(distances: Any, starts: Any, k: int, mu: float, out: Any) ->
             out[t, label] = energy
 
 
-@compiled
+@fast_kernel("f8[:,:]", "i8[:]", "i8[:]", "f8[:]", "f8", "i8", "out f8[:]", "out f8[:,:]")
 def _add_other_energy(
-    distances: Any, starts: Any, first: Any, reaches: Any, mu: float, only: int, out: Any
+    distances: Any,
+    starts: Any,
+    first: Any,
+    reaches: Any,
+    mu: float,
+    only: int,
+    sums: Any,
+    out: Any,
 ) -> None:
-    """out[t, c] += μ·Σ_i Σ_j [reach_ij − D_it]₊ over anchors i of classes other than c."""
+    """out[t, c] += μ·Σ_i Σ_j [reach_ij − D_it]₊ over anchors i of classes other than c; `sums`
+    is room for a number per class."""
     classes = starts.size - 1
-    sums = np.empty(classes)
     for t in range(distances.shape[0]):
         total = 0.0
         for label in range(classes):

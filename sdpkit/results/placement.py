@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
@@ -58,6 +59,7 @@ class Placement:
         return f"<Placement of {t} points in {r} dimensions>"
 
 
+@one_blas_thread
 def place(anchors: ArrayLike, squared_distances: ArrayLike) -> Placement:
     """Points by their squared distances to embedded neighbours, each on its own.
 
@@ -81,6 +83,7 @@ def place(anchors: ArrayLike, squared_distances: ArrayLike) -> Placement:
     return Placement(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
+@one_blas_thread
 def refine(coordinates: ArrayLike, anchors: ArrayLike, squared_distances: ArrayLike) -> Array:
     """Move each point to a local minimum of Σ(‖y − y_i‖² − δ_i)², its neighbours fixed, (t, r).
 
@@ -101,6 +104,7 @@ def refine(coordinates: ArrayLike, anchors: ArrayLike, squared_distances: ArrayL
     return np.concatenate(parts)
 
 
+@one_blas_thread
 def reconstruct(inputs: ArrayLike, neighbors: ArrayLike, anchors: ArrayLike) -> Array:
     """Saul and Roweis's extension: the weights that rebuild a new input from its neighbours'
     inputs rebuild its output from theirs, (t, r).

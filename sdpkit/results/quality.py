@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.numerics.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from sdpkit.graphs.graph import Matrix
@@ -68,6 +69,7 @@ class Quality:
         )
 
 
+@one_blas_thread
 def evaluate(
     X: Matrix | None,
     Y: Matrix,
@@ -92,6 +94,7 @@ def evaluate(
     )
 
 
+@one_blas_thread
 def local_continuity(
     X: Matrix | None,
     Y: Matrix,
@@ -112,6 +115,7 @@ def local_continuity(
     return _agreement(inputs, outputs, inputs.neighbors(n_neighbors))
 
 
+@one_blas_thread
 def local_trust(
     X: Matrix | None,
     Y: Matrix,
@@ -133,6 +137,7 @@ def local_trust(
     return _agreement(outputs, inputs, outputs.neighbors(n_neighbors))
 
 
+@one_blas_thread
 def neighborhood_intersection(
     X: Matrix | None,
     Y: Matrix,
@@ -185,6 +190,7 @@ def fidelity(eigenvalues: ArrayLike, n_components: int, variance: float | None =
     return min(1.0, float(falling[: int(n_components)].sum()) / total) if total > 0 else 1.0
 
 
+@one_blas_thread
 def inconsistency(X: ArrayLike, Y: ArrayLike, *, affine: bool = False) -> float:
     """err(X, Y) = min_Q ‖X − YQ‖_F: what a linear map of Y, (n, r), leaves unexplained of X.
 
@@ -209,6 +215,7 @@ def inconsistency(X: ArrayLike, Y: ArrayLike, *, affine: bool = False) -> float:
     return float(np.linalg.norm(first - second @ best))
 
 
+@one_blas_thread
 def relative_inconsistency(
     extended: tuple[ArrayLike, ArrayLike],
     embedded: tuple[ArrayLike, ArrayLike],
@@ -231,6 +238,7 @@ def relative_inconsistency(
     return ours / theirs if theirs > 0 else (1.0 if ours == 0 else float("inf"))
 
 
+@one_blas_thread
 def aligned(Y: ArrayLike, X: ArrayLike) -> Floats:
     """Y, (n, r), moved onto X, (n, r), by the best rotation, reflection and translation.
 
@@ -253,6 +261,7 @@ def aligned(Y: ArrayLike, X: ArrayLike) -> Floats:
     return np.asarray(y @ turn + centre)
 
 
+@one_blas_thread
 def position_errors(inferred: ArrayLike, true: ArrayLike, *, align: bool = True) -> Floats:
     """Distances between inferred and true positions, (n,), after the best rigid motion.
 

@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
@@ -50,6 +51,7 @@ class Refined:
         return f"<Refined: {n} points in {p} dimensions, F = {self.value:.6g}>"
 
 
+@one_blas_thread
 def refine(
     start: ArrayLike,
     incidence: Any,

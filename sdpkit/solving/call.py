@@ -20,10 +20,8 @@ Two questions are asked of the same solver a second time, as programs of their o
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -33,6 +31,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
 from sdpkit.errors import InputError, SolverError
+from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -49,9 +48,6 @@ from sdpkit.solving.trajectory import Advancing, follow
 Array = NDArray[np.float64]
 
 
-# Rows and sizes up to which one BLAS thread is faster than several.
-_ONE_THREAD = 400
-
 # How a solve may end without a warning.
 _CLEAR = (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED, Status.STATIONARY)
 
@@ -63,6 +59,7 @@ class Problem(Protocol):
         """The problem in the common form."""
 
 
+@one_blas_thread
 def solve(
     problem: Problem | Advancing | Program,
     solver: str = "auto",
@@ -124,7 +121,7 @@ def solve(
     if verbose:
         print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
     if solution.status not in _CLEAR:
-        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
+        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=3)
     return solution
 
 
@@ -143,19 +140,18 @@ def _solve_one(
     problem: Problem | Program, settings: Settings, name: str, file: str | Path | None = None
 ) -> Solution:
     """Compile, choose, call, certify: one program."""
-    started = time.perf_counter()
+    started = clock()
     program = compiled_program(problem)
-    compiled = time.perf_counter() - started
+    compiled = clock() - started
     chosen, reason = _choose(name, program, settings.tol)
     if file is not None:
         settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
-    with _fitting_threads(program):
-        answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
-        rest = _remaining(settings, started)
-        solution = judge(program, chosen, reason, rest, answer, compiled)
-        rest = _remaining(settings, started)
-        if rest.time_limit != 0 and wants_margin(solution, answer, settings.tol):
-            solution = with_margin(solution, chosen, rest)
+    answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
+    rest = _remaining(settings, started)
+    solution = judge(program, chosen, reason, rest, answer, compiled)
+    rest = _remaining(settings, started)
+    if rest.time_limit != 0 and wants_margin(solution, answer, settings.tol):
+        solution = with_margin(solution, chosen, rest)
     if settings.callback is not None and not chosen.capabilities.callback:
         gap = solution.certificate.relative_gap
         settings.callback({"objective": solution.objective, "gap": gap})
@@ -187,17 +183,11 @@ def _remaining(settings: Settings, started: float) -> Settings:
     """The settings with what is left of the time limit, 0 when it is used up."""
     if settings.time_limit is None:
         return settings
-    left = settings.time_limit - (time.perf_counter() - started)
+    left = settings.time_limit - (clock() - started)
     return replace(settings, time_limit=max(left, 0.0))
 
 
-def _fitting_threads(program: Program) -> Any:
-    """One BLAS thread for small programs: more cost more than they bring, and on a busy machine
-    they wait for each other."""
-    largest = max(program.n_rows, *(block.size for block in program.blocks))
-    return one_blas_thread() if largest <= _ONE_THREAD else nullcontext()
-
-
+@one_blas_thread  # again: choosing a solver may have loaded its libraries
 def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
     if program.family is None or solver.capabilities.families:
         before = program.fingerprint if not is_ours(solver) else ""

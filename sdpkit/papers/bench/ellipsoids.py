@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.doors.query_metric import QueryMetric
-from sdpkit.numerics.threads import workers
+from sdpkit.numerics.threads import set_threads, workers
 from sdpkit.papers.bench.lmnn import load
 from sdpkit.results.ellipsoid import cover
 
@@ -149,7 +149,8 @@ def query_metric(folder: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a class of glass has fewer members than folds
             folds += [_Fold(name, X, y, *parts) for parts in shuffled.split(X, y)]
-    with ProcessPoolExecutor(workers()) as pool:
+    # Processes that share the cores do not want threads as well.
+    with ProcessPoolExecutor(workers(), initializer=set_threads, initargs=(1,)) as pool:
         results, proven = zip(*pool.map(_errors, folds), strict=True)
     rows = {
         name: np.sum([r for f, r in zip(folds, results, strict=True) if f.name == name], axis=0)
