@@ -26,7 +26,7 @@ from statistics import fmean
 from threading import Lock
 from typing import Any
 
-from sdpkit import __version__, threads
+from sdpkit import __version__
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.comparison.records import Described, Run
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
@@ -34,6 +34,7 @@ from sdpkit.comparison.table import Comparison
 from sdpkit.comparison.trial import Trial
 from sdpkit.comparison.worker import Job, Outcome, Worker
 from sdpkit.errors import InputError
+from sdpkit.numerics import threads
 from sdpkit.solving.choice import free_memory
 from sdpkit.solving.registry import available_solvers, get_solver, known_here_only
 
