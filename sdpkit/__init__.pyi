@@ -71,3 +71,4 @@ from sdpkit.solving.trajectory import Trajectory as Trajectory
 extension = placement
 __version__: str
 __all__: list[str]
+_EXPORTS: dict[str, tuple[str, str]]

@@ -8,7 +8,7 @@ tries a finished solver.
     unsupported, digits              for `accepts` and `seconds`
     reduce, Reduction                a program with an interior, and the way back (`lift`)
     Ending                           how a search over several programs ends
-    register_solver                  make it known in this process
+    register_solver, registered      make it known in this process, or in a `with` block
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, Estimate, Solver, digits, unsupported
 from sdpkit.solving.choice import estimate
-from sdpkit.solving.registry import register_solver
+from sdpkit.solving.registry import register_solver, registered
 from sdpkit.solving.trajectory import Ending
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "estimate",
     "reduce",
     "register_solver",
+    "registered",
     "unsupported",
     "write_sdpa",
 ]

@@ -128,6 +128,12 @@ def _cross() -> Program:
     )
 
 
+def _largest_eigenvalue() -> Program:
+    """max <C, M>, tr M = 1: the largest eigenvalue of C."""
+    C = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
+    return Program.of(Block.of(3, np.eye(3), cost=C), [1.0], rows_q=np.ones((1, 3)))
+
+
 def solvable() -> list[Case]:
     """Programs with an optimum, each with something that a solver can get wrong."""
     ring = [(i, (i + 1) % 5) for i in range(5)]
@@ -135,6 +141,8 @@ def solvable() -> list[Case]:
     taut = float(np.var([0.0, 2.0, 5.0]) * 3)
     folded = graph_program(_string(3), [1.0, 1.0], sense="min")
     return [
+        Case("one rod", graph_program([(0, 1)], [3.0]), 4.5),
+        Case("largest eigenvalue", _largest_eigenvalue(), 2 + np.sqrt(2)),
         Case("equality", graph_program(ring, np.ones(5)), 1.25 / np.sin(np.pi / 5) ** 2),
         Case("inequality", graph_program(string, ones, relations="<="), 17.5),
         Case("slack", loose_string(0.9), 0.1 * taut),
