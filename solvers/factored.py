@@ -40,7 +40,7 @@ from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, unsupported
 from sdpkit.solvers.augmented import (
     Factors,
     HingeProgram,
@@ -273,11 +273,24 @@ class HingeSolver:
         """It always works."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Programs with a family of comparisons."""
+        if program.family is None:
+            return "only solves programs with a family of comparisons; this program has none"
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """A few copies of the outputs; the working set is not known beforehand."""
         columns = sum(block.size for block in program.blocks)
         points = 0 if program.family is None else program.family.n_points
         return 8.0 * points * columns * (3 + workers())
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """By the size of the outputs."""
+        points = 0 if program.family is None else program.family.n_points
+        columns = sum(block.size for block in program.blocks)
+        work = 5e-6 * points * columns
+        return (0.2 + work) * (1.0 if self.stepper is InTheFactor else 2.0)
 
     @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
@@ -324,7 +337,6 @@ FACTORED = HingeSolver(
     Capabilities(
         families=True,
         ranks=True,
-        only="families",
         warm_start=True,
         callback=True,
         summary="LMNN of any size: augmented Lagrangian in the factor, certified",
@@ -336,7 +348,6 @@ PROJECTED = HingeSolver(
     "projected",
     Capabilities(
         families=True,
-        only="families",
         warm_start=True,
         callback=True,
         summary="LMNN in few dimensions: the same in the matrix, convex throughout",

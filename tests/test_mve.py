@@ -18,8 +18,9 @@ from sdpkit.problems.mve import _leading
 from sdpkit.results.embedding import gram
 from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solvers.interior import INTERIOR
+from sdpkit.solving.choice import refusal
 from sdpkit.solving.judgement import ConvergenceWarning
-from sdpkit.solving.registry import available_solvers, get_solver, refusal
+from sdpkit.solving.registry import available_solvers, get_solver
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack")
