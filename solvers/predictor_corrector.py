@@ -50,7 +50,6 @@ from sdpkit.solvers.step_lengths import longest_step, moved_inside, proven_step
 
 Array = NDArray[np.float64]
 
-
 _STUCK_LENGTH = 0.1  # a step this short calls for pure centring
 
 

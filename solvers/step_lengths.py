@@ -9,18 +9,11 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.program.cost import dense
-from sdpkit.solvers.algebra import (
-    Breakdown,
-    cholesky,
-    symmetrise,
-)
+from sdpkit.solvers.algebra import Breakdown, cholesky, symmetrise
 
 Array = NDArray[np.float64]
 
-
 _DENSE_SIZE = 120  # up to this size step lengths come from all eigenvalues
-
-
 _LANCZOS_STEPS = 48  # steps of the Lanczos method above it
 
 
