@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-import sdpkit.program.form as program_module
 from sdpkit.errors import InputError
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
