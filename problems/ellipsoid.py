@@ -27,7 +27,7 @@ offset gives the constants back. Points that occur several times are one row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -58,6 +58,11 @@ class CoveringEllipsoid:
     center: (d,) the ellipsoid's centre, or None to find the best
     gamma: γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace have one too
 
+    Derived
+    -------
+    points: (m, d) X as a read-only copy
+    origin: (d,) the given centre, or the mean of the points: where coordinates begin
+
     >>> import sdpkit
     >>> problem = CoveringEllipsoid(np.vstack([np.eye(3), -np.eye(3)]))       # the octahedron
     >>> solution = sdpkit.solve(problem)
@@ -70,6 +75,7 @@ class CoveringEllipsoid:
     """
 
     X: ArrayLike
+    _: KW_ONLY
     center: ArrayLike | None = None
     gamma: float = 0.0
     points: Array = field(init=False)
@@ -78,7 +84,7 @@ class CoveringEllipsoid:
     def __post_init__(self) -> None:
         x = finite_array(self.X, "X")
         if x.ndim != 2 or not x.size:
-            raise InputError(f"X has shape {x.shape}: pass points, (m, d)")
+            raise InputError(f"X has shape {x.shape}, expected (m, d): one row per point")
         if not isinstance(self.gamma, int | float | np.number) or not 0 <= self.gamma < np.inf:
             raise InputError(f"gamma is {self.gamma!r}; it must be a number ≥ 0")
         if self.center is None:
@@ -89,7 +95,7 @@ class CoveringEllipsoid:
                 raise InputError(f"center has shape {origin.shape}, expected ({x.shape[1]},)")
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(x - origin).sum()):
-                raise InputError("X is too large to be squared; rescale it")
+                raise InputError("X is too large: its squares overflow. Rescale the points.")
         for name, value in (("points", x), ("origin", origin)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
@@ -99,7 +105,7 @@ class CoveringEllipsoid:
         if self.gamma == 0 and not np.abs(self.points - self.origin).any():
             where = "each other" if self.is_free else "the center"
             raise InputError(
-                f"all points coincide with {where}: the ellipsoid is a point; give gamma > 0"
+                f"all points coincide with {where}: the ellipsoid is a point; pass gamma > 0"
             )
 
     def __repr__(self) -> str:

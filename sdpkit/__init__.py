@@ -63,11 +63,12 @@ _EXPORTS = {
     "QueryMetric": "sdpkit.doors.query_metric",
     "KernelMixture": "sdpkit.problems.mixtures",
     "DistanceMixture": "sdpkit.problems.mixtures",
-    "gaussian_weights": "sdpkit.problems.mixtures",
-    "adjacency_weights": "sdpkit.problems.mixtures",
-    "laplacian_kernel": "sdpkit.problems.mixtures",
-    "learned_width": "sdpkit.problems.mixtures",
+    "gaussian_weights": "sdpkit.problems.graph_kernels",
+    "adjacency_weights": "sdpkit.problems.graph_kernels",
+    "laplacian_kernel": "sdpkit.problems.graph_kernels",
+    "learned_width": "sdpkit.problems.graph_kernels",
     "MMC": "sdpkit.problems.mmc",
+    "PairMargins": "sdpkit.problems.pairs",
     "POLA": "sdpkit.problems.pola",
     "OutOfSample": "sdpkit.problems.out_of_sample",
     "VariationalMVU": "sdpkit.problems.variational",
@@ -116,20 +117,20 @@ if TYPE_CHECKING:
     )
     from sdpkit.graphs.graph import NeighborhoodGraph
     from sdpkit.problems.ellipsoid import CoveringEllipsoid
-    from sdpkit.problems.lmnn import LMNN
-    from sdpkit.problems.localization import Localization
-    from sdpkit.problems.mixtures import (
-        DistanceMixture,
-        KernelMixture,
+    from sdpkit.problems.graph_kernels import (
         adjacency_weights,
         gaussian_weights,
         laplacian_kernel,
         learned_width,
     )
+    from sdpkit.problems.lmnn import LMNN
+    from sdpkit.problems.localization import Localization
+    from sdpkit.problems.mixtures import DistanceMixture, KernelMixture
     from sdpkit.problems.mmc import MMC
     from sdpkit.problems.mve import MVE
     from sdpkit.problems.mvu import MVU
     from sdpkit.problems.out_of_sample import OutOfSample
+    from sdpkit.problems.pairs import PairMargins
     from sdpkit.problems.pola import POLA
     from sdpkit.problems.variational import VariationalMVU
     from sdpkit.program.block import Block
@@ -192,6 +193,7 @@ __all__ = [
     "NormPenalty",
     "NotEnoughMemoryError",
     "OutOfSample",
+    "PairMargins",
     "Program",
     "QueryMetric",
     "SafeBounds",

@@ -13,7 +13,7 @@ from sdpkit.certificate.scales import ratio
 from sdpkit.program.form import Program
 
 if TYPE_CHECKING:
-    from sdpkit.program.triplets import Rows
+    from sdpkit.program.families import Rows
 
 Array = NDArray[np.float64]
 

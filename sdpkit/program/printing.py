@@ -32,7 +32,7 @@ def describe(program: Program) -> str:
     costs = [f"C = {b.cost}" for b in program.blocks if b.cost.magnitude()]
     p = program.rows_q.shape[1]
     if program.family is not None:
-        objective += f" + {program.family.weight:g}·Σ[1 + q_ij − q_il]₊"
+        objective += f" + {program.family.weight:g}·{program.family.formula}"
     unknown = program.blocks[0].name if len(program.blocks) == 1 else "M"
     lines = [
         program.name,
@@ -47,7 +47,7 @@ def describe(program: Program) -> str:
         + f",  q_p = v_pᵀ {unknown} v_p  ({counted(p, 'measurement')})",
     ]
     if program.family is not None:
-        lines[-1] = f"  over        {counted(program.family.n_rows, 'comparison')}"
+        lines[-1] = f"  over        {counted(program.family.n_rows, program.family.noun)}"
     for block in program.blocks[:6]:
         lines.append(f"              {cone_of(block)}")
     if len(program.blocks) > 6:

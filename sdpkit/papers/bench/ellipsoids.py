@@ -56,7 +56,7 @@ def ellipsoid() -> None:
     worst = {"clarabel": 0.0, "titterington": 0.0}
     for name, X, gamma in _instances():
         for center in (None, np.zeros(X.shape[1])):
-            problem = sdpkit.CoveringEllipsoid(X, center, gamma)
+            problem = sdpkit.CoveringEllipsoid(X, center=center, gamma=gamma)
             found, gaps = {}, {}
             for solver, tolerances in _ASKED.items():
                 solution = _tightest(problem, solver, tolerances)
@@ -108,7 +108,7 @@ def _batch_speed(count: int = 1000, m: int = 30, d: int = 10, sample: int = 10) 
     started = time.perf_counter()
     many = cover(points, centers)
     seconds = (time.perf_counter() - started) / count
-    problems = [sdpkit.CoveringEllipsoid(points[k], centers[k]) for k in range(sample)]
+    problems = [sdpkit.CoveringEllipsoid(points[k], center=centers[k]) for k in range(sample)]
     problems[0].to_cvxpy().solve(solver="CLARABEL")
     started, off = time.perf_counter(), 0.0
     for k, problem in enumerate(problems):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.errors import InputError
-from sdpkit.program.triplets import Impostors
+from sdpkit.program.comparisons import Impostors
 from sdpkit.results.metric import Metric, Rule
 from sdpkit.solution.solution import Solution
 

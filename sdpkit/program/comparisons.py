@@ -1,19 +1,12 @@
-"""Rows too many to write down: every triplet of a large-margin comparison.
+"""The family of LMNN: every comparison of a target neighbour with a point of another class.
 
-A triplet t = (i, j, l) asks that l be one unit farther from i than its target j is, and pays a
-price for what is missing,
+A comparison t = (i, j, l) asks that l be one unit farther from i than its target j is, and pays
 
-    weight · [1 + q_ij − q_il]₊ ,       q_io = ‖L_b(o) (x_i − x_o)‖²
+    weight · [1 + q_ij − q_il]₊
 
-with b(o) the block by which the *other* point measures (a single metric has one block); in a
-*summed* family every block measures every distance, q_io = Σ_b ‖L_b (x_i − x_o)‖². There are as
-many as target pairs times differently labelled points, and nearly all of them are satisfied. A
-`RowFamily` therefore never lists them: for given outputs y = L x it returns, exactly, the rows
-that are violated or within a margin of it, and the exact sum of all hinges. Solvers know families
-by that protocol alone.
-
-`Impostors` is the family of LMNN (Weinberger 2007, section 2.1.3), `ListedTriplets` the one of a
-user who has triplets.
+for what is missing (Weinberger 2007, section 2.1.3). There are as many as target pairs times
+differently labelled points. `Impostors` finds the ones that count in tiles of distances between
+classes; `sdpkit.program.families` says what any family must answer.
 """
 
 from __future__ import annotations
@@ -22,18 +15,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
-import scipy.optimize
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import compiled
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.program.families import (
+    Array,
+    Indices,
+    Rows,
+    Terms,
+    length,
+    lengths,
+    price,
+    side_by_side,
+    spread_out,
+    whole_numbers,
+)
 
 # Rows and columns of one tile of distances: 512 × 2048 single precision fit a second-level cache.
 _TILE_ROWS, _TILE_COLUMNS = 512, 2048
@@ -41,124 +41,6 @@ _TILE_ROWS, _TILE_COLUMNS = 512, 2048
 # (`sdpkit bench impostors` measures it).
 _TREE_DIMENSION = 3
 _TREE_POINTS = 20_000
-# Rows on which the scale of a start is tried.
-_SCALE_ROWS = 1_000_000
-# The mean squared distance of outputs from their centre below which no start is made.
-_LEAST_SPREAD = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Some rows of a family, ordered by (anchor, impostor, target).
-
-    Attributes
-    ----------
-    target: (m,) index of the row's target pair (i, j) in `RowFamily.target_pairs`
-    impostor: (m,) the point l
-    """
-
-    target: Indices
-    impostor: Indices
-
-    @property
-    def size(self) -> int:
-        """m."""
-        return int(self.target.size)
-
-    def where(self, mask: NDArray[np.bool_]) -> Rows:
-        """The rows that `mask` selects."""
-        return Rows(self.target[mask], self.impostor[mask])
-
-
-class RowFamily(Protocol):
-    """What a solver and the certificate may ask of rows that are not written down."""
-
-    @property
-    def weight(self) -> float:
-        """The price of a unit of violation."""
-
-    @property
-    def n_points(self) -> int:
-        """n."""
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows, or a little more where some are known to be satisfied."""
-
-    @property
-    def target_pairs(self) -> Indices:
-        """(p, 2) pairs (i, j), ordered by i."""
-
-    @property
-    def block_of(self) -> Indices:
-        """(n,) the block by which the distance to a point is measured; 0 if they are summed."""
-
-    @property
-    def summed(self) -> bool:
-        """True if a distance is the sum of what all blocks measure."""
-
-    def near(self, outputs: Sequence[Array], slack: float) -> Rows:
-        """Exactly the rows with 1 + q_ij − q_il > −slack at `outputs`, one (n, r) per block."""
-
-    def hinge_sum(self, outputs: Sequence[Array]) -> float:
-        """Σ [1 + q_ij − q_il]₊ over all rows."""
-
-    def everything(self) -> Rows:
-        """All rows, for small families."""
-
-    def part(self, share: float) -> RowFamily:
-        """About this share of the family: the rows of evenly spread target pairs."""
-
-    def has(self, rows: Rows) -> NDArray[np.bool_]:
-        """(m,) which of some rows, anybody's, are rows of this family."""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The family as plain arrays."""
-
-
-def row_keys(family: RowFamily, rows: Rows) -> Indices:
-    """(m,) one number per row, increasing in the order of rows."""
-    anchor = family.target_pairs[rows.target, 0]
-    pair = anchor * family.n_points + rows.impostor
-    return np.asarray(pair * len(family.target_pairs) + rows.target)
-
-
-def rows_of(family: RowFamily, keys: Indices) -> Rows:
-    """The rows of sorted keys."""
-    pairs, target = np.divmod(keys, len(family.target_pairs))
-    return Rows(target, pairs % family.n_points)
-
-
-def hinges(family: RowFamily, rows: Rows, outputs: Sequence[Array]) -> Array:
-    """(m,) the values 1 + q_ij − q_il of some rows."""
-    stacked, columns = side_by_side(family, outputs)
-    i, j = family.target_pairs.T
-    near = _squared_lengths(stacked, columns, family.block_of, i, j)
-    # Rows with the same anchor and impostor share a distance.
-    anchor = i[rows.target]
-    first = np.ones(rows.size, dtype=bool)
-    first[1:] = (np.diff(anchor) != 0) | (np.diff(rows.impostor) != 0)
-    far = _squared_lengths(stacked, columns, family.block_of, anchor[first], rows.impostor[first])
-    return np.asarray(1 + near[rows.target] - far[np.cumsum(first) - 1])
-
-
-def laplacians(family: RowFamily, rows: Rows, weights: Array, n_blocks: int) -> list[sp.csr_array]:
-    """Per block the signed graph Laplacian of Σ_t weights_t (b_ij b_ijᵀ − b_il b_ilᵀ), (n, n)."""
-    i, j = family.target_pairs.T
-    pulls = np.bincount(rows.target, weights, minlength=i.size)
-    used = np.flatnonzero(pulls)
-    start = np.concatenate([i[used], i[rows.target]])
-    end = np.concatenate([j[used], rows.impostor])
-    values = np.concatenate([pulls[used], -weights])
-    n, out = family.n_points, []
-    for block in range(1 if family.summed else n_blocks):
-        mine = family.block_of[end] == block
-        entries = (values[mine], (start[mine], end[mine]))
-        adjacency = sp.csr_array(entries, shape=(n, n))
-        adjacency = sp.csr_array(adjacency + adjacency.T)
-        degree = np.asarray(adjacency.sum(axis=1)).ravel()
-        out.append(sp.csr_array(sp.diags_array(degree) - adjacency))
-    return out * n_blocks if family.summed else out
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +53,7 @@ class Impostors:
     weight: the price of a unit of violation
     block_of: (n,) the block by which the distance *to* a point is measured
     groups: (n_blocks, n), or None: l counts for i only if they share the group of l's block.
-        Points in different groups are kept apart for free (see `sdpkit.problems.lmnn`).
+        Points in different groups are kept apart at no cost (see `sdpkit.problems.lmnn`).
     search: "blocks" (matrix products), "tree" (a ball tree per class, thesis 2.1.9) or "auto"
     summed: every block measures every distance, and they add up; block_of is 0 then
 
@@ -188,6 +70,10 @@ class Impostors:
     groups: Indices | None
     search: Literal["auto", "blocks", "tree"] = "auto"
     summed: bool = False
+
+    noun = "comparison"
+    formula = "Σ[1 + q_ij − q_il]₊"
+    unit = 1.0
 
     @classmethod
     def of(
@@ -211,8 +97,8 @@ class Impostors:
         if blocks.shape != y.shape or (shared is not None and shared.shape[1:] != y.shape):
             raise InputError(f"block_of and groups must have one entry for each of {y.size} points")
         if summed and blocks.any():
-            raise InputError("distances that are summed over the blocks have no block of their own")
-        return cls(pairs, y, _price(weight), blocks, shared, search, summed)
+            raise InputError("block_of must be 0 where distances are summed over the blocks")
+        return cls(pairs, y, price(weight), blocks, shared, search, summed)
 
     @property
     def n_points(self) -> int:
@@ -233,36 +119,35 @@ class Impostors:
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the rows with 1 + q_ij − q_il > −slack."""
         stacked, columns = side_by_side(self, outputs)
-        lengths = self._target_lengths(stacked, columns)
-        reach = self._reach(lengths, slack)
+        near = lengths(stacked, columns, self.block_of, self.target_pairs)
+        reach = self._reach(near, slack)
         i, other = self._pairs(stacked, columns, reach)
-        far = _squared_lengths(stacked, columns, self.block_of, i, other)
+        far = lengths(stacked, columns, self.block_of, np.c_[i, other])
         found = far < reach[i]
         i, other, far = i[found], other[found], far[found]
         order = np.argsort(i * self.n_points + other)
         i, other, far = i[order], other[order], far[order]
-        target, pair = _triplets(self.target_starts, lengths + 1 + slack, i, far)
-        return Rows(target, other[pair])
+        target, pair = _triplets(self.target_starts, near + 1 + slack, i, far)
+        return self._numbers(i[pair], target, other[pair])
 
     def hinge_sum(self, outputs: Sequence[Array]) -> float:
         """Σ [1 + q_ij − q_il]₊ over all rows, in tiles: no list of rows is kept."""
         stacked, columns = side_by_side(self, outputs)
-        lengths = self._target_lengths(stacked, columns)
-        reach = self._reach(lengths, 0.0)
+        near = lengths(stacked, columns, self.block_of, self.target_pairs)
+        reach = self._reach(near, 0.0)
 
         def add(tile: _Tile, products: Array, squares: Array) -> float:
             y, group = self.labels, self._group(tile.block)
             parts = (tile.rows, tile.columns, tile.both)
             exact = (stacked, columns, self.block_of)
             return _tile_hinges(
-                products, squares, *parts, reach, y, group, self.target_starts, lengths, *exact
+                products, squares, *parts, reach, y, group, self.target_starts, near, *exact
             )
 
         return float(sum(self._over_tiles(stacked, columns, np.float64, add)))
 
     def everything(self) -> Rows:
         """All rows."""
-        i = np.arange(self.n_points)
         pairs = np.argwhere(self.labels[:, None] != self.labels[None, :])
         if self.groups is not None:
             group = self.groups[self.block_of[pairs[:, 1]]]
@@ -270,15 +155,29 @@ class Impostors:
             pairs = pairs[group[each, pairs[:, 0]] == group[each, pairs[:, 1]]]
         counts = np.diff(self.target_starts)[pairs[:, 0]]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        target = self.target_starts[i][np.repeat(pairs[:, 0], counts)] + within
-        return Rows(target, np.repeat(pairs[:, 1], counts))
+        anchor, other = np.repeat(pairs, counts, axis=0).T
+        return self._numbers(anchor, self.target_starts[anchor] + within, other)
+
+    def _numbers(self, anchor: Indices, target: Indices, other: Indices) -> Rows:
+        """Rows are numbered in the order of anchor, impostor and target."""
+        return np.asarray((anchor * self.n_points + other) * len(self.target_pairs) + target)
+
+    def terms(self, rows: Rows) -> Terms:
+        """Rows of the same anchor and impostor share a push."""
+        pair, target = np.divmod(rows, len(self.target_pairs))
+        first = np.ones(pair.size, dtype=bool)
+        first[1:] = pair[1:] != pair[:-1]
+        pushes = np.column_stack(np.divmod(pair[first], self.n_points))
+        ones = np.ones(len(self.target_pairs))
+        return Terms(self.target_pairs, ones, pushes, target, np.cumsum(first) - 1)
 
     def has(self, rows: Rows) -> NDArray[np.bool_]:
-        """(m,) which of some rows name a target pair and a point of another class."""
-        known = _within(rows, len(self.target_pairs), self.n_points)
-        anchor = self.target_pairs[np.where(known, rows.target, 0), 0]
-        other = np.where(known, rows.impostor, 0)
-        known &= self.labels[anchor] != self.labels[other]
+        """(m,) which of some numbers stand for a target pair and a point of another class."""
+        known = np.asarray(rows >= 0)
+        pair, target = np.divmod(np.where(known, rows, 0), len(self.target_pairs))
+        anchor = self.target_pairs[target, 0]
+        start, other = np.divmod(pair, self.n_points)
+        known &= (start == anchor) & (self.labels[anchor] != self.labels[other])
         if self.groups is not None:
             block = self.block_of[other]
             known &= self.groups[block, anchor] == self.groups[block, other]
@@ -287,7 +186,7 @@ class Impostors:
     def part(self, share: float) -> Impostors:
         """The rows of about this share of the anchors, evenly spread."""
         anchors = np.unique(self.target_pairs[:, 0])
-        chosen = anchors[_spread(anchors.size, share)]
+        chosen = anchors[spread_out(anchors.size, share)]
         return replace(
             self, target_pairs=self.target_pairs[np.isin(self.target_pairs[:, 0], chosen)]
         )
@@ -304,16 +203,24 @@ class Impostors:
             out["summed"] = np.array(True)
         return out if self.groups is None else {**out, "groups": self.groups}
 
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Impostors:
+        """The family that gave these arrays."""
+        return cls.of(
+            arrays["target_pairs"],
+            arrays["labels"],
+            weight=float(arrays["weight"]),
+            block_of=arrays["block_of"],
+            groups=arrays.get("groups"),
+            summed=bool(arrays.get("summed", False)),
+        )
+
     # -- the search --------------------------------------------------------------------------
 
-    def _target_lengths(self, stacked: Array, columns: Indices) -> Array:
-        i, j = self.target_pairs.T
-        return np.asarray(_squared_lengths(stacked, columns, self.block_of, i, j))
-
-    def _reach(self, lengths: Array, slack: float) -> Array:
+    def _reach(self, near: Array, slack: float) -> Array:
         """(n,) max_j q_ij + 1 + slack, −inf for points without targets."""
         reach = np.full(self.n_points, -np.inf)
-        np.maximum.at(reach, self.target_pairs[:, 0], lengths + 1 + slack)
+        np.maximum.at(reach, self.target_pairs[:, 0], near + 1 + slack)
         return reach
 
     def _group(self, block: int) -> Indices:
@@ -425,137 +332,8 @@ class _Tile:
     both: bool
 
 
-@dataclass(frozen=True, eq=False)
-class ListedTriplets:
-    """Triplets (i, j, l) given one by one.
-
-    >>> family = ListedTriplets.of([[0, 1, 2], [0, 1, 3]], n_points=4)
-    >>> family.n_rows, family.hinge_sum([np.array([[0.0], [1.0], [1.0], [3.0]])])
-    (2, 1.0)
-    """
-
-    target_pairs: Indices
-    rows: Rows
-    n_points: int
-    weight: float
-    block_of: Indices
-
-    # Listed triplets are told by one metric, or by that of the point they lead to.
-    summed = False
-
-    @classmethod
-    def of(
-        cls,
-        triplets: ArrayLike,
-        n_points: int,
-        *,
-        weight: float = 1.0,
-        block_of: ArrayLike | None = None,
-    ) -> ListedTriplets:
-        """Build and validate a family from (m, 3) indices."""
-        t = _whole(triplets, "triplets")
-        if t.ndim != 2 or t.shape[1] != 3 or not t.size:
-            raise InputError(f"triplets have shape {t.shape}, expected (m, 3) with m ≥ 1")
-        if t.min() < 0 or t.max() >= n_points:
-            raise InputError(f"triplets name points outside 0 … {n_points - 1}")
-        if np.any(t[:, 0] == t[:, 1]) or np.any(t[:, 0] == t[:, 2]) or np.any(t[:, 1] == t[:, 2]):
-            raise InputError("a triplet (i, j, l) must name three different points")
-        t = np.unique(t[:, [0, 2, 1]], axis=0)[:, [0, 2, 1]]
-        pairs = _ordered_pairs(t[:, :2], n_points)
-        keys = pairs[:, 0] * n_points + pairs[:, 1]
-        target = np.searchsorted(keys, t[:, 0] * n_points + t[:, 1])
-        blocks = np.zeros(n_points, np.int64) if block_of is None else np.array(block_of, np.int64)
-        return cls(pairs, Rows(target, t[:, 2].copy()), n_points, _price(weight), blocks)
-
-    @property
-    def n_rows(self) -> int:
-        """The number of triplets."""
-        return self.rows.size
-
-    def near(self, outputs: Sequence[Array], slack: float) -> Rows:
-        """Exactly the rows with 1 + q_ij − q_il > −slack."""
-        return self.rows.where(hinges(self, self.rows, outputs) > -slack)
-
-    def hinge_sum(self, outputs: Sequence[Array]) -> float:
-        """Σ [1 + q_ij − q_il]₊ over all rows."""
-        return float(np.maximum(hinges(self, self.rows, outputs), 0.0).sum())
-
-    def everything(self) -> Rows:
-        """All rows."""
-        return self.rows
-
-    def part(self, share: float) -> ListedTriplets:
-        """About this share of the triplets, evenly spread."""
-        chosen = _spread(self.rows.size, share)
-        return replace(self, rows=Rows(self.rows.target[chosen], self.rows.impostor[chosen]))
-
-    def has(self, rows: Rows) -> NDArray[np.bool_]:
-        """(m,) which of some rows are listed."""
-        known = _within(rows, len(self.target_pairs), self.n_points)
-        inside = Rows(np.where(known, rows.target, 0), np.where(known, rows.impostor, 0))
-        return np.asarray(known & np.isin(row_keys(self, inside), row_keys(self, self.rows)))
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The family as plain arrays."""
-        i, j = self.target_pairs[self.rows.target].T
-        return {
-            "triplets": np.c_[i, j, self.rows.impostor],
-            "n_points": np.array(self.n_points),
-            "weight": np.array(self.weight),
-            "block_of": self.block_of,
-        }
-
-
-def family_from(arrays: Mapping[str, NDArray[Any]]) -> RowFamily:
-    """A family from the arrays it gave."""
-    weight, blocks = float(arrays["weight"]), arrays["block_of"]
-    if "triplets" in arrays:
-        n = int(arrays["n_points"])
-        return ListedTriplets.of(arrays["triplets"], n, weight=weight, block_of=blocks)
-    pairs, y, groups = arrays["target_pairs"], arrays["labels"], arrays.get("groups")
-    summed = bool(arrays.get("summed", False))
-    return Impostors.of(pairs, y, weight=weight, block_of=blocks, groups=groups, summed=summed)
-
-
-def best_scale(family: RowFamily, outputs: Sequence[Array], pull: float) -> float:
-    """The t > 0 that minimises  t·pull + weight·Σ[1 + t(q_ij − q_il)]₊,  on a part of the rows.
-
-    `pull` is <C, M> at t = 1. Convex in t; found by bisection of the logarithm. The best multiple
-    may be 0 where another metric is better than none; but a factor has no gradient at 0, so that
-    t stays where distances are large enough for the margin to be felt.
-    """
-    share = min(1.0, _SCALE_ROWS / max(1, family.n_rows))
-    part = family.part(share)
-    factor = family.weight * family.n_rows / max(1, part.n_rows)
-
-    def value(log_t: float) -> float:
-        t = float(np.exp(log_t))
-        return t * pull + factor * part.hinge_sum([np.sqrt(t) * y for y in outputs])
-
-    # At t → 0 every hinge is 1, so that no better scale costs more than that in pull alone.
-    ceiling = float(np.log(family.weight * family.n_rows / pull)) if pull > 0 else 0.0
-    found = scipy.optimize.minimize_scalar(
-        value, bounds=(ceiling - 30.0, ceiling), method="bounded", options={"xatol": 0.2}
-    )
-    spread = sum(float(np.square(y - y.mean(axis=0)).sum()) for y in outputs) / family.n_points
-    least = _LEAST_SPREAD / spread if spread > 0 else 0.0
-    return max(float(np.exp(found.x)), least)
-
-
-def _spread(count: int, share: float) -> Indices:
-    """Indices of about `share` of `count` things, evenly spread, at least one."""
-    chosen = max(1, min(count, round(share * count)))
-    return np.unique(np.linspace(0, count - 1, chosen).astype(np.int64))
-
-
-def _within(rows: Rows, n_targets: int, n_points: int) -> NDArray[np.bool_]:
-    """(m,) which rows name a target pair and a point that there are."""
-    target = (rows.target >= 0) & (rows.target < n_targets)
-    return np.asarray(target & (rows.impostor >= 0) & (rows.impostor < n_points))
-
-
 def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
-    out = _whole(pairs, "target pairs")
+    out = whole_numbers(pairs, "target pairs")
     if out.ndim != 2 or out.shape[1] != 2:
         raise InputError(f"target pairs have shape {out.shape}, expected (p, 2)")
     if out.size and (out.min() < 0 or out.max() >= n_points):
@@ -565,52 +343,7 @@ def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
     return np.unique(out, axis=0)
 
 
-def _whole(values: ArrayLike, what: str) -> Indices:
-    out = np.array(values)
-    if out.size and out.dtype.kind not in "iu":
-        raise InputError(f"{what} must be whole numbers, not {out.dtype.name}")
-    return out.astype(np.int64)
-
-
-def _price(weight: float) -> float:
-    if not 0 < weight < np.inf:
-        raise InputError(f"the weight of a family is {weight}; it must be positive")
-    return float(weight)
-
-
-def side_by_side(family: RowFamily, outputs: Sequence[Array]) -> tuple[Array, Indices]:
-    """The outputs of all blocks in one (n, Σr) array, and where each block's columns begin.
-
-    Summed squared distances are those of the outputs side by side: one block of all columns.
-    """
-    widths = [part.shape[1] for part in outputs]
-    widths = [sum(widths)] if family.summed else widths
-    stacked = outputs[0] if len(outputs) == 1 else np.hstack(list(outputs))
-    return np.ascontiguousarray(stacked, dtype=np.float64), np.cumsum([0, *widths])
-
-
 # -- kernels --------------------------------------------------------------------------------
-
-
-@compiled
-def length(stacked: Any, columns: Any, block_of: Any, i: int, o: int) -> float:
-    """‖y_i − y_o‖² in the columns of o's block, summed in double precision."""
-    begin, end = columns[block_of[o]], columns[block_of[o] + 1]
-    x, y = stacked[i, begin:end], stacked[o, begin:end]
-    total = 0.0
-    for c in range(x.size):
-        difference = x[c] - y[c]
-        total += difference * difference
-    return total
-
-
-@compiled
-def _squared_lengths(stacked: Any, columns: Any, block_of: Any, start: Any, end: Any) -> Any:
-    """(m,) ‖y_start − y_end‖² in the columns of the end's block."""
-    out = np.empty(start.size)
-    for p in range(start.size):
-        out[p] = length(stacked, columns, block_of, start[p], end[p])
-    return out
 
 
 @compiled
