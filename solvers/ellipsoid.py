@@ -173,7 +173,7 @@ class Multiplicative(CoveringWeights):
         self.report(driver)
 
 
-class WorkingSet(CoveringWeights):
+class CoveringWorkingSet(CoveringWeights):
     """An interior-point method on some of the points, which grow by those that stick out."""
 
     def __init__(self, covering: Covering, program: Program, tol: float) -> None:
@@ -274,6 +274,6 @@ TITTERINGTON = CoveringSolver(
 COVERING = CoveringSolver(
     "covering",
     _capabilities("interior point on weights; covering ellipsoids"),
-    WorkingSet,
+    CoveringWorkingSet,
     max_iter=10_000,
 )
