@@ -123,12 +123,12 @@ class HingeSearch:
         found = self._search()
         factors = self.factors
         driver.record(
+            lambda: self.problem.matrices(factors),
             objective=self.upper,
             bound=self.lower,
             gap=self.gap,
             primal_residual=0.0,
             dual_residual=0.0,
-            matrices=lambda: self.problem.matrices(factors),
             rows=float(found.size),
         )
         if self._is_over():

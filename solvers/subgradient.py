@@ -43,7 +43,7 @@ _FIRST_SHARE = 1e-3  # of its norm, by which the first step moves M
 
 
 @dataclass(eq=False)
-class _Seen:
+class RowsSeen:
     """The rows seen active so far.
 
     Attributes
@@ -61,7 +61,7 @@ class _Seen:
     steps: float = 0.0
 
     @classmethod
-    def nothing(cls, family: RowFamily) -> _Seen:
+    def nothing(cls, family: RowFamily) -> RowsSeen:
         none = np.empty(0, np.int64)
         return cls(family, none, family.terms(none), np.zeros(0, bool), np.zeros(0))
 
@@ -98,7 +98,7 @@ class ProjectedSubgradients:
         self.costs = [block.cost.dense() for block in program.blocks]
         self.matrices = self.best = start
         self.gradients = [cost.copy() for cost in self.costs]
-        self.seen = _Seen.nothing(family)
+        self.seen = RowsSeen.nothing(family)
         self.length, self.value, self.renewal = 0.0, np.inf, 2 * _CHECK_STEPS
         self.objective, self.bound = np.inf, -np.inf
         self.rows: Rows | None = None
@@ -161,12 +161,12 @@ class ProjectedSubgradients:
                 self.bound, self.rows, self.alpha = bound, seen.rows, share * alpha
         matrices = tuple(self.matrices)
         driver.record(
+            lambda: matrices,
             objective=self.value,
             bound=self.bound,
             gap=self.gap,
             primal_residual=0.0,
             dual_residual=0.0,
-            matrices=lambda: matrices,
             active=float(seen.active.sum()),
             step=self.length,
         )

@@ -160,13 +160,14 @@ class Driver:
 
     def record(
         self,
+        matrices: Callable[[], tuple[NDArray[np.float64], ...]] | None = None,
+        /,
         *,
         objective: float = np.nan,
         bound: float = np.nan,
         gap: float = np.nan,
         primal_residual: float = np.nan,
         dual_residual: float = np.nan,
-        matrices: Callable[[], tuple[NDArray[np.float64], ...]] | None = None,
         **own: float,
     ) -> None:
         """Keep a row of the history, print it, and show it to the callback.
