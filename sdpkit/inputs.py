@@ -69,7 +69,7 @@ def finite_matrix(value: MatrixLike, name: str, columns: int | None = None) -> F
     """
     entries: Any = value
     if sp.issparse(value):
-        entries = value.toarray()  # type: ignore[attr-defined]
+        entries = value.toarray()
     matrix = real_array(entries, name)
     if matrix.ndim == 1 and matrix.size:
         raise InputError(

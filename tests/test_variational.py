@@ -22,7 +22,7 @@ from sdpkit.solving.registry import get_solver, known_solvers
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
 # Engines for comparisons and for graphs take nothing else.
-GENERAL = [s for s in USABLE if not s.capabilities.only]
+GENERAL = [s for s in USABLE if s.accepts(Program.of(Block.of(1, [[1.0]]), [1.0])) is None]
 SOLVERS = [s.name for s in GENERAL if not s.capabilities.teaching]
 PENALTIES = ("squared", "norm")
 some = settings(max_examples=12, deadline=None, derandomize=True)

@@ -92,11 +92,7 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
     eigenvalues = _beyond_rounding(program, w, eigenvalues)
     lack = _reduced_cost_lack(program, w)
     if program.has_log_det:
-        shrunk = _by_shrinking(program, w)
-        if np.isfinite(shrunk.value):
-            return shrunk
-        moved = _by_direction(program, w, max(lack, -min(eigenvalues), 0.0))
-        return moved if np.isfinite(moved.value) else shrunk
+        return _by_shrinking(program, w)
     if min(eigenvalues) >= 0 and lack == 0:
         candidates = [SafeBound(_value(program, w), "feasible dual", w)]
     else:

@@ -24,7 +24,7 @@ primal may be a `Gram`, data from which lengths, trace and positive semidefinite
 Denominators, written down once:
 
     relative_gap      |bound − objective| / max(|objective|, |bound|, value_scale)
-                      with a log det: over max(Σβ, |linear part of the objective|): a log det moves
+                      with a log det: over max(Σβ, |linear part| − Σβn): a log det moves
                       by a constant with the unit of length, so that its own size says nothing
     primal_residual   largest violation of a row, less its unavoidable rounding
                       64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);

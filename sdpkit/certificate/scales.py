@@ -20,8 +20,10 @@ def relative_gap_of(program: Program, objective: float, bound: float, linear: fl
 def value_unit(program: Program, objective: float, bound: float, linear: float = 0.0) -> float:
     """What differences of values are divided by."""
     if program.has_log_det:
-        # A log det moves by a constant with the unit of length: its own size says nothing.
-        return max(sum(block.log_det for block in program.blocks), abs(linear))
+        # A log det moves by a constant with the unit of length: its own size says nothing. At the
+        # optimum it is matched by a linear part of β·n; what is beyond that is the rest's.
+        matched = sum(block.log_det * block.size for block in program.blocks)
+        return max(sum(block.log_det for block in program.blocks), abs(linear) - matched)
     return max(abs(objective), abs(bound), program.value_scale)
 
 

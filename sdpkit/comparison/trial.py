@@ -32,7 +32,8 @@ from sdpkit.solution.answer import Stop
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.call import first_program, solve
-from sdpkit.solving.registry import GROUP, get_solver, load, refusal, register_solver
+from sdpkit.solving.choice import refusal
+from sdpkit.solving.registry import GROUP, get_solver, load, register_solver
 
 if TYPE_CHECKING:
     from sdpkit.comparison.worker import Tell

@@ -17,7 +17,7 @@ from sdpkit.program.families import RowFamily, Rows, best_scale, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.registry import WRITTEN_ROWS, refusal
+from sdpkit.solving.choice import WRITTEN_ROWS, refusal
 
 # Rows this close to being violated, in units of the family, are added with those that are.
 _SLACK = 0.1

@@ -29,8 +29,8 @@ from sdpkit.program.gram import (
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status, Times
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.choice import refusal
 from sdpkit.solving.rays import elastic, find_ray
-from sdpkit.solving.registry import refusal
 
 Array = NDArray[np.float64]
 
@@ -100,9 +100,9 @@ def judge(
 
 def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> bool:
     """Whether the same solver finds a point that meets the rows."""
+    if not program.n_rows or solver.capabilities.only == "coverings":
+        return True  # a covering is feasible
     asked = elastic(program)
-    if not program.n_rows:
-        return True
     if refusal(solver, asked) is not None or settings.time_limit == 0:
         return False
     plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
