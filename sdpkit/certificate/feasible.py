@@ -38,7 +38,7 @@ _NO_INTERIOR = (
 
 
 def attained(program: Program, matrices: tuple[Array, ...], x: Array) -> tuple[float | None, str]:
-    """(the value of a point proven feasible, rounded to the safe side; how, or why there is none)"""
+    """(value of a point proven feasible, rounded to the safe side; how, or why there is none)"""
     try:
         with np.errstate(all="ignore"):
             return _attained(program, matrices, x)

@@ -93,10 +93,12 @@ def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) 
     reach = q_parts @ np.concatenate(
         [_reach(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
     )
-    largest = program.row_norms * (np.abs(program.rhs) / program.row_norms).max(initial=0.0)
-    unit = np.maximum(own, np.minimum(reach / _CANCELLATION, largest))
-    # A row of right-hand side zero may sum to nothing: it is measured by what it is summed from.
-    unit = np.where(program.rhs == 0, np.maximum(own, reach), unit)
+    sizes = np.abs(program.rhs) / program.row_norms
+    unit = np.maximum(own, np.minimum(reach / _CANCELLATION, program.row_norms * sizes.max()))
+    # A row of right-hand side zero may sum to nothing: it is measured by what it is summed from,
+    # or by the smallest of the other rows where that is nothing too.
+    least = program.row_norms * sizes[sizes > 0].min(initial=sizes.max())
+    unit = np.where(program.rhs == 0, np.maximum(np.maximum(own, reach), least), unit)
     left = np.maximum(violations - _UNAVOIDABLE * EPS * (reach + x_parts + np.abs(program.rhs)), 0)
     return np.divide(left, unit, out=np.where(left > 0, np.inf, 0.0), where=unit > 0)
 

@@ -100,8 +100,8 @@ def judge(
 
 def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> bool:
     """Whether the same solver finds a point that meets the rows."""
-    if not program.n_rows or solver.capabilities.only == "coverings":
-        return True  # a covering is feasible
+    if not program.excess(-program.rhs).any():
+        return True  # zero is one
     asked = elastic(program)
     if refusal(solver, asked) is not None or settings.time_limit == 0:
         return False
