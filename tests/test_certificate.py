@@ -117,8 +117,9 @@ def test_one_wrong_edge_is_seen(unfoldings: dict[str, Any]) -> None:
         lengths = np.zeros(program.n_rows)
         lengths[e] = -1e-3 * program.rhs[e]
         certificate = certify(program, K + direction_of_lengths(program, lengths), dual=w)
-        assert certificate.primal_residual == pytest.approx(1e-3, rel=1e-4)
-        assert "primal residual is 0.001" in certificate.failures(TOL)
+        largest = program.rhs.max()
+        assert 1e-3 * program.rhs[e] / largest < 1.01 * certificate.primal_residual < 1.02e-3
+        assert any("primal residual" in text for text in certificate.failures(TOL))
 
 
 def test_a_shorter_edge_is_allowed_by_the_inequality_form_only(unfoldings: dict[str, Any]) -> None:
@@ -139,7 +140,7 @@ def test_an_indefinite_matrix_with_the_right_lengths_is_refused(unfoldings: dict
     move -= direction_of_lengths(program, program.measure([move]))
     worse = K - 10 * np.linalg.norm(K) / np.linalg.norm(move) * move
     certificate = certify(program, worse, dual=w)
-    assert certificate.primal_residual < 1e-8  # of the shortest edge
+    assert certificate.primal_residual < 1e-9
     assert certificate.min_eigenvalue_primal < 0
     assert any("negative eigenvalue" in text for text in certificate.failures(TOL))
 

@@ -92,7 +92,12 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
     eigenvalues = _beyond_rounding(program, w, eigenvalues)
     lack = _reduced_cost_lack(program, w)
     if program.has_log_det:
-        return _by_shrinking(program, w)
+        shrunk = _by_shrinking(program, w)
+        needed = max(lack, -min(eigenvalues))
+        if np.isfinite(shrunk.value) or not needed > 0:
+            return shrunk
+        moved = _by_direction(program, w, needed)
+        return moved if np.isfinite(moved.value) else shrunk
     if min(eigenvalues) >= 0 and lack == 0:
         candidates = [SafeBound(_value(program, w), "feasible dual", w)]
     else:

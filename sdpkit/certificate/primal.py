@@ -23,8 +23,6 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 # Roundings that a computed row goes through, and that no solver can avoid.
 _UNAVOIDABLE = 16
-# A row that is summed from numbers this many times larger is judged by their share.
-_CANCELLATION = 100
 # Rows and measurements up to which a point is moved onto its rows.
 _MAX_RESTORED = 1500
 
@@ -82,8 +80,8 @@ def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) 
     """(m,) what each row is off, less what rounding makes unavoidable, in units of its own size.
 
     That is the larger of |b_e| and Σ|a_ep|q_p + Σ|a_ej||x_j|. A short length between far points
-    is the difference of large numbers, which no solver knows to the length's last digit: its unit
-    is at least a hundredth of what it is summed from, and at most that of the largest row.
+    is the difference of large numbers, which solvers do not know to the length's last digit: its
+    unit is what it is summed from, Σ|a_ep||v_p|ᵀ|M||v_p|, or that of the largest row if smaller.
     """
     violations = program.violations(q, x)
     if not violations.any():
@@ -94,7 +92,7 @@ def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) 
         [_reach(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
     )
     sizes = np.abs(program.rhs) / program.row_norms
-    unit = np.maximum(own, np.minimum(reach / _CANCELLATION, program.row_norms * sizes.max()))
+    unit = np.maximum(own, np.minimum(reach, program.row_norms * sizes.max()))
     # A row of right-hand side zero may sum to nothing: it is measured by what it is summed from,
     # or by the smallest of the other rows where that is nothing too.
     least = program.row_norms * sizes[sizes > 0].min(initial=sizes.max())

@@ -29,7 +29,7 @@ from sdpkit.program.gram import (
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status, Times
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.choice import refusal
+from sdpkit.solving.choice import choose, refusal
 from sdpkit.solving.rays import elastic, find_ray
 
 Array = NDArray[np.float64]
@@ -99,12 +99,17 @@ def judge(
 
 
 def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> bool:
-    """Whether the same solver finds a point that meets the rows."""
+    """Whether the solver, or another where it refuses, finds a point that meets the rows."""
     if not program.excess(-program.rhs).any():
         return True  # zero is one
     asked = elastic(program)
-    if refusal(solver, asked) is not None or settings.time_limit == 0:
+    if settings.time_limit == 0:
         return False
+    if refusal(solver, asked) is not None:
+        try:
+            solver = choose(asked)[0]
+        except SolverError:
+            return False
     plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
     answer = solver.solve(asked, plain)
     if answer.matrices is None or answer.x is None:
