@@ -80,8 +80,8 @@ def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) 
     """(m,) what each row is off, less what rounding makes unavoidable, in units of its own size.
 
     That is the larger of |b_e| and Σ|a_ep|q_p + Σ|a_ej||x_j|. A short length between far points
-    is the difference of large numbers, which solvers do not know to the length's last digit: its
-    unit is what it is summed from, Σ|a_ep||v_p|ᵀ|M||v_p|, or that of the largest row if smaller.
+    is the difference of large numbers, which solvers do not know to the length's last digit: a
+    row that cancels has the unit of the largest row.
     """
     violations = program.violations(q, x)
     if not violations.any():
@@ -92,7 +92,8 @@ def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) 
         [_reach(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
     )
     sizes = np.abs(program.rhs) / program.row_norms
-    unit = np.maximum(own, np.minimum(reach, program.row_norms * sizes.max()))
+    cancels = reach > (1 + 1e-9) * own
+    unit = np.maximum(own, np.where(cancels, program.row_norms * sizes.max(), 0.0))
     # A row of right-hand side zero may sum to nothing: it is measured by what it is summed from,
     # or by the smallest of the other rows where that is nothing too.
     least = program.row_norms * sizes[sizes > 0].min(initial=sizes.max())
