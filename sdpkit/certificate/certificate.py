@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# The price counts every row as if it erred to the same side, which points never do.
+# How many times tol the price may be. Nothing derives the two: unfoldings with nearly coincident
+# points have a price of 1.4e-6, and their engine comes no nearer.
 _PRICE = 2.0
 
 

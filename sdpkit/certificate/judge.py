@@ -27,7 +27,8 @@ Denominators, written down once:
                       with a log det: over max(Σβ, |linear part| − Σβn): a log det moves
                       by a constant with the unit of length, so that its own size says nothing
     primal_residual   largest violation of a row, less its unavoidable rounding
-                      64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);
+                      16ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|),
+                      or over the largest row's where the row cancels;
                       and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
     residual_price    Σ|w_e|·violation_e over the gap's denominator, w the bound's multipliers
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
