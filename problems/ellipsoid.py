@@ -32,15 +32,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.numerics.covering import whitened
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.program.compilation import minimise
 from sdpkit.program.form import Program
+from sdpkit.program.sentences import Unknown, Variable, named
 from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.solution.solution import Solution
 
@@ -81,6 +81,7 @@ class CoveringEllipsoid:
     points: Array = field(init=False)
     origin: Array = field(init=False)
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         x = finite_array(self.X, "X")
         if x.ndim != 2 or not x.size:
@@ -168,25 +169,16 @@ class CoveringEllipsoid:
 
     # -- the two formulations ------------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The primal above, one block M and one auxiliary variable t."""
         z, cost, _ = self._whitened
         m, size = z.shape
-        block = Block.of(
-            size,
-            sp.eye_array(m, format="csr"),
-            features=z,
-            cost=Cost.of(size, sparse=(cost + cost.T) / 2),
-            log_det=1.0,
-        )
-        return Program.of(
-            block,
-            np.zeros(m),
-            sense="min",
-            rows_x=-np.ones((m, 1)),
-            relations="<=",
-            cost_x=[1.0],
-            offset=self._log_det_outside - self._constant - size,
+        M, t = Unknown("M", features=z), Variable(1, "t")
+        constant = self._log_det_outside - self._constant - size
+        return minimise(
+            M.inner((cost + cost.T) / 2) + t - M.log_det() + constant,
+            named("z_jᵀ M z_j", M.lengths()) <= t,
             name=f"covering ellipsoid: {m} points, d = {self.dimension}"
             + (", free centre" if self.is_free else "")
             + (f", γ = {self.gamma:g}" if self.gamma else ""),
@@ -220,6 +212,7 @@ class CoveringEllipsoid:
 
     # -- the way back --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Ellipsoid:
         """The ellipsoid zᵀMz ≤ max_j z_jᵀMz_j of the solution's M: it covers every point, and for
         γ = 0 half of the certified gap is all that its log volume can exceed the least by."""

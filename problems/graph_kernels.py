@@ -26,7 +26,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_points, positive_whole
+from sdpkit.inputs import finite_points, integer
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.targets import target_neighbors
 
 Array = NDArray[np.float64]
@@ -36,6 +37,7 @@ Array = NDArray[np.float64]
 _FIRST_OCTAVE, _LAST_OCTAVE = 1.0, 1 / 64
 
 
+@one_blas_thread
 def gaussian_weights(X: ArrayLike, width: float, new: ArrayLike | None = None) -> Array:
     """(n, n) exp(−‖x_i − x_j‖²/2σ²), or (b, n) between new points and X.
 
@@ -52,6 +54,7 @@ def gaussian_weights(X: ArrayLike, width: float, new: ArrayLike | None = None) -
     return np.asarray(np.exp(-cdist(others, points, "sqeuclidean") / (2 * width**2)))
 
 
+@one_blas_thread
 def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
     """(n, n) 0/1 weights of the symmetric neighbourhood graph, with self-loops.
 
@@ -66,12 +69,13 @@ def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
     """
     points = finite_points(X, "X")
     everyone = np.zeros(len(points), dtype=np.int64)
-    pairs = target_neighbors(points, everyone, positive_whole(n_neighbors, "n_neighbors"))
+    pairs = target_neighbors(points, everyone, integer(n_neighbors, "n_neighbors"))
     adjacency = np.zeros((len(points),) * 2)
     adjacency[pairs[:, 0], pairs[:, 1]] = adjacency[pairs[:, 1], pairs[:, 0]] = 1.0
     return np.asarray(adjacency + np.diag(adjacency.sum(axis=1)))
 
 
+@one_blas_thread
 def laplacian_kernel(weights: ArrayLike, new: ArrayLike | None = None) -> Array:
     """(n, n) K = D⁻¹WD⁻¹ − eeᵀ/(eᵀDe) of a graph's weights W, (n, n).
 
@@ -110,6 +114,7 @@ def _weights(weights: ArrayLike) -> tuple[Array, Array]:
     return W, degrees
 
 
+@one_blas_thread
 def partition_agreement(weights: ArrayLike, y: ArrayLike) -> float:
     """J of eq. 5: how well the top eigenvectors of W̃ agree with the classes, 1 … c.
 
@@ -144,6 +149,7 @@ class LearnedWidth:
     path: tuple[tuple[float, float], ...]
 
 
+@one_blas_thread
 def learned_width(X: ArrayLike, y: ArrayLike, start: float | None = None) -> LearnedWidth:
     """σ by eq. 5: a line search on log σ that only goes up; the maximum is local.
 

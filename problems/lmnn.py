@@ -34,11 +34,11 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_points, positive_whole
+from sdpkit.inputs import finite_points, integer
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
 from sdpkit.problems.targets import (
     given_targets,
@@ -46,13 +46,13 @@ from sdpkit.problems.targets import (
     target_neighbors,
     target_table,
 )
-from sdpkit.program.block import Block
 from sdpkit.program.comparisons import Impostors
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import minimise
 from sdpkit.program.families import RowFamily, values
 from sdpkit.program.form import Program
 from sdpkit.program.listed import ListedRows
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution
 
@@ -148,6 +148,7 @@ class LMNN:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
         object.__setattr__(self, "points", self._inputs())
@@ -167,7 +168,7 @@ class LMNN:
         for name in ("n_neighbors", "n_components", "rank"):
             value = getattr(self, name)
             if name == "n_neighbors" or value is not None:
-                positive_whole(value, name)
+                integer(value, name)
         if self.search not in ("auto", "blocks", "tree"):
             raise InputError(f"search is {self.search!r}; use 'auto', 'blocks' or 'tree'")
 
@@ -369,36 +370,29 @@ class LMNN:
             )
         return ListedRows.of(t[bound], len(self.points), weight=self.mu, block_of=self.block_of)
 
+    @one_blas_thread
     def program(self) -> Program:
         """The problem in the common form, whitened: every cost is the identity."""
-        n = self.points.shape[0]
         if self.n_components is not None and any(c.groups.any() for c in self.coordinates):
             raise InputError(
                 f"{_no_variation(self._free)}, whose weight is not bounded: n_components cannot "
                 "be used. Remove such features, or pass a ridge."
             )
-        blocks = []
-        for number, c in enumerate(self.coordinates):
-            size = c.whitening.shape[1]
-            blocks.append(
-                Block.of(
-                    size,
-                    sp.csr_array((0, n)),
-                    name="M" if self.n_metrics == 1 else f"M{number + 1}",
-                    features=self.features @ c.whitening,
-                    cost=Cost.of(size, identity=1.0),
-                    max_rank=self.n_components,
-                )
-            )
-        return Program.of(
-            blocks,
-            np.zeros(0),
-            sense="min",
-            family=self.family,
+        metrics = [
+            Unknown(name, features=self.features @ c.whitening, max_rank=self.n_components)
+            for name, c in zip(self._names, self.coordinates, strict=True)
+        ]
+        return minimise(
+            sum(M.trace() for M in metrics),  # (1−μ)P = I in these coordinates
+            family=self.family,  # μ Σ[1 + q_ij − q_il]₊
             safe=SafeBounds(value_scale=self.mu),
             notes=[free_note(self._free)] if self._free else [],
             name="LMNN" if self.n_metrics == 1 else f"LMNN with {self.n_metrics} metrics",
         )
+
+    @property
+    def _names(self) -> list[str]:
+        return ["M"] if self.n_metrics == 1 else [f"M{k + 1}" for k in range(self.n_metrics)]
 
     def to_cvxpy(self) -> Any:
         """The paper's model with a slack per triplet, in the original coordinates.
@@ -452,6 +446,7 @@ class LMNN:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric in the original coordinates (of the kernel's rows, with a kernel)."""
         components = self._components(solution)

@@ -32,19 +32,19 @@ from typing import Any, NoReturn
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_points, positive_whole
+from sdpkit.inputs import finite_points, integer
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES, free_note
 from sdpkit.problems.targets import target_neighbors, target_table
-from sdpkit.program.block import Block
 from sdpkit.program.comparisons import Impostors
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import minimise
 from sdpkit.program.families import values
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending
@@ -113,13 +113,14 @@ class KernelMixture:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         for name in ("min_gain", "min_step"):
             value = getattr(self, name)
             if not isinstance(value, int | float | np.number) or not 0 < value < 1:
                 raise InputError(f"{name} is {value!r}; it must lie between 0 and 1")
         for name in ("rank", "n_neighbors", "max_steps"):
-            positive_whole(getattr(self, name), name)
+            integer(getattr(self, name), name)
         grams = _same_points(self.kernels, "kernel")
         for gram in grams:
             if gram.shape[0] != gram.shape[1]:
@@ -250,6 +251,7 @@ class KernelMixture:
         """The paper's model at one θ only; the search over θ is not convex, and is not in it."""
         return self.at(theta).to_cvxpy()
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The metric on rows of the mixed kernel; new points are `mixed(theta, rows)`."""
         return self.at(self.theta(solution)).recover(solution)
@@ -316,11 +318,12 @@ class DistanceMixture:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         if (self.views is None) == (self.kernels is None):
             given = "neither" if self.views is None else "both"
             raise InputError(f"pass views of the points or kernels, not both; {given} was given")
-        positive_whole(self.n_neighbors, "n_neighbors")
+        integer(self.n_neighbors, "n_neighbors")
         inputs = _same_points(
             self.kernels if self.views is None else self.views,
             "kernel" if self.views is None else "view",
@@ -343,7 +346,7 @@ class DistanceMixture:
             if ranks.size not in (1, len(self.kernels)):
                 raise InputError(f"{ranks.size} ranks for {len(self.kernels)} kernels")
             rank = ranks[k % ranks.size]
-            rank = rank if rank is None else positive_whole(rank, "rank")
+            rank = rank if rank is None else integer(rank, "rank")
             data = {"kernel": inputs, "rank": rank}
         elif self.rank is not None:
             raise InputError("rank belongs to kernels; reduce the views by PCA first")
@@ -375,27 +378,18 @@ class DistanceMixture:
             first.target_pairs, first.labels, weight=self.mu, groups=groups, summed=True
         )
 
+    @one_blas_thread
     def program(self) -> Program:
         """One block per view, whitened: every cost is the identity."""
-        blocks = []
-        for number, part in enumerate(self.parts):
-            whitening = part.coordinates[0].whitening
-            size = whitening.shape[1]
-            blocks.append(
-                Block.of(
-                    size,
-                    sp.csr_array((0, self.n_points)),
-                    name=f"N{number + 1}",
-                    features=part.features @ whitening,
-                    cost=Cost.of(size, identity=1.0),
-                )
-            )
-        free = sum(part.coordinates[0].free.shape[1] for part in self.parts)
-        return Program.of(
-            blocks,
-            np.zeros(0),
-            sense="min",
-            family=self._family(self.groups),
+        views = [(part.features, part.coordinates[0]) for part in self.parts]
+        unknowns = [
+            Unknown(f"N{k + 1}", features=features @ c.whitening)
+            for k, (features, c) in enumerate(views)
+        ]
+        free = sum(c.free.shape[1] for _, c in views)
+        return minimise(
+            sum(N.trace() for N in unknowns),  # (1−μ)P_k = I in these coordinates
+            family=self._family(self.groups),  # μ Σ[1 + q_ij − q_il]₊, summed over the views
             safe=SafeBounds(value_scale=self.mu),
             notes=[] if self.groups is None else [free_note(free)],
             name=f"LMNN on a sum of {len(self.parts)} distances",
@@ -431,6 +425,7 @@ class DistanceMixture:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric on all views side by side: new points are rows of (Σ D_k) numbers."""
         parts = self._components(solution)

@@ -43,7 +43,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, UnboundedProblemError
-from sdpkit.inputs import distinct_pairs, finite_points, positive_whole
+from sdpkit.inputs import distinct_pairs, finite_points, integer
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
 from sdpkit.results.metric import Metric, factor
@@ -105,6 +106,7 @@ class MMC:
     dissimilar_pairs: Indices = field(init=False)
     notes: tuple[str, ...] = field(init=False, default=())
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", finite_points(self.X, "X"))
         if self.y is None and (self.similar is None or self.dissimilar is None):
@@ -112,7 +114,7 @@ class MMC:
         if self.y is not None and (self.similar is not None or self.dissimilar is not None):
             raise InputError("pass labels y or pairs, not both")
         if self.max_pairs is not None:
-            positive_whole(self.max_pairs, "max_pairs")
+            integer(self.max_pairs, "max_pairs")
         similar, dissimilar = self._pairs()
         if self.max_pairs is not None:
             similar = self._thinned(similar, 10 * self.max_pairs, "similar")
@@ -209,6 +211,7 @@ class MMC:
 
     # -- the program -------------------------------------------------------------------------
 
+    @one_blas_thread
     def program(self) -> Program:
         """The blocks M (diagonal: a nonnegative vector) and T."""
         v = self._whitened
@@ -245,6 +248,7 @@ class MMC:
 
     # -- the answer --------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric in the original coordinates, scaled so that the similar pairs'
         squared distances add up to 1."""

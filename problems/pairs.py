@@ -31,19 +31,19 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import distinct_pairs, finite_array, finite_points
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import MODEL_ENTRIES
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import minimise
 from sdpkit.program.families import RowFamily
 from sdpkit.program.form import Program
 from sdpkit.program.listed import ListedRows
 from sdpkit.program.pairs import LabelledPairs
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution
 
@@ -103,6 +103,7 @@ class PairMargins:
 
     default_tol = 1e-3
 
+    @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
         object.__setattr__(self, "points", finite_points(self.X, "X"))
@@ -115,7 +116,7 @@ class PairMargins:
     def _check_numbers(self) -> None:
         for name in ("upper", "lower", "weight"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 <= value < np.inf:
+            if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
                 raise InputError(f"{name} is {value!r}; it must be a nonnegative number")
         if not self.upper <= self.lower or not self.lower:
             raise InputError(
@@ -191,20 +192,13 @@ class PairMargins:
         """(n, D) the points around their mean, which differences do not see."""
         return np.asarray(self.points - self.points.mean(axis=0))
 
+    @one_blas_thread
     def program(self) -> Program:
         """One block M with the cost C, and the family of pairs."""
-        n, D = self.points.shape
+        M = Unknown("M", features=self.features)
         plain = isinstance(self.cost, str)
-        block = Block.of(
-            D,
-            sp.csr_array((0, n)),
-            features=self.features,
-            cost=Cost.of(D, identity=1.0) if plain else Cost.of(D, sparse=self.cost_matrix),
-        )
-        return Program.of(
-            block,
-            np.zeros(0),
-            sense="min",
+        return minimise(
+            M.trace() if plain else M.inner(self.cost_matrix),
             family=self.family,
             safe=SafeBounds(value_scale=self.weight * self.lower),
             name="large-margin metric from pairs",
@@ -234,6 +228,7 @@ class PairMargins:
 
     # -- the answer ----------------------------------------------------------------------------
 
+    @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric, with the points as training data."""
         components = factor(np.asarray(solution.matrix))
@@ -250,6 +245,7 @@ class PairMargins:
             0.5,
         )
 
+    @one_blas_thread
     def objective(self, matrix: ArrayLike) -> float:
         """The exact objective of any M ⪰ 0, over all pairs."""
         M = finite_array(matrix, "matrix")

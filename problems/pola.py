@@ -33,7 +33,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import positive_whole
+from sdpkit.inputs import integer
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.metric import factor
 
 Array = NDArray[np.float64]
@@ -91,11 +92,12 @@ class POLA:
     def __repr__(self) -> str:
         return f"POLA(beta={self.beta!r}, max_iter={self.max_iter!r})"
 
+    @one_blas_thread
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Repeat the pairs X (m, 2, d), y ±1, until none has a loss of more than beta."""
         if not isinstance(self.beta, Real) or not 0 < self.beta < np.inf:
             raise InputError(f"beta is {self.beta!r}; it must be a positive number")
-        positive_whole(self.max_iter, "max_iter")
+        integer(self.max_iter, "max_iter")
         differences, signs = _pairs(X, y)
         self._begin(differences.shape[1])
         self.converged_ = False
@@ -165,6 +167,7 @@ class POLA:
         lengths = np.einsum("pi,pi->p", differences @ self.matrix_, differences)
         return np.asarray(self.threshold_ - lengths)
 
+    @one_blas_thread
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """(m,) +1 for pairs that are similar, −1 for the others."""
         return np.where(self.decision_function(X) > 0, 1, -1).astype(np.int64)

@@ -21,7 +21,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
-from sdpkit.numerics.kernels import compiled
+from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.threads import workers
 from sdpkit.program.families import (
     RowFamily,
@@ -29,7 +29,6 @@ from sdpkit.program.families import (
     Terms,
     best_scale,
     laplacians,
-    length,
     values,
 )
 from sdpkit.program.form import Program
@@ -257,17 +256,21 @@ def augmented_lagrangian(
         working.anchors,
         working.pull_starts,
         working.pulls,
-        working.constants,
         working.push_starts,
         working.pushes,
         working.row_starts,
         working.row_pull,
+        working.constants,
     )
 
+    augmented = _AUGMENTED[problem.dtype]
+    most = int(np.diff(working.pull_starts).max(initial=0))
+
     def run(share: tuple[int, int]) -> tuple[float, float, Array]:
-        pull = np.zeros_like(stacked)
-        value, hinge = _augmented(stacked, columns, *layout, working.a, gamma, *share, pull, alpha)
-        return value, hinge, pull
+        pull, sums = np.zeros_like(stacked), np.zeros(2)
+        room = (np.empty(most), np.empty(most), np.zeros(stacked.shape[1], stacked.dtype))
+        augmented(stacked, columns, *layout, working.a, gamma, *share, *room, sums, pull, alpha)
+        return sums[0], sums[1], pull
 
     parts = _shared(pool, run, working.shares)
     pull = parts[0][2]
@@ -321,7 +324,6 @@ def _across(pool: Any, left: Array, right: Array) -> Array:
     return np.asarray(sum(parts))
 
 
-@compiled
 def _augmented(
     stacked: Any,
     columns: Any,
@@ -329,78 +331,92 @@ def _augmented(
     anchors: Any,
     pull_starts: Any,
     pulls: Any,
-    constants: Any,
     push_starts: Any,
     pushes: Any,
     row_starts: Any,
     row_pull: Any,
+    constants: Any,
     a: Any,
     gamma: float,
     first: int,
     last: int,
+    near: Any,
+    tensions: Any,
+    own: Any,
+    sums: Any,
     pull: Any,
     alpha: Any,
-) -> Any:
-    """One pass over the rows of some anchors: Σ(αz − γ/2(α − a)²), Σ[z]₊, α, and the weighted
-    Laplacian applied to the outputs, added to `pull`. Sums are in double precision."""
-    value, hinge, most = 0.0, 0.0, 0
+) -> None:
+    """One pass over the rows of some anchors: Σ(αz − γ/2(α − a)²) and Σ[z]₊ in `sums`, α, and the
+    weighted Laplacian applied to the outputs, added to `pull`. Sums are in double precision.
+
+    An anchor's partners are its pulls, for their lengths, then its pushes, then its pulls again,
+    for their tensions: one loop, since each copy of its inner loops takes time to compile. A
+    partner that is missing has no columns. Slices, not index ranges, are what the compiler makes
+    vectors of.
+    """
+    value, hinge = 0.0, 0.0
     for k in range(first, last):
-        most = max(most, pull_starts[k + 1] - pull_starts[k])
-    near, tensions = np.empty(most), np.empty(most)
-    own = np.zeros(stacked.shape[1], stacked.dtype)
-    for k in range(first, last):
-        i, base = anchors[k], pull_starts[k]
+        i, base, start = anchors[k], pull_starts[k], push_starts[k]
         count = pull_starts[k + 1] - base
-        for t in range(count):
-            o = pulls[base + t]
-            near[t] = constants[base + t]
+        pairs = push_starts[k + 1] - start
+        for step in range(count + pairs + count):
+            if step < count:
+                o = pulls[base + step]
+            elif step < count + pairs:
+                o = pushes[start + step - count]
+            else:
+                o = pulls[base + step - count - pairs]
+            begin, end = 0, 0
             if o >= 0:
-                near[t] += length(stacked, columns, block_of, i, o)
-            tensions[t] = 0.0
-        for e in range(push_starts[k], push_starts[k + 1]):
-            o = pushes[e]
-            far = length(stacked, columns, block_of, i, o) if o >= 0 else 0.0
-            push = 0.0
-            for r in range(row_starts[e], row_starts[e + 1]):
-                t = row_pull[r] - base
-                z = near[t] - far
-                hinge += max(0.0, z)
-                v = min(1.0, max(0.0, a[r] + z / gamma))
-                value += v * z - 0.5 * gamma * (v - a[r]) ** 2
-                alpha[r] = v
-                tensions[t] += v
-                push += v
-            if push > 0 and o >= 0:
-                _tie(stacked, columns, block_of, i, o, -push, own, pull)
-        for t in range(count):
-            o = pulls[base + t]
-            if tensions[t] > 0 and o >= 0:
-                _tie(stacked, columns, block_of, i, o, tensions[t], own, pull)
+                begin, end = columns[block_of[o]], columns[block_of[o] + 1]
+            x, y = stacked[i, begin:end], stacked[o, begin:end]
+            if step < count + pairs:
+                far = 0.0
+                for c in range(x.size):
+                    difference = x[c] - y[c]
+                    far += difference * difference
+                if step < count:
+                    near[step] = constants[base + step] + far
+                    tensions[step] = 0.0
+                    continue
+                weight = 0.0
+                e = start + step - count
+                for r in range(row_starts[e], row_starts[e + 1]):
+                    t = row_pull[r] - base
+                    z = near[t] - far
+                    hinge += max(0.0, z)
+                    v = min(1.0, max(0.0, a[r] + z / gamma))
+                    value += v * z - 0.5 * gamma * (v - a[r]) * (v - a[r])
+                    alpha[r] = v
+                    tensions[t] += v
+                    weight -= v
+            else:
+                weight = tensions[step - count - pairs]
+            if weight == 0.0:
+                continue
+            # weight·(y_i − y_o) is added to the anchor's own sum and taken from the row of o.
+            single, mine, other = pull.dtype.type(weight), own[begin:end], pull[o, begin:end]
+            for c in range(x.size):
+                change = single * (x[c] - y[c])
+                mine[c] += change
+                other[c] -= change
         for c in range(own.size):
             pull[i, c] += own[c]
             own[c] = 0.0
-    return value, hinge
+    sums[0], sums[1] = value, hinge
 
 
-@compiled
-def _tie(
-    stacked: Any, columns: Any, block_of: Any, i: int, o: int, weight: float, own: Any, pull: Any
-) -> None:
-    """Add weight·(y_i − y_o) to the anchor's own sum and take it from the row of o, in the
-    columns of o's block. Slices, not index ranges, are what the compiler makes vectors of."""
-    begin, end = columns[block_of[o]], columns[block_of[o] + 1]
-    x, y, mine, other = (
-        stacked[i, begin:end],
-        stacked[o, begin:end],
-        own[begin:end],
-        pull[o, begin:end],
-    )
-    weight = stacked.dtype.type(weight)
-    for c in range(x.size):
-        step = weight * (x[c] - y[c])
-        mine[c] += step
-        other[c] -= step
+_AUGMENTED = {
+    dtype: fast_kernel(
+        *(f"{name}[:,:]", *["i8[:]"] * 9, "f8[:]", "f8[:]", "f8", "i8", "i8"),
+        *("out f8[:]", "out f8[:]", f"out {name}[:]", "out f8[:]", f"out {name}[:,:]"),
+        "out f8[:]",
+    )(_augmented)
+    for dtype, name in ((np.float32, "f4"), (np.float64, "f8"))
+}
 
 
 def squared_norm(factors: Factors) -> float:
+    """Σ_b ‖L_b‖², which is Σ_b tr M_b."""
     return float(sum(np.vdot(factor, factor) for factor in factors))

@@ -17,6 +17,7 @@ This module chooses where to start, decides when to stop, and forms the answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,9 +27,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, ResolventGram
+from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.barrier_centres import NEAR_DECREMENT, BarrierPrimal, PathOfCentres
 from sdpkit.solvers.barrier_dual import CLUSTER_EDGES, ONE_CLUSTER_EDGES, BarrierDual, BarrierPoint
 from sdpkit.solvers.barrier_newton import LOW_RANK_PRODUCTS
@@ -71,7 +73,8 @@ def _plain_starts(dual: BarrierDual) -> Iterator[Array]:
 
 def connectivity(dual: BarrierDual) -> float:
     """The smallest positive eigenvalue of L(1), or of L(hi) where limits are finite."""
-    from sdpkit.numerics.sparse_factor import Pattern, smallest_on_centred
+    from sdpkit.numerics.eigenpairs import smallest_on_centred
+    from sdpkit.numerics.pattern import Pattern
 
     edges, weights = dual.pattern.edges, np.where(np.isfinite(dual.hi), dual.hi, 1.0)
     count, labels = components(dual.pattern)
@@ -298,7 +301,6 @@ class Barrier:
     name: str = "barrier"
     capabilities: Capabilities = field(
         default_factory=lambda: Capabilities(
-            only="graphs",
             warm_start=True,
             callback=True,
             checkpoint=True,
@@ -309,6 +311,11 @@ class Barrier:
     def unavailable(self) -> str | None:
         """Always available."""
         return None
+
+    def accepts(self, program: Program) -> str | None:
+        """Graph programs."""
+        lacking, reason = unsupported(self.capabilities, program), why_no_graph(program)
+        return lacking or (reason and f"only solves graph programs; {reason}")
 
     def memory(self, program: Program) -> float:
         """Bytes: the preconditioner's blocks, the pairs of the factor, and K where it is formed."""
@@ -322,6 +329,15 @@ class Barrier:
             for b in program.blocks
         )
         return float(8.0 * (2.0 * blocks + formed + pairs + 60.0 * m))
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """By rows and the fill of the sparse factor; below 1500 nodes K is formed too."""
+        m, sizes = float(program.n_rows), [float(block.size) for block in program.blocks]
+        if any(block.is_large_graph for block in program.blocks):
+            pairs = sum(block.pattern.pairs for block in program.blocks if block.is_large_graph)
+            return 5e-5 * digits(tol) * m * math.pow(pairs, 0.25)
+        formed = 2e-8 * max(m, *sizes) * sum(n**2 for n in sizes)
+        return 0.05 + digits(tol) / 6 * 1.5 * (formed + 3e-9 * m**3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else follow the path of centres."""

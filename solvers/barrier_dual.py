@@ -29,8 +29,9 @@ from sdpkit.program.form import Program
 from sdpkit.solvers.recognition import cost_extremes, stacked_edges
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern, SparseFactor
-    from sdpkit.numerics.updated_factor import LowRank, UpdatedFactor
+    from sdpkit.numerics.pattern import Pattern
+    from sdpkit.numerics.sparse_factor import SparseFactor
+    from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,7 +63,7 @@ class BarrierDual:
     hi: Array
     costs: Array
     shift: Array
-    update: LowRank | None
+    update: LowRankUpdate | None
     least: float
     most: float
     negative: int
@@ -71,7 +72,7 @@ class BarrierDual:
     @classmethod
     def of(cls, program: Program) -> BarrierDual:
         """Stack the blocks, analyse the factors, cluster the edges."""
-        from sdpkit.numerics.sparse_factor import Pattern
+        from sdpkit.numerics.pattern import Pattern
 
         offsets = np.cumsum([0, *(block.size for block in program.blocks)])
         edges, n = stacked_edges(program)
@@ -115,9 +116,9 @@ class BarrierDual:
         return float(self.d @ w)
 
 
-def _stacked(program: Program) -> LowRank | None:
+def _stacked(program: Program) -> LowRankUpdate | None:
     """The costs of low rank of all blocks as one, over the nodes of all blocks."""
-    from sdpkit.numerics.updated_factor import LowRank
+    from sdpkit.numerics.updated_factor import LowRankUpdate
 
     parts = [block.low_rank for block in program.blocks]
     if not any(parts):
@@ -125,7 +126,7 @@ def _stacked(program: Program) -> LowRank | None:
     pieces = zip(program.blocks, parts, strict=True)
     empty = [np.zeros((b.size, 0)) if part is None else part.vectors for b, part in pieces]
     weights = np.concatenate([part.weights for part in parts if part is not None])
-    return LowRank(scipy.linalg.block_diag(*empty), program.sign * weights)
+    return LowRankUpdate(scipy.linalg.block_diag(*empty), program.sign * weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +171,8 @@ def _clusters(pattern: Pattern) -> list[Ints]:
     The midpoints of the edges in the commute-time embedding of the graph are halved along their
     longest extent until they are few enough.
     """
-    from sdpkit.numerics.sparse_factor import SparseFactor, leading_eigenpairs
+    from sdpkit.numerics.eigenpairs import leading_eigenpairs
+    from sdpkit.numerics.sparse_factor import SparseFactor
 
     n, edges, m = pattern.n, pattern.edges, len(pattern.edges)
     if m <= ONE_CLUSTER_EDGES:

@@ -37,7 +37,7 @@ class Preconditioner:
 
     def _products(self) -> Array:
         """(m, k) U: products of differences of the lowest modes, the heaviest first."""
-        from sdpkit.numerics.sparse_factor import leading_eigenpairs
+        from sdpkit.numerics.eigenpairs import leading_eigenpairs
 
         point = self.point
         n, edges = point.dual.pattern.n, point.dual.pattern.edges

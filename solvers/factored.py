@@ -26,7 +26,6 @@ there to check the other.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,12 +33,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.numerics.threads import one_blas_thread, workers
+from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, unsupported
 from sdpkit.solvers.augmented import (
     Factors,
     HingeProgram,
@@ -285,18 +284,32 @@ class HingeSolver:
         """It always works."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Programs with a family of comparisons."""
+        if program.family is None:
+            return "only solves programs with a family of comparisons; this program has none"
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """A few copies of the outputs; the working set is not known beforehand."""
         columns = sum(block.size for block in program.blocks)
         points = 0 if program.family is None else program.family.n_points
         return 8.0 * points * columns * (3 + workers())
 
+    def seconds(self, program: Program, tol: float) -> float:
+        """By the size of the outputs."""
+        points = 0 if program.family is None else program.family.n_points
+        columns = sum(block.size for block in program.blocks)
+        work = 5e-6 * points * columns
+        return (0.2 + work) * (1.0 if self.method is InTheFactor else 2.0)
+
+    @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Minimise; interrupted, the best bounds so far are returned."""
         driver = Driver(self.name, settings, self.max_iter)
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
         problem = HingeProgram.of(program, settings.tol if self.method is InTheFactor else 0.0)
-        with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+        with own_threads() as pool:
             start = problem.start(settings.warm_start)
             search = HingeSearch(problem, start, self.method, settings.tol, pool)
             if settings.warm_start is None and problem.family.n_points >= _STAGED_POINTS:
@@ -310,7 +323,6 @@ FACTORED = HingeSolver(
     Capabilities(
         families=True,
         ranks=True,
-        only="families",
         warm_start=True,
         callback=True,
         summary="LMNN of any size: augmented Lagrangian in the factor, certified",
@@ -322,7 +334,6 @@ PROJECTED = HingeSolver(
     "projected",
     Capabilities(
         families=True,
-        only="families",
         warm_start=True,
         callback=True,
         summary="LMNN in few dimensions: the same in the matrix, convex throughout",

@@ -15,6 +15,7 @@ answer's dual; the certificate bounds the optimum by them, scaled or repaired as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,11 +28,11 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix
-from sdpkit.program.shapes import beyond
+from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.options import Option
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel, in_boxes, lowest_eigenpairs
 from sdpkit.solvers.lowrank_newton import DENSE_UNKNOWNS, minimised
@@ -282,6 +283,10 @@ def _trimmed(y: Array) -> Array:
 # -- the solver -------------------------------------------------------------------------------
 
 
+# Multiplications of a sparse factorisation beyond which low-rank factors are the cheaper ones.
+FILLED = 1_000_000
+
+
 @dataclass(frozen=True)
 class LowRankSolver:
     """The solver `lowrank`; its option `init` is an embedding to start from, (n, r)."""
@@ -302,6 +307,10 @@ class LowRankSolver:
         """Always available."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities."""
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """Bytes: some vectors of unknowns, the Hessian where it is formed, the factors."""
         total = 0.0
@@ -312,10 +321,22 @@ class LowRankSolver:
             total += 3.0 * block.pattern.size if block.is_large_graph else 6.0 * block.size**2
         return 8.0 * total
 
+    def seconds(self, program: Program, tol: float) -> float:
+        """By rows and, where equations keep the optimum from a low rank, by the fill."""
+        m = float(program.n_rows)
+        large = [block for block in program.blocks if block.is_large_graph]
+        if not large or why_no_graph(program) is not None:
+            work = dense_work(program)
+            return 0.5 + digits(tol) / 6 * (2e-5 * work + 2e-8 * m**3)
+        if bool((program.relations != 0).all()):
+            return 5e-5 * digits(tol) * m * math.pow(FILLED, 0.25)
+        pairs = float(sum(block.pattern.pairs for block in large))
+        return 6e-5 * digits(tol) * m * math.pow(max(pairs, 4e7), 0.25)
+
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else update multipliers until the gap is met."""
         driver = Driver(self.name, settings, _MAX_NEWTON_STEPS, self.options)
-        if beyond("graphs", program) is None:
+        if why_no_graph(program) is None:
             without = drifting_apart(program) or shortcut(program)
             if without is not None:
                 return driver.finish(without)

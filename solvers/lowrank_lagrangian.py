@@ -28,7 +28,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.numerics.kernels import compiled
+from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.program.cost import dense
 from sdpkit.solvers.lowrank_model import LowRankModel
 
@@ -57,7 +57,7 @@ def _penalties(
     return u, stiff, float(value.sum())
 
 
-@compiled
+@fast_kernel("i4[:,:]", "f8[:]", "f8[:]", "f8[:,:]", "f8[:,:]", "out f8[:,:]")
 def _add_edges(edges: Any, u: Array, s: Array, v: Array, z: Array, out: Array) -> None:
     """Add 2(L(u) + Σ_e 2s_e b_e v_eᵀ(v_eb_eᵀ)) z to `out`: what the edges resist of a change z."""
     r = z.shape[1]

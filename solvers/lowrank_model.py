@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
-from sdpkit.program.shapes import beyond
+from sdpkit.program.kinds import why_no_graph
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -126,7 +126,7 @@ class LowRankModel:
     @cached_property
     def is_graph(self) -> bool:
         """Whether the rows are the edges of graphs and all auxiliary variables have boxes."""
-        return not self.kept.size and beyond("graphs", self.program) is None
+        return not self.kept.size and why_no_graph(self.program) is None
 
     # An unknown is the list of the blocks' Y and, last, the vector that stands for x.
 
@@ -172,7 +172,7 @@ def lowest_eigenpairs(
     """The k smallest eigenvalues, rising, and eigenvectors of Vᵀdiag(u)V − C on the face."""
     block, pull = part.block, part.sign if cost else 0.0
     if block.is_large_graph:
-        from sdpkit.numerics.sparse_factor import lowest_on_centred
+        from sdpkit.numerics.eigenpairs import lowest_on_centred
 
         update = block.low_rank.scaled(pull) if pull and block.low_rank else None
         return lowest_on_centred(block.pattern, u, pull * block.cost.identity, k, update)

@@ -36,12 +36,12 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.certificate.bounds import safe_bound
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.numerics.kernels import compiled
+from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.options import Option
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.sets import RAY_TOL
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ _NEAR_SHARE = 0.1  # a round that moves this share of the proximal step ends it
 _PICTURE_SIZE = 3  # up to this many coordinates the iterates themselves are kept
 
 
-@compiled
+@fast_kernel("f8[:]", "i4[:]", "i4[:]", "f8[:]", "i1[:]", "out f8[:]", "out f8[:]")
 def _sweep(
     entries: Array,
     columns: NDArray[np.int32],
@@ -431,6 +431,10 @@ class ClassicSolver:
         """It always works."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities."""
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """Bytes: the rows as vectors and a dozen copies of the matrices."""
         n2 = sum(block.size**2 for block in program.blocks)
@@ -438,6 +442,11 @@ class ClassicSolver:
             float((np.diff(b.vectors().indptr).astype(float) ** 2).sum()) for b in program.blocks
         )
         return 8.0 * (4 * rows + 12 * n2)
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """A hundred times what `projection` needs."""
+        work = dense_work(program)
+        return 10.0 + digits(tol) / 6 * (2e-2 * work + 2e-6 * float(program.n_rows) ** 3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Go round until the tolerance, a limit or an interruption."""

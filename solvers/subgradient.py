@@ -31,7 +31,7 @@ from sdpkit.program.families import RowFamily, Rows, Terms, best_scale, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, unsupported
 
 Array = NDArray[np.float64]
 Active = NDArray[np.bool_]
@@ -209,7 +209,6 @@ class Subgradient:
     name = "subgradient"
     capabilities = Capabilities(
         families=True,
-        only="families",
         callback=True,
         summary="LMNN as published: projected subgradients with an active set",
     )
@@ -218,10 +217,21 @@ class Subgradient:
         """It always works."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Programs with a family of comparisons."""
+        if program.family is None:
+            return "only solves programs with a family of comparisons; this program has none"
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """A few copies of the outputs; the active set is not known beforehand."""
         points = 0 if program.family is None else program.family.n_points
         return 8.0 * 4 * points * sum(block.size for block in program.blocks)
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """A hundred times what `factored` needs."""
+        points = 0 if program.family is None else program.family.n_points
+        return 20.0 + 5e-4 * points * sum(block.size for block in program.blocks)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Descend; interrupted, the best point so far is returned."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.rigor import Verification, verify_dual
 from sdpkit.certificate.scales import ratio
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Certificate:
         # `not <=` rather than `>`: NaN must fail.
         return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
 
+    @one_blas_thread
     def verify(self) -> Verification:
         """Make the bound a theorem about the floating-point data.
 

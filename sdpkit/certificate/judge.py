@@ -48,6 +48,7 @@ from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.family import certify_family
 from sdpkit.certificate.primal import PrimalSide, as_matrices, as_vector, primal_side
 from sdpkit.certificate.scales import ratio, relative_gap_of
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
 
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+@one_blas_thread
 def certify(
     program: Program,
     matrices: Matrix | Sequence[Matrix],

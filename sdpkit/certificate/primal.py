@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.scales import ratio
 from sdpkit.errors import InputError
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, is_finite
@@ -99,6 +100,7 @@ def activity(program: Program, q: Array, x: Array) -> float:
     return float(np.max(sums / program.row_norms, initial=0.0))
 
 
+@one_blas_thread
 def project_onto_cone(block: Block, matrix: Matrix) -> Matrix:
     """The nearest matrix that is positive semidefinite and vanishes on the null directions.
 

@@ -13,6 +13,7 @@ from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, s
 from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone
 from sdpkit.certificate.rigor import Verification, verify_multiplier_ray
 from sdpkit.certificate.scales import ratio
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, is_finite, scaled, trace
@@ -48,6 +49,7 @@ class Ray:
         """True if the ray is exact, repaired, or inexact by a relative `tol` at most."""
         return bool(self.proof) or self.violation <= tol
 
+    @one_blas_thread
     def verify(self) -> Verification:
         """Make an infeasibility ray a theorem about the floating-point data."""
         if self.multipliers is None:
@@ -55,6 +57,7 @@ class Ray:
         return verify_multiplier_ray(self.program, self.program.sign * self.multipliers)
 
 
+@one_blas_thread
 def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     """Judge multipliers as a proof that no (M, x) meets the rows.
 
@@ -122,6 +125,7 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
     return ""
 
 
+@one_blas_thread
 def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike) -> Ray:
     """Judge a direction as a proof that the objective improves without end."""
     blocks, aux = as_matrices(program, matrices), as_vector(x, program.n_auxiliary, "x")

@@ -28,12 +28,16 @@ from typing import Any
 
 from sdpkit import __version__
 from sdpkit.comparison.ledger import Ledger
+from sdpkit.comparison.records import Described, Run
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
-from sdpkit.comparison.table import Comparison, Described, Run
+from sdpkit.comparison.table import Comparison
 from sdpkit.comparison.trial import Trial
 from sdpkit.comparison.worker import Job, Outcome, Worker
 from sdpkit.errors import InputError
-from sdpkit.solving.registry import available_solvers, free_memory, get_solver, known_here_only
+from sdpkit.inputs import integer, positive
+from sdpkit.numerics import threads
+from sdpkit.solving.choice import free_memory
+from sdpkit.solving.registry import available_solvers, get_solver, known_here_only
 
 # So many runs and more make it worth while to import everything beforehand.
 _MANY = 20
@@ -146,13 +150,13 @@ def compare(
     """
     entries, default_limit = _entries(problems)
     contestants = _contestants(solvers)
-    limit = _positive("time_limit", default_limit if time_limit is None else time_limit)
-    memory = None if memory_limit is None else _positive("memory_limit", memory_limit)
+    limit = positive(default_limit if time_limit is None else time_limit, "time_limit")
+    memory = None if memory_limit is None else positive(memory_limit, "memory_limit")
     plans = list(
-        _plans(entries, contestants, sorted({_positive("tols", t) for t in tols}), repeats, warm)
+        _plans(entries, contestants, sorted({positive(t, "tols") for t in tols}), repeats, warm)
     )
-    jobs = _whole("n_jobs", n_jobs)
-    environment = _environment()
+    jobs = integer(n_jobs, "n_jobs")
+    environment = _environment(jobs)
     settings = {"time_limit": limit, "memory_limit": memory, "n_jobs": jobs}
     with ExitStack() as stack:
         ledger: Any = _Unwritten(environment, [e.described for e in entries])
@@ -160,7 +164,7 @@ def compare(
             described = [entry.described for entry in entries]
             ledger = stack.enter_context(Ledger(path, environment, settings, described))
         heavy = len(plans) - len(ledger.runs) > _MANY
-        workers = [stack.enter_context(Worker(heavy)) for _ in range(jobs)]
+        workers = [stack.enter_context(Worker(heavy, jobs)) for _ in range(jobs)]
         allowed = _MEMORY * free_memory() / jobs if memory is None else memory
         _require_same_instances(ledger.runs, entries, workers[0], limit)
         _Referee(ledger, plans, limit, allowed, workers, progress).play()
@@ -365,7 +369,7 @@ def _plans(
     """All runs, instance by instance, the loosest tolerance first."""
     if not tols:
         raise InputError("tols is empty: pass at least one tolerance")
-    count = _whole("repeats", repeats)
+    count = integer(repeats, "repeats")
     for entry in entries:
         for contestant in contestants:
             starts = ["cold", *["warm"] * (warm and _starts_warm(contestant))]
@@ -472,22 +476,10 @@ def _entry(name: str, problem: Any, position: int) -> _Entry:
     return _Entry(described, problem=_pickled(problem, f"the problem {title!r}"))
 
 
-def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InputError(f"{name} is {value!r}; it must be a positive number")
-    return float(value)
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} is {value!r}; it must be a whole number of at least 1")
-    return value
-
-
 # -- where ----------------------------------------------------------------------------------
 
 
-def _environment() -> dict[str, str]:
+def _environment(n_jobs: int) -> dict[str, str]:
     """Versions and hardware, as a reader of the figures needs them."""
     versions = {}
     for package in ("numpy", "scipy", "scikit-learn", "numba", "cvxpy", "scs", "clarabel"):
@@ -495,7 +487,6 @@ def _environment() -> dict[str, str]:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {
         "sdpkit": __version__,
         "python": platform.python_version(),
@@ -503,7 +494,7 @@ def _environment() -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": str(os.cpu_count() or "unknown"),
-        "threads": ", ".join(f"{k}={os.environ[k]}" for k in threads if k in os.environ) or "all",
+        "threads": f"1 of BLAS, {threads.workers(n_jobs)} of sdpkit's own",
         "memory": _memory(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": " ".join([_command_name(), *sys.argv[1:]]),

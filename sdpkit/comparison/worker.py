@@ -35,6 +35,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from sdpkit.errors import SdpkitError, SolverError
+from sdpkit.numerics.threads import VARIABLE, one_thread_environment, workers
 
 # What takes seconds to import and some runs need.
 _HEAVY = ("sklearn.datasets", "sklearn.neighbors", "cvxpy")
@@ -81,7 +82,7 @@ class Outcome:
 
 class Worker:
     """A warmed process that forks for every job; `heavy` imports what some jobs need, too, which
-    pays when there are many.
+    pays when there are many. `beside` is how many workers share the cores.
 
     >>> with Worker() as worker:
     ...     job = Job("sdpkit.comparison.worker:echo", {"word": "hello"}, patience=60.0)
@@ -90,8 +91,8 @@ class Worker:
     ('', {'echo': 'hello'})
     """
 
-    def __init__(self, heavy: bool = False) -> None:
-        self.heavy = heavy
+    def __init__(self, heavy: bool = False, beside: int = 1) -> None:
+        self.heavy, self.beside = heavy, beside
         self._link: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -122,6 +123,7 @@ class Worker:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                env={**one_thread_environment(), VARIABLE: str(workers(self.beside))},
                 start_new_session=True,
             )
         self._link = ours
@@ -189,7 +191,7 @@ def _own_modules() -> Iterator[str]:
     from sdpkit.solving.registry import own_locations
 
     yield "sdpkit.comparison.trial"
-    yield from _EXPORTS.values()
+    yield from (room for room, _ in _EXPORTS.values())
     for location in own_locations():
         yield location.partition(":")[0]
 
@@ -340,7 +342,7 @@ def _be_child(job: Job, outlet: int, log: IO[bytes]) -> None:
     code = 70
     try:
         os.setsid()
-        _die_with_parent()
+        die_with_parent()
         _volunteer()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash leaves a row, not a file
         nowhere = os.open(os.devnull, os.O_RDONLY)
@@ -367,7 +369,7 @@ def _tell(outlet: int, word: str, value: Any) -> None:
         rest = rest[os.write(outlet, rest) :]
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Where the system can: be killed when the server is."""
     if sys.platform == "linux":
         import ctypes

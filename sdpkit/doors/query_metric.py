@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.numerics.neighbors import nearest
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.ellipsoid import cover
 from sdpkit.results.metric import vote
 
@@ -173,6 +174,7 @@ class QueryMetric:
 
     # -- the algorithm -------------------------------------------------------------------------
 
+    @one_blas_thread
     def fit(self, X: ArrayLike, y: ArrayLike) -> QueryMetric:
         """Keep the training points; metrics are made when queries come."""
         self._check()
@@ -206,6 +208,7 @@ class QueryMetric:
             raise InputError(f"n_local is {m}, fewer than the {d} dimensions: use gamma > 0")
         return int(m)
 
+    @one_blas_thread
     def metrics(self, X: ArrayLike) -> QueryMetrics:
         """The metrics of queries X, (b, d), all at once."""
         queries = self._queries(X)
@@ -227,6 +230,7 @@ class QueryMetric:
         """(b,) d₀ at each query."""
         return self.metrics(X).dimensions
 
+    @one_blas_thread
     def kneighbors(self, X: ArrayLike, n_neighbors: int | None = None) -> tuple[Array, Indices]:
         """Squared distances and indices, (b, k), of the nearest training points, nearest first."""
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -258,6 +262,7 @@ class QueryMetric:
 
     # -- selection -----------------------------------------------------------------------------
 
+    @one_blas_thread
     def selected(
         self,
         X: ArrayLike,
@@ -282,6 +287,7 @@ class QueryMetric:
         best.cv_errors_ = errors
         return best
 
+    @one_blas_thread
     def validated_errors(
         self,
         X: ArrayLike,

@@ -1,28 +1,251 @@
-"""How many threads work, and on what: BLAS threads and threads of our own must not multiply."""
+"""How many threads work, and on what: BLAS threads and threads of our own must not multiply.
+
+BLAS works with one thread wherever sdpkit computes. Its threads spin while they wait for each
+other, so that two of them beside any other work cost many times what they bring. Work that is
+parallel is shared out by threads of our own, which block while they wait; `set_threads` or the
+variable SDPKIT_NUM_THREADS says how many.
+
+BLAS libraries have one number of threads for the whole process. So the first Python thread that
+enters sdpkit sets it to one, and the last one that leaves restores what it was. OpenMP has one
+number per thread, restored by each thread for itself.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from functools import cache
-from typing import Any
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, wraps
+from pathlib import Path
+from threading import RLock, get_ident
+from typing import Any, ParamSpec, TypeVar
+
+from sdpkit.errors import InputError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+VARIABLE = "SDPKIT_NUM_THREADS"
+# What libraries read when they are loaded.
+_THEIRS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+# -- threads of our own ---------------------------------------------------------------------
+
+_asked: int | None = None
 
 
-def one_blas_thread() -> Any:
-    """A context in which BLAS uses one thread: for small matrices, or when tiles are shared out."""
-    return _blas().limit(limits=1)
+def set_threads(n: int | None) -> None:
+    """Let sdpkit share its work out among at most n threads; None for the default.
+
+    The default is the variable SDPKIT_NUM_THREADS if it is set, else OMP_NUM_THREADS or
+    OPENBLAS_NUM_THREADS, else every core that this process may use. More threads than cores are
+    never started. Answers agree to rounding, whatever the number.
+
+    >>> set_threads(1)
+    >>> workers()
+    1
+    >>> set_threads(None)
+    """
+    global _asked
+    _asked = None if n is None else _count("n", n)
 
 
-def workers() -> int:
-    """How many threads of our own may work at once: the cores this process may use, or fewer
-    where OMP_NUM_THREADS or OPENBLAS_NUM_THREADS says so."""
-    limits = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min([cores or 1, *(int(limit) for limit in limits if limit.isdigit())]))
+def workers(processes: int = 1) -> int:
+    """How many threads of our own may work at once: what was asked for, at most one per core.
+
+    `processes` is how many processes of ours share them.
+    """
+    return max(1, min(_wanted(), _cores()) // processes)
+
+
+def _wanted() -> int:
+    if _asked is not None:
+        return _asked
+    if ours := os.environ.get(VARIABLE, "").strip():
+        return _count(VARIABLE, int(ours) if ours.isdecimal() else ours)
+    # OpenMP's variable may be a list, one number per level of nesting.
+    others = [os.environ.get(name, "").partition(",")[0].strip() for name in _THEIRS[:2]]
+    return min((int(n) for n in others if n.isdecimal() and int(n)), default=sys.maxsize)
+
+
+def _count(name: str, value: Any) -> int:
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not whole or value < 1:
+        raise InputError(f"{name} is {value!r}; the number of threads is a whole number ≥ 1")
+    return int(value)
+
+
+def _cores() -> int:
+    """The cores that this process may use: by its affinity, and by the quota of its cgroup."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(there or 1, _quota()))
 
 
 @cache
-def _blas() -> Any:
-    """The BLAS libraries of this process; looking for them takes longer than a small solve."""
-    from threadpoolctl import ThreadpoolController
+def _quota() -> int:
+    try:
+        membership = Path("/proc/self/cgroup").read_text()
+    except OSError:
+        return sys.maxsize
+    return cgroup_quota(membership, Path("/sys/fs/cgroup"))
 
-    return ThreadpoolController().select(user_api="blas")
+
+def cgroup_quota(membership: str, root: Path) -> int:
+    """The cores, rounded up, that the CPU quotas of a process's control groups leave it.
+
+    `membership` is the text of /proc/self/cgroup, `root` where control groups are mounted. A
+    quota of any group above counts too.
+    """
+    shares = [math.inf]
+    for line in membership.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0":
+            mounts = [root, root / "unified"]
+        elif "cpu" in controllers.split(","):
+            mounts = [root / controllers, root / "cpu"]
+        else:
+            continue
+        group = Path(path.lstrip("/"))
+        shares += [_share(m / above) for m in mounts for above in (group, *group.parents)]
+    least = min(shares)
+    return sys.maxsize if math.isinf(least) else max(1, math.ceil(least))
+
+
+def _share(group: Path) -> float:
+    """Quota over period of one group, version 2 or 1; infinite where there is none."""
+    try:
+        if (group / "cpu.max").exists():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            files = (group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us")
+            quota, period = (file.read_text().strip() for file in files)
+        share = float(quota) / float(period)  # version 2 says "max", version 1 says −1 for none
+    except (OSError, ValueError, ZeroDivisionError):
+        return math.inf
+    return share if share > 0 else math.inf
+
+
+def own_threads() -> ThreadPoolExecutor:
+    """Threads of our own to share work out to, with one BLAS thread each.
+
+    Only for use inside a function that runs with `one_blas_thread`.
+    """
+    # These threads end with the pool: what was set for them needs no restoring.
+    return ThreadPoolExecutor(workers(), "sdpkit", initializer=_limit_own_openmp)
+
+
+# -- threads of BLAS ------------------------------------------------------------------------
+
+_lock = RLock()
+# The Python threads that are inside sdpkit.
+_inside: set[int] = set()
+# (path of a library, 0 or the thread whose number it is) → the number to restore.
+_before: dict[tuple[str, int], int] = {}
+# Path → library, as of so many imported modules.
+_libraries: dict[str, Any] = {}
+_modules = 0
+
+
+def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, with one BLAS thread while it runs.
+
+    It may be called from several threads at once, inside itself, and be interrupted anywhere.
+    Not for generators, which run only while somebody asks them.
+    """
+
+    @wraps(function)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
+        thread = get_ident()
+        if thread in _inside:
+            if len(sys.modules) != _modules:  # an import may have loaded another library
+                _limit(thread)
+            return function(*args, **kwargs)
+        try:
+            try:
+                _limit(thread)
+                return function(*args, **kwargs)
+            finally:
+                _restore(thread)
+        finally:
+            # Ctrl-C may have come just before the first one did its work.
+            _restore(thread)
+
+    return limited
+
+
+def one_thread_environment() -> dict[str, str]:
+    """The environment for another program that is to work with one thread."""
+    return {**os.environ, **dict.fromkeys(_THEIRS, "1")}
+
+
+# Both leave things right wherever an interrupt cuts them short, if `_restore` is called after it.
+
+
+def _limit(thread: int) -> None:
+    with _lock:
+        _inside.add(thread)
+        for path, library in _loaded().items():
+            n = library.num_threads
+            if n is not None and n > 1:
+                _before[path, thread if _is_per_thread(library) else 0] = n
+                _set(library, 1)
+
+
+def _restore(thread: int) -> None:
+    with _lock:
+        _inside.discard(thread)
+        for path, whose in list(_before):
+            if whose == thread or (whose == 0 and not _inside):
+                library = _libraries[path]
+                if library.num_threads == 1:  # else somebody has changed it meanwhile
+                    _set(library, _before[path, whose])
+                del _before[path, whose]
+
+
+def _limit_own_openmp() -> None:
+    for library in list(_libraries.values()):
+        if _is_per_thread(library):
+            library.set_num_threads(1)
+
+
+def _is_per_thread(library: Any) -> bool:
+    return "openmp" in (library.user_api, getattr(library, "threading_layer", ""))
+
+
+def _set(library: Any, n: int) -> None:
+    from threadpoolctl import OpenBLASController
+
+    # threadpoolctl lets a single thread change OpenBLAS's number and ignores the others, but it
+    # need not be the first to enter that is the last to leave.
+    OpenBLASController.clear_controlling_thread(force=True)
+    library.set_num_threads(n)
+    OpenBLASController.clear_controlling_thread(force=True)
+
+
+def _loaded() -> dict[str, Any]:
+    """The BLAS and OpenMP libraries of this process. Looking for them takes milliseconds, so it
+    is done when modules have been imported since the last time."""
+    global _modules
+    if len(sys.modules) != _modules:
+        from threadpoolctl import ThreadpoolController
+
+        count = len(sys.modules)
+        for library in ThreadpoolController().lib_controllers:
+            _libraries.setdefault(library.filepath, library)
+        _modules = count
+    return _libraries
+
+
+def _forget_other_threads() -> None:
+    """In a forked child, where the other threads do not exist and will never leave."""
+    global _lock
+    _lock = RLock()
+    for thread in _inside - {get_ident()}:
+        _restore(thread)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)

@@ -11,8 +11,8 @@ classes; `sdpkit.program.families` says what any family must answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.kernels import compiled
+from sdpkit.numerics.kernels import proof_kernel
+from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Array,
     Indices,
     Rows,
     Terms,
-    length,
     lengths,
     price,
     side_by_side,
@@ -116,6 +116,7 @@ class Impostors:
         """(n + 1,) where the target pairs of each anchor begin."""
         return np.searchsorted(self.target_pairs[:, 0], np.arange(self.n_points + 1))
 
+    @one_blas_thread
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the rows with 1 + q_ij − q_il > −slack."""
         stacked, columns = side_by_side(self, outputs)
@@ -127,24 +128,24 @@ class Impostors:
         i, other, far = i[found], other[found], far[found]
         order = np.argsort(i * self.n_points + other)
         i, other, far = i[order], other[order], far[order]
-        target, pair = _triplets(self.target_starts, near + 1 + slack, i, far)
+        target, pair = self._triplets(near + 1 + slack, i, far)
         return self._numbers(i[pair], target, other[pair])
 
+    @one_blas_thread
     def hinge_sum(self, outputs: Sequence[Array]) -> float:
         """Σ [1 + q_ij − q_il]₊ over all rows, in tiles: no list of rows is kept."""
         stacked, columns = side_by_side(self, outputs)
         near = lengths(stacked, columns, self.block_of, self.target_pairs)
         reach = self._reach(near, 0.0)
+        if not np.isfinite(stacked).all() or not np.isfinite(near).all():
+            return np.nan
 
-        def add(tile: _Tile, products: Array, squares: Array) -> float:
-            y, group = self.labels, self._group(tile.block)
-            parts = (tile.rows, tile.columns, tile.both)
-            exact = (stacked, columns, self.block_of)
-            return _tile_hinges(
-                products, squares, *parts, reach, y, group, self.target_starts, near, *exact
-            )
+        def add(i: Indices, other: Indices) -> float:
+            far = lengths(stacked, columns, self.block_of, np.c_[i, other])
+            target, pair = self._triplets(near + 1, i, far)
+            return float((1 + near[target] - far[pair]).sum())
 
-        return float(sum(self._over_tiles(stacked, columns, np.float64, add)))
+        return math.fsum(self._over_pairs(stacked, columns, reach, add))
 
     def everything(self) -> Rows:
         """All rows."""
@@ -236,28 +237,18 @@ class Impostors:
     def _pairs_by_blocks(
         self, stacked: Array, columns: Indices, reach: Array
     ) -> tuple[Indices, Indices]:
-        def collect(tile: _Tile, products: Array, squares: Array) -> tuple[Indices, Indices]:
-            # Single precision may misjudge a distance by this share of the lengths involved.
-            width = int(columns[tile.block + 1] - columns[tile.block])
-            doubt = np.float32((width + 8) * np.finfo(np.float32).eps)
-            room = 4 * (tile.rows.size + tile.columns.size) + 1024
-            group = self._group(tile.block)
-            while True:
-                i, other = np.empty(room, np.int64), np.empty(room, np.int64)
-                parts = (tile.rows, tile.columns, tile.both, reach, self.labels, group, doubt)
-                n = _tile_pairs(products, squares, *parts, i, other)
-                if n <= room:
-                    return i[:n], other[:n]
-                room = n
-
-        # Squares beyond the range of single precision are left to double precision.
-        spread = np.square(stacked - stacked.mean(axis=0)).sum(axis=1).max(initial=0.0)
-        dtype = np.float32 if spread < 1e36 else np.float64
-        found = list(self._over_tiles(stacked, columns, dtype, collect))
+        found = list(self._over_pairs(stacked, columns, reach, lambda i, other: (i, other)))
         if not found:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         anchors, impostors = zip(*found, strict=True)
         return np.concatenate(anchors), np.concatenate(impostors)
+
+    def _triplets(self, reaches: Array, anchor: Indices, far: Array) -> tuple[Indices, Indices]:
+        """(target, pair): the rows with q_il < reach_ij among given pairs (i, l)."""
+        room = int(np.diff(self.target_starts)[anchor].sum())
+        target, pair = np.empty(room, np.int64), np.empty(room, np.int64)
+        n = _write_triplets(self.target_starts, reaches, anchor, far, target, pair)
+        return target[:n], pair[:n]
 
     def _pairs_by_tree(
         self, stacked: Array, columns: Indices, reach: Array
@@ -305,20 +296,38 @@ class Impostors:
                         part = columns[b : b + _TILE_COLUMNS]
                         yield _Tile(int(block), rows[a : a + _TILE_ROWS], part, both)
 
-    def _over_tiles(self, stacked: Array, columns: Indices, dtype: Any, work: Any) -> Iterator[Any]:
-        """`work(tile, products, squared lengths)` for every tile, on all cores."""
-        from sdpkit.numerics.threads import one_blas_thread, workers
-
+    def _over_pairs(
+        self, stacked: Array, columns: Indices, reach: Array, work: Callable[..., Any]
+    ) -> Iterator[Any]:
+        """`work(i, l)` for the pairs of every tile, among them all with q_il < reach_i, on all
+        cores."""
         centred = stacked - stacked.mean(axis=0)
-        points = np.ascontiguousarray(centred, dtype=dtype)
+        spread = np.square(centred).sum(axis=1).max(initial=0.0)
+        # Squares beyond the range of single precision are left to double precision.
+        dtype: Any = np.float32 if spread < 1e36 else np.float64
+        points: NDArray[Any] = np.ascontiguousarray(centred, dtype=dtype)
+        tile_pairs: Any = _TILE_PAIRS[dtype]
 
         def run(tile: _Tile) -> Any:
             span = slice(columns[tile.block], columns[tile.block + 1])
             left, right = points[tile.rows, span], points[tile.columns, span]
-            norms = [np.einsum("ij,ij->i", side, side) for side in (left, right)]
-            return work(tile, left @ right.T, np.concatenate(norms))
+            squares = np.concatenate([np.einsum("ij,ij->i", side, side) for side in (left, right)])
+            # Single precision may misjudge a distance by this share of the lengths involved.
+            doubt = (left.shape[1] + 8) * float(np.finfo(np.float32).eps)
+            low_left, low_right = np.split(squares * dtype(1 - doubt), [tile.rows.size])
+            own = low_right - (reach[tile.columns] if tile.both else -np.inf)
+            sides = (low_left, low_right, reach[tile.rows] - low_left, own)
+            known = (tile.rows, tile.columns, self.labels, self._group(tile.block))
+            twice = (left + left) @ right.T
+            room = 4 * (tile.rows.size + tile.columns.size) + 1024
+            while True:
+                i, other = np.empty(room, np.int64), np.empty(room, np.int64)
+                n = tile_pairs(*known, twice, *(x.astype(dtype) for x in sides), i, other)
+                if n <= room:
+                    return work(i[:n], other[:n])
+                room = n
 
-        with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+        with own_threads() as pool:
             yield from pool.map(run, self._tiles())
 
 
@@ -346,112 +355,67 @@ def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
 # -- kernels --------------------------------------------------------------------------------
 
 
-@compiled
-def _triplets(starts: Any, reaches: Any, anchor: Any, far: Any) -> Any:
-    """(target, pair): the rows with q_il < reach_ij among given pairs (i, l).
-
-    Two numbers as they are, and no sum, are compared in both passes: the compiler may add in
-    another order in each, and a tie would then be counted but not written.
-    """
-    n = 0
-    for p in range(anchor.size):
-        for t in range(starts[anchor[p]], starts[anchor[p] + 1]):
-            n += far[p] < reaches[t]
-    target, pair = np.empty(n, np.int64), np.empty(n, np.int64)
+@proof_kernel("i8[:]", "f8[:]", "i8[:]", "f8[:]", "out i8[:]", "out i8[:]")
+def _write_triplets(
+    starts: Any, reaches: Any, anchor: Any, far: Any, target: Any, pair: Any
+) -> int:
     n = 0
     for p in range(anchor.size):
         for t in range(starts[anchor[p]], starts[anchor[p] + 1]):
             if far[p] < reaches[t]:
-                target[n], pair[n] = t, p
+                target[n] = t
+                pair[n] = p
                 n += 1
-    return target, pair
+    return n
 
 
-@compiled
 def _tile_pairs(
-    products: Any,
-    squares: Any,
     rows: Any,
     columns: Any,
-    both: bool,
-    reach: Any,
     labels: Any,
     group: Any,
-    doubt: Any,
+    twice: Any,
+    low_rows: Any,
+    low_columns: Any,
+    limits: Any,
+    own: Any,
     out_i: Any,
     out_o: Any,
 ) -> int:
     """Write the pairs of a tile whose distance may be below the reach of an end; their number.
 
+    `twice` are twice the products of rows and columns, the `low` ones their squared lengths less
+    what they may be wrong by; `limits` and `own` are reach − low of rows, low − reach of columns.
     A first pass over each row only counts candidates, in a loop without branches.
     """
-    height, n = rows.size, 0
-    low, own = np.empty(columns.size, products.dtype), np.empty(columns.size, products.dtype)
-    for b in range(columns.size):
-        square = squares[height + b] * (1 - doubt)
-        low[b] = square
-        own[b] = square - (reach[columns[b]] if both else -np.inf)
-    for a in range(height):
-        i = rows[a]
-        square = squares[a] * (1 - doubt)
-        limit, count = products.dtype.type(reach[i] - square), 0
+    n = 0
+    for a in range(rows.size):
+        i, limit, beyond, count = rows[a], limits[a], -low_rows[a], 0
         for b in range(columns.size):
-            twice = 2 * products[a, b]
-            count += (low[b] - twice < limit) | (own[b] - twice < -square)
+            count += (low_columns[b] - twice[a, b] < limit) | (own[b] - twice[a, b] < beyond)
         if count == 0:
             continue
         for b in range(columns.size):
-            twice, o = 2 * products[a, b], columns[b]
+            o = columns[b]
             if labels[i] == labels[o] or group[i] != group[o]:
                 continue
-            if low[b] - twice < limit:
+            if low_columns[b] - twice[a, b] < limit:
                 if n < out_i.size:
-                    out_i[n], out_o[n] = i, o
+                    out_i[n] = i
+                    out_o[n] = o
                 n += 1
-            if own[b] - twice < -square:
+            if own[b] - twice[a, b] < beyond:
                 if n < out_i.size:
-                    out_i[n], out_o[n] = o, i
+                    out_i[n] = o
+                    out_o[n] = i
                 n += 1
     return n
 
 
-@compiled
-def _tile_hinges(
-    products: Any,
-    squares: Any,
-    rows: Any,
-    columns: Any,
-    both: bool,
-    reach: Any,
-    labels: Any,
-    group: Any,
-    starts: Any,
-    lengths: Any,
-    stacked: Any,
-    begins: Any,
-    block_of: Any,
-) -> float:
-    """Σ [1 + q_ij − q_il]₊ over the pairs of a tile and the targets of their anchors.
-
-    A distance that is small against the lengths it is the difference of is computed anew.
-    """
-    height, total = rows.size, 0.0
-    doubt = (stacked.shape[1] + 8) * 2.0**-52
-    for a in range(height):
-        i = rows[a]
-        for b in range(columns.size):
-            o = columns[b]
-            size = squares[a] + squares[height + b]
-            far, error = size - 2 * products[a, b], doubt * size
-            if far - error >= reach[i] and not (both and far - error < reach[o]):
-                continue
-            if labels[i] == labels[o] or group[i] != group[o]:
-                continue
-            if error > 1e-12 * (1 + far):
-                far = length(stacked, begins, block_of, i, o)
-            for t in range(starts[i], starts[i + 1]):
-                total += max(0.0, 1 + lengths[t] - far)
-            if both:
-                for t in range(starts[o], starts[o + 1]):
-                    total += max(0.0, 1 + lengths[t] - far)
-    return total
+_TILE_PAIRS = {
+    dtype: proof_kernel(
+        *("i8[:]", "i8[:]", "i8[:]", "i8[:]", f"{name}[:,:]"),
+        *(f"{name}[:]", f"{name}[:]", f"{name}[:]", f"{name}[:]", "out i8[:]", "out i8[:]"),
+    )(_tile_pairs)
+    for dtype, name in ((np.float32, "f4"), (np.float64, "f8"))
+}

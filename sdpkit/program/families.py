@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.kernels import compiled
+from sdpkit.numerics.kernels import fast_kernel
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -195,8 +195,10 @@ def side_by_side(family: RowFamily, outputs: Sequence[Array]) -> tuple[Array, In
 
 def lengths(stacked: Array, columns: Indices, block_of: Indices, pairs: Indices) -> Array:
     """(p,) ‖y_i − y_o‖² of pairs (i, o) in the columns of o's block; 0 where o is −1."""
+    out = np.empty(len(pairs))
     start, end = np.ascontiguousarray(pairs.T)
-    return np.asarray(_squared_lengths(stacked, columns, block_of, start, end))
+    _squared_lengths(stacked, columns, block_of, start, end, out)
+    return out
 
 
 # -- what families check --------------------------------------------------------------------
@@ -226,23 +228,18 @@ def price(weight: float) -> float:
 # -- kernels --------------------------------------------------------------------------------
 
 
-@compiled
-def length(stacked: Any, columns: Any, block_of: Any, i: int, o: int) -> float:
-    """‖y_i − y_o‖² in the columns of o's block, summed in double precision."""
-    begin, end = columns[block_of[o]], columns[block_of[o] + 1]
-    x, y = stacked[i, begin:end], stacked[o, begin:end]
-    total = 0.0
-    for c in range(x.size):
-        difference = x[c] - y[c]
-        total += difference * difference
-    return total
-
-
-@compiled
-def _squared_lengths(stacked: Any, columns: Any, block_of: Any, start: Any, end: Any) -> Any:
-    """(m,) ‖y_start − y_end‖² in the columns of the end's block."""
-    out = np.zeros(start.size)
+@fast_kernel("f8[:,:]", "i8[:]", "i8[:]", "i8[:]", "i8[:]", "out f8[:]")
+def _squared_lengths(
+    stacked: Any, columns: Any, block_of: Any, start: Any, end: Any, out: Any
+) -> None:
+    """Any order of its sums is as exact as another, and every length is computed here alone."""
     for p in range(start.size):
+        first, last = 0, 0
         if end[p] >= 0:
-            out[p] = length(stacked, columns, block_of, start[p], end[p])
-    return out
+            first, last = columns[block_of[end[p]]], columns[block_of[end[p]] + 1]
+        x, y = stacked[start[p], first:last], stacked[end[p], first:last]
+        total = 0.0
+        for c in range(x.size):
+            difference = x[c] - y[c]
+            total += difference * difference
+        out[p] = total

@@ -51,10 +51,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_csr, finite_vector
-from sdpkit.program.block import Block
+from sdpkit.program.block import Block, differences
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
-from sdpkit.program.printing import describe
+from sdpkit.program.printing import Sentences, describe
 from sdpkit.program.safe import NormPenalty, SafeBounds
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Program:
     cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
     norms: Euclidean-norm penalties;  offset: a constant added to the objective
     family: penalised inequalities that are not written down, or None
+    sentences: the words in which the program was said, for printing only, or None
     notes: what a reader of the solution should know about how the program was made
     """
 
@@ -103,6 +104,7 @@ class Program:
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
     family: RowFamily | None = None
+    sentences: Sentences | None = None
 
     @classmethod
     def of(
@@ -124,6 +126,7 @@ class Program:
         notes: Sequence[str] = (),
         family: RowFamily | None = None,
         name: str = "program",
+        sentences: Sentences | None = None,
     ) -> Program:
         """Build and validate a program.
 
@@ -179,6 +182,7 @@ class Program:
             safe=safe or SafeBounds(),
             notes=tuple(notes),
             family=family,
+            sentences=sentences,
         )
         program._check_norms()
         program._check_safe()
@@ -474,7 +478,7 @@ class Program:
         if family.summed:
             rows_q = sp.hstack([rows_q] * len(self.blocks), format="csr")
         blocks = [
-            replace(block, incidence=_differences(start[mine], end[mine], n))
+            replace(block, incidence=differences(start[mine], end[mine], n))
             for k, block in enumerate(self.blocks)
             for mine in [(family.block_of[end] == k) | family.summed]
         ]
@@ -501,7 +505,8 @@ class Program:
         )
         plain = ~self.free_x & (self.quadratic_x == 0)
         norms = tuple(replace(p, weight=max(p.weight - margin, p.weight / 2)) for p in self.norms)
-        return replace(self, blocks=blocks, cost_x=self.cost_x + shift * plain, norms=norms)
+        cost_x = self.cost_x + shift * plain
+        return replace(self, blocks=blocks, cost_x=cost_x, norms=norms, sentences=None)
 
     # -- identity ----------------------------------------------------------------------------
 
@@ -558,11 +563,3 @@ def _relations(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
         raise InputError(f"relations must hold −1, 0 or 1 for each of the {n_rows} rows")
     out.setflags(write=False)
     return out
-
-
-def _differences(start: NDArray[np.int64], end: NDArray[np.int64], n: int) -> sp.csr_array:
-    """(p, n) incidence rows e_start − e_end."""
-    each = np.arange(start.size)
-    values = np.concatenate([np.ones(start.size), np.full(end.size, -1.0)])
-    entries = (values, (np.concatenate([each, each]), np.concatenate([start, end])))
-    return sp.csr_array(entries, shape=(start.size, n))

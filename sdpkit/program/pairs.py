@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.threads import one_blas_thread, workers
+from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Array,
     Indices,
@@ -101,6 +100,7 @@ class LabelledPairs:
         """(n,) zeros: there is one metric."""
         return np.zeros_like(self.labels)
 
+    @one_blas_thread
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the pairs with q > u − slack, similar, or q < l + slack, dissimilar."""
 
@@ -111,6 +111,7 @@ class LabelledPairs:
         found = list(self._over_tiles(outputs, slack, collect))
         return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
 
+    @one_blas_thread
     def hinge_sum(self, outputs: Sequence[Array]) -> float:
         """Σ [z]₊ over all pairs, in tiles: no list of pairs is kept."""
         if not all(np.isfinite(part).all() for part in outputs):
@@ -197,7 +198,7 @@ class LabelledPairs:
             z = np.where(similar[a, b], exact - self.upper, self.lower - exact)
             return work(pairs[:, 0], pairs[:, 1], z)
 
-        with one_blas_thread(), ThreadPoolExecutor(workers()) as pool:
+        with own_threads() as pool:
             yield from pool.map(run, self._tiles())
 
     def _tiles(self) -> Iterator[tuple[Indices, Indices]]:

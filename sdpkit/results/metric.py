@@ -16,8 +16,10 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.kernels import compiled
+from sdpkit.inputs import finite_rows, integer, one_of
+from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import nearest, squared_distances
+from sdpkit.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -74,11 +76,13 @@ class Metric:
         self._single("matrix")
         return self.matrices[0]
 
+    @one_blas_thread
     def transform(self, X: ArrayLike) -> Array:
         """(b, r) the images L x, whose Euclidean distance is the metric."""
         self._single("transform")
         return self._points(X) @ self.components[0].T
 
+    @one_blas_thread
     def distance(self, a: ArrayLike, b: ArrayLike) -> Array:
         """(m,) distances √((a − b)ᵀM(a − b)) of rows a to rows b."""
         self._single("distance")
@@ -86,8 +90,7 @@ class Metric:
 
     def truncated(self, n_components: int) -> Metric:
         """The metric on its leading directions: LMNN-S of the thesis, PCA after x → Lx."""
-        if n_components < 1:
-            raise InputError(f"n_components is {n_components}; it must be at least 1")
+        integer(n_components, "n_components")
         kept = []
         for part in self.components:
             _, values, rows = scipy.linalg.svd(part, full_matrices=False)
@@ -96,6 +99,7 @@ class Metric:
 
     # -- classification ----------------------------------------------------------------------
 
+    @one_blas_thread
     def predict(
         self, X: ArrayLike, rule: Rule = "knn", n_neighbors: int | None = None
     ) -> NDArray[Any]:
@@ -105,16 +109,16 @@ class Metric:
         class leads, down to the nearest neighbour.
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
+        one_of(rule, "rule", ("knn", "energy"))
         points = self._points(X)
         outputs = self._outputs(points)
         if rule == "knn":
             neighbours = nearest(outputs, self._training, k, block_of=self.block_of)[0]
             return np.asarray(self.classes[vote(self.labels[neighbours], len(self.classes))])
-        if rule != "energy":
-            raise InputError(f"rule is {rule!r}; use 'knn' or 'energy'")
         energies = self._energies(outputs, k, self._blocks(points))
         return np.asarray(self.classes[energies.argmin(axis=1)])
 
+    @one_blas_thread
     def energies(self, X: ArrayLike, n_neighbors: int | None = None) -> Array:
         """(b, c) the energy of eq. 2.12 of every new point under every label."""
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -127,6 +131,7 @@ class Metric:
         """The share of points that are classified wrongly."""
         return float(np.mean(self.predict(X, rule, n_neighbors) != np.asarray(y)))
 
+    @one_blas_thread
     def leave_one_out_error(self, n_neighbors: int | None = None) -> float:
         """The kNN error on the training points, none being its own neighbour."""
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -146,14 +151,17 @@ class Metric:
         sizes = np.bincount(self.labels, minlength=len(self.classes))
         if k > sizes.min():
             label = self.classes[sizes.argmin()]
-            raise InputError(f"energies need {k} neighbours in every class; {label!r} has fewer")
+            raise InputError(
+                f"the energy rule needs at least {k} training points in every class; class {label} "
+                f"has {sizes.min()}. Lower n_neighbors, or use rule='knn'."
+            )
         order = np.argsort(self.labels, kind="stable")
         starts = np.concatenate([[0], np.cumsum(sizes)])
         training = [part[order] for part in self._training]
         block_of = self.block_of[order]
         out = np.empty((outputs[0].shape[0], len(self.classes)))
         for rows, distances in squared_distances(outputs, training, block_of):
-            _add_own_energy(distances, starts, k, self.mu, out[rows])
+            _add_own_energy(distances, starts, self.mu, np.empty(k), out[rows])
         everyone, every_label = np.arange(out.shape[0]), -1
         if self.block_of_class is not None:
             for label, block in enumerate(self.block_of_class):
@@ -186,8 +194,8 @@ class Metric:
         first = np.searchsorted(anchor[by_anchor], np.arange(order.size + 1))
         query, points = [outputs[block][queries]], [self._training[block][order]]
         for rows, distances in squared_distances(query, points, np.zeros_like(order)):
-            part = out[queries[rows]]
-            _add_other_energy(distances, starts, first, reaches, self.mu, label, part)
+            part, sums = out[queries[rows]], np.empty(len(starts) - 1)
+            _add_other_energy(distances, starts, first, reaches, self.mu, label, sums, part)
             out[queries[rows]] = part
 
     @cached_property
@@ -207,17 +215,13 @@ class Metric:
         return [X @ part.T for part in self.components]
 
     def _points(self, X: ArrayLike) -> Array:
-        out = np.atleast_2d(np.asarray(X, dtype=np.float64))
-        if out.ndim != 2 or out.shape[1] != self.X.shape[1]:
-            raise InputError(f"points have shape {out.shape}, expected (b, {self.X.shape[1]})")
-        if not np.isfinite(out).all():
-            raise InputError("points contain NaN or infinite entries")
-        return out
+        return finite_rows(X, self.X.shape[1], "X")
 
     def _single(self, what: str) -> None:
         if len(self.components) > 1:
             raise InputError(
-                f"{what} needs one metric, this has {len(self.components)}; use `components`"
+                f"{what} needs a single metric, and there are {len(self.components)}: "
+                "use `components`"
             )
 
     # -- files -------------------------------------------------------------------------------
@@ -285,14 +289,13 @@ def vote(neighbours: Indices, n_classes: int) -> Indices:
     return out
 
 
-@compiled
-def _add_own_energy(distances: Any, starts: Any, k: int, mu: float, out: Any) -> None:
+@fast_kernel("f8[:,:]", "i8[:]", "f8", "out f8[:]", "out f8[:,:]")
+def _add_own_energy(distances: Any, starts: Any, mu: float, smallest: Any, out: Any) -> None:
     """out ← (1−μ)·Σ_j D_tj + μ·Σ_{j,l} [1 + D_tj − D_tl]₊, j the k nearest of each class.
 
-    Columns of `distances` are ordered by class.
+    Columns of `distances` are ordered by class; `smallest` is room for k numbers.
     """
-    n = distances.shape[1]
-    smallest = np.empty(k)
+    n, k = distances.shape[1], smallest.size
     for t in range(distances.shape[0]):
         for label in range(starts.size - 1):
             begin, end = starts[label], starts[label + 1]
@@ -319,13 +322,20 @@ def _add_own_energy(distances: Any, starts: Any, k: int, mu: float, out: Any) ->
             out[t, label] = energy
 
 
-@compiled
+@fast_kernel("f8[:,:]", "i8[:]", "i8[:]", "f8[:]", "f8", "i8", "out f8[:]", "out f8[:,:]")
 def _add_other_energy(
-    distances: Any, starts: Any, first: Any, reaches: Any, mu: float, only: int, out: Any
+    distances: Any,
+    starts: Any,
+    first: Any,
+    reaches: Any,
+    mu: float,
+    only: int,
+    sums: Any,
+    out: Any,
 ) -> None:
-    """out[t, c] += μ·Σ_i Σ_j [reach_ij − D_it]₊ over anchors i of classes other than c."""
+    """out[t, c] += μ·Σ_i Σ_j [reach_ij − D_it]₊ over anchors i of classes other than c; `sums`
+    is room for a number per class."""
     classes = starts.size - 1
-    sums = np.empty(classes)
     for t in range(distances.shape[0]):
         total = 0.0
         for label in range(classes):

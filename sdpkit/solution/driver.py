@@ -18,7 +18,6 @@ know in a row is NaN there. Further keys are the engine's own.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -28,6 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpkit.numerics import kernels
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.options import Option, checked_options
 
@@ -93,7 +93,7 @@ class Driver:
         settings: Settings,
         max_iter: int,
         options: Mapping[str, Option] = MappingProxyType({}),
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = kernels.clock,
     ) -> None:
         """`max_iter` holds where the settings have none; `options` are those that it has."""
         self.settings = settings

@@ -21,6 +21,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost, dense
 from sdpkit.program.form import Program
@@ -59,6 +60,7 @@ class Reduction:
     rhs_scale: float
     cost_scale: float
 
+    @one_blas_thread
     def lift(self, answer: Answer) -> Answer:
         """The answer in the coordinates, rows and units of the original program."""
         ray = answer.matrix_ray
@@ -104,6 +106,7 @@ class Reduction:
         return out
 
 
+@one_blas_thread
 def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     """Restrict `program` to its faces, drop implied rows, scale it to numbers near one.
 
@@ -117,7 +120,8 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     (20, 19)
     """
     pairs = [_restrict(block, orthonormal) for block in program.blocks]
-    restricted = replace(program, blocks=tuple(b for b, _ in pairs), safe=SafeBounds())
+    blocks = tuple(b for b, _ in pairs)
+    restricted = replace(program, blocks=blocks, safe=SafeBounds(), sentences=None)
     rows = independent_rows(restricted, _suspects(program))
     norms = restricted.row_norms[rows]
     smaller = _normalised(_take_rows(restricted, rows), norms)

@@ -20,10 +20,8 @@ Two questions are asked of the same solver a second time, as programs of their o
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -33,23 +31,22 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
 from sdpkit.errors import InputError, SolverError
+from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.choice import choose, refusal
 from sdpkit.solving.judgement import ConvergenceWarning, judge
 from sdpkit.solving.margin import wants_margin, with_margin
 from sdpkit.solving.rays import elastic, recession
-from sdpkit.solving.registry import choose, get_solver, is_ours, known_solvers, refusal
+from sdpkit.solving.registry import available_solvers, get_solver, is_ours
 from sdpkit.solving.trajectory import Advancing, follow
 
 Array = NDArray[np.float64]
 
-
-# Rows and sizes up to which one BLAS thread is faster than several.
-_ONE_THREAD = 400
 
 # How a solve may end without a warning.
 _CLEAR = (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED, Status.STATIONARY)
@@ -62,6 +59,7 @@ class Problem(Protocol):
         """The problem in the common form."""
 
 
+@one_blas_thread
 def solve(
     problem: Problem | Advancing | Program,
     solver: str = "auto",
@@ -81,17 +79,20 @@ def solve(
     problem: anything with a `program()` method, or a `Program`; a problem with an `advance()`
         method takes several programs (`sdpkit.solving.trajectory`), each started from the
         one before
-    solver: a name from `available_solvers()`, or "auto" (the rule is in `sdpkit.solving.registry`)
+    solver: a name from `available_solvers()`, or "auto", which asks every solver for
+        its price (`sdpkit.solving.choice`)
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6
     max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
-        between its iterations only; of several programs, the time is that of all together
+        between its iterations only, and compiling kernels on a first call does not count; of
+        several programs, the time is that of all together
     verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
     callback: called once per iteration by solvers that can, else once at the end; where it returns
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
-        goes on if it is there already; of several programs, the state of the first
+        goes on if it is there already; of several programs, the state of the first, and the
+        others are solved from the start
     options: passed to the solver unchanged
 
     >>> import sdpkit
@@ -122,7 +123,7 @@ def solve(
     if verbose:
         print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
     if solution.status not in _CLEAR:
-        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=2)
+        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=3)
     return solution
 
 
@@ -141,20 +142,18 @@ def _solve_one(
     problem: Problem | Program, settings: Settings, name: str, file: str | Path | None = None
 ) -> Solution:
     """Compile, choose, call, certify: one program."""
-    started = time.perf_counter()
+    started = clock()
     program = compiled_program(problem)
-    compiled = time.perf_counter() - started
-    chosen, reason = _choose(name, program)
+    compiled = clock() - started
+    chosen, reason = _choose(name, program, settings.tol)
     if file is not None:
         settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
-    with _fitting_threads(program):
-        answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
-        rest = _remaining(settings, started)
-        solution = judge(program, chosen, reason, rest, answer, compiled)
-        rest = _remaining(settings, started)
-        able = chosen.capabilities.plain  # with a margin, a special program is one no longer
-        if able and rest.time_limit != 0 and wants_margin(solution, answer, settings.tol):
-            solution = with_margin(solution, chosen, rest)
+    answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
+    rest = _remaining(settings, started)
+    solution = judge(program, chosen, reason, rest, answer, compiled)
+    rest = _remaining(settings, started)
+    if rest.time_limit != 0 and wants_margin(solution, answer, settings.tol):
+        solution = with_margin(solution, chosen, rest)
     if settings.callback is not None and not chosen.capabilities.callback:
         gap = solution.certificate.relative_gap
         settings.callback({"objective": solution.objective, "gap": gap})
@@ -163,8 +162,10 @@ def _solve_one(
 
 def _checkpoint(path: str | Path, program: Program, solver: Solver) -> Checkpoint:
     if not solver.capabilities.checkpoint:
-        able = [name for name in known_solvers() if get_solver(name).capabilities.checkpoint]
-        raise InputError(f"{solver.name} keeps no checkpoints; {', '.join(able)} do")
+        able = [name for name in available_solvers() if get_solver(name).capabilities.checkpoint]
+        raise InputError(
+            f"solver {solver.name!r} cannot write checkpoints. Use one of {', '.join(able)}."
+        )
     return Checkpoint(path, program.fingerprint, solver.name)
 
 
@@ -180,21 +181,25 @@ def compiled_program(problem: Problem | Program) -> Program:
     return problem.program()
 
 
+def first_program(problem: Problem | Advancing | Program) -> Program:
+    """The program that a solve begins with: the only one, or the first of several."""
+    if not callable(getattr(problem, "advance", None)):
+        return compiled_program(cast(Problem | Program, problem))
+    first = cast(Advancing, problem).advance((), 1e-6)
+    if not isinstance(first, Program):
+        raise InputError(f"{problem!r} ended before its first program: {first.reason}")
+    return first
+
+
 def _remaining(settings: Settings, started: float) -> Settings:
     """The settings with what is left of the time limit, 0 when it is used up."""
     if settings.time_limit is None:
         return settings
-    left = settings.time_limit - (time.perf_counter() - started)
+    left = settings.time_limit - (clock() - started)
     return replace(settings, time_limit=max(left, 0.0))
 
 
-def _fitting_threads(program: Program) -> Any:
-    """One BLAS thread for small programs: more cost more than they bring, and on a busy machine
-    they wait for each other."""
-    largest = max(program.n_rows, *(block.size for block in program.blocks))
-    return one_blas_thread() if largest <= _ONE_THREAD else nullcontext()
-
-
+@one_blas_thread  # again: choosing a solver may have loaded its libraries
 def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
     if program.family is None or solver.capabilities.families:
         before = program.fingerprint if not is_ours(solver) else ""
@@ -239,23 +244,14 @@ def _whole(name: str, value: float) -> int:
     return int(value)
 
 
-def _choose(name: str, program: Program) -> tuple[Solver, str]:
+def _choose(name: str, program: Program, tol: float) -> tuple[Solver, str]:
     if name == "auto":
-        return choose(program)
+        return choose(program, tol)
     solver = get_solver(name)
     refused = refusal(solver, program)
     if refused is not None:
         raise refused
     return solver, "as asked"
-
-
-# -- judging --------------------------------------------------------------------------------
-
-
-# -- rays -----------------------------------------------------------------------------------
-
-
-# -- margin ---------------------------------------------------------------------------------
 
 
 __all__ = ["ConvergenceWarning", "Problem", "elastic", "recession", "solve"]

@@ -7,17 +7,17 @@ multipliers of a part bound the whole, so that the certificate needs no more tha
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.kernels import clock
 from sdpkit.program.families import RowFamily, Rows, best_scale, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.registry import WRITTEN_ROWS, refusal
+from sdpkit.solving.choice import WRITTEN_ROWS, refusal
 
 # Rows this close to being violated, in units of the family, are added with those that are.
 _SLACK = 0.1
@@ -28,7 +28,7 @@ def by_rows(program: Program, solver: Solver, settings: Settings) -> Answer:
     family = program.family
     if family is None:
         raise InputError("row generation needs a program with a family of rows")
-    started, rounds = time.perf_counter(), 0
+    started, rounds = clock(), 0
     rows = _first_rows(program, family)
     while True:
         answer = _solve_part(program, rows, solver, settings, started)
@@ -38,7 +38,7 @@ def by_rows(program: Program, solver: Solver, settings: Settings) -> Answer:
             more = _left_out(program, family, rows, answer, settings.tol)
         if more is None:
             note = f"{rows.size} of {family.n_rows} {family.noun}s written, in {rounds} rounds"
-            solve_time = time.perf_counter() - started - answer.setup_time
+            solve_time = clock() - started - answer.setup_time
             return replace(answer, notes=(*answer.notes, note), solve_time=solve_time)
         rows = more
 
@@ -67,7 +67,7 @@ def _solve_part(
         raise refused
     limit = settings.time_limit
     if limit is not None:
-        limit = max(limit - (time.perf_counter() - started), 1e-3)
+        limit = max(limit - (clock() - started), 1e-3)
     answer = solver.solve(part, replace(settings, warm_start=None, time_limit=limit))
     return replace(answer, rows=rows, x=np.zeros(0))
 

@@ -17,7 +17,6 @@ certificate of the answer passes, against the program that the ending names.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
 from sdpkit.errors import InputError
+from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.gram import is_finite
 from sdpkit.solution.answer import Settings
@@ -120,10 +120,10 @@ def follow(
     Each starts from the solution before. The time limit covers all of them. A step that has no
     solution, or that ran into a limit, ends the sequence with its own status.
     """
-    started = time.perf_counter()
+    started = clock()
     steps: tuple[Solution, ...] = ()
     while True:
-        asked = time.perf_counter()
+        asked = clock()
         upcoming = _broken(steps) or problem.advance(steps, settings.tol)
         if isinstance(upcoming, Ending):
             return _conclude(problem, steps, upcoming, settings.tol)
@@ -133,7 +133,7 @@ def follow(
         if left.time_limit == 0:
             ending = Ending("the time limit was reached", Status.TIME_LIMIT, _reliable(steps))
             return _conclude(problem, steps, ending, settings.tol)
-        compiled = time.perf_counter() - asked
+        compiled = clock() - asked
         step = solve_one(upcoming, left)
         steps = (*steps, replace(step, times=replace(step.times, compile=compiled)))
 
@@ -142,7 +142,7 @@ def _left(settings: Settings, started: float) -> Settings:
     """The settings with what is left of the time limit, 0 when it is used up."""
     if settings.time_limit is None:
         return settings
-    spent = time.perf_counter() - started
+    spent = clock() - started
     return replace(settings, time_limit=max(settings.time_limit - spent, 0.0))
 
 
