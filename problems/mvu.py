@@ -184,7 +184,10 @@ class MVU:
                 f"{self.form!r} is made to allow: use form='equality' or 'slack'"
             )
         if self.connect == "components":
-            raise InputError("full=True is about all pairs: it does not go with 'components'")
+            raise InputError(
+                "full=True compares all pairs, but connect='components' keeps components apart: "
+                "use connect='error' or 'bridge'"
+            )
         if self.X is None and self.distances is None and self.kernel is None:
             raise InputError(
                 "full=True needs the distances of all pairs, and a graph has only its edges': "
