@@ -1,4 +1,6 @@
-"""General-purpose solvers through cvxpy: the program compiled to one cone per block.
+"""General-purpose solvers that cvxpy drives.
+
+The program becomes one cone per block.
 
 Of the two equivalent forms the smaller one is handed over:
 
@@ -12,7 +14,9 @@ are assembled as one sparse matrix; no loop over rows ever meets cvxpy.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -27,8 +31,9 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.options import check_names
 from sdpkit.solution.reduction import reduce
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, digits, unsupported
 
 Array = NDArray[np.float64]
 
@@ -98,7 +103,8 @@ class CvxpyBackend:
     """One solver that cvxpy can drive.
 
     `package` is what has to be importable; `doubles(sizes, m)` estimates the doubles it stores
-    for cones of these sizes and m rows; `orthonormal` asks for a well-conditioned reduction.
+    for cones of these sizes and m rows; `work(n2)` the seconds to six digits for cones with n2
+    entries in all; `orthonormal` asks for a well-conditioned reduction.
     """
 
     name: str
@@ -106,17 +112,25 @@ class CvxpyBackend:
     package: str
     capabilities: Capabilities
     doubles: Callable[[list[int], int], float]
+    work: Callable[[float], float]
     orthonormal: bool = False
 
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
-        if importlib.util.find_spec(self.package) is None:
-            return f"Python package {self.package!r} is not installed"
-        import cvxpy as cp
-
-        if self.cvxpy_name not in cp.installed_solvers():
-            return f"cvxpy {cp.__version__} does not offer {self.cvxpy_name}"
+        for package in ("cvxpy", self.package):
+            if importlib.util.find_spec(package) is None:
+                return f"Python package {package!r} is not installed"
+        if self.package == "cvxpy":
+            return None
+        try:  # as cvxpy itself finds out, but without the second that importing cvxpy takes
+            importlib.import_module(self.package)
+        except Exception as error:  # whatever a broken installation does
+            return f"Python package {self.package!r} cannot be imported: {error}"
         return None
+
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities."""
+        return unsupported(self.capabilities, program)
 
     def memory(self, program: Program) -> float:
         """An estimate of the bytes it needs."""
@@ -126,6 +140,12 @@ class CvxpyBackend:
             for block in program.blocks
         )
         return 8.0 * (self.doubles(sizes, program.n_rows) + 4 * data)
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """By the sizes of the cones and the number of rows."""
+        sizes = [float(block.size) for block in program.blocks]
+        rows = 1e-9 * float(program.n_rows) ** 3
+        return 0.1 + digits(tol) / 6 * (self.work(sum(n**2 for n in sizes)) + rows)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Compile, call, map back."""
@@ -160,19 +180,19 @@ class CvxpyBackend:
         )
         return reduction.lift(answer)
 
-    def _call(self, model: _Model, settings: Settings) -> _Outcome:
+    def _call(self, model: CvxpyModel, settings: Settings) -> CvxpyOutcome:
         language = _LANGUAGE.get(self.cvxpy_name, _own_defaults)(settings)
         known = _KNOWN_OPTIONS.get(self.cvxpy_name, tuple(settings.options))
-        for option in settings.options:
-            if option not in known:
-                raise InputError(f"{self.name} has no option {option!r}; it has {', '.join(known)}")
+        check_names(self.name, settings.options, known)
         outcome = self._attempt(model, settings, language)
         again = _SECOND_ATTEMPT.get(self.cvxpy_name)
         if outcome.stop is Stop.FAILED and again is not None:
             outcome = self._attempt(model, settings, {**language, **again})
         return outcome
 
-    def _attempt(self, model: _Model, settings: Settings, language: Mapping[str, Any]) -> _Outcome:
+    def _attempt(
+        self, model: CvxpyModel, settings: Settings, language: Mapping[str, Any]
+    ) -> CvxpyOutcome:
         import cvxpy as cp
 
         try:
@@ -184,20 +204,21 @@ class CvxpyBackend:
                     **{**language, **settings.options},
                 )
         except KeyboardInterrupt:
-            return _Outcome(Stop.INTERRUPTED, f"{self.name} was interrupted", None, False)
+            return CvxpyOutcome(Stop.INTERRUPTED, f"{self.name} was interrupted", None, False)
         except cp.SolverError as error:
             interrupted = "interrupt" in str(model.problem.status or "").lower()
             stop = Stop.INTERRUPTED if interrupted else Stop.FAILED
-            return _Outcome(stop, f"{self.name}: {error}", None, False)
+            return CvxpyOutcome(stop, f"{self.name}: {error}", None, False)
         except (ArithmeticError, TypeError, ValueError) as error:
             if any(option in str(error) for option in settings.options):
-                raise InputError(f"{self.name} does not take these options: {error}") from error
-            return _Outcome(Stop.FAILED, f"{self.name} broke down: {error}", None, False)
+                words = f"solver {self.name!r} does not accept these options: {error}"
+                raise InputError(words) from error
+            return CvxpyOutcome(Stop.FAILED, f"{self.name} broke down: {error}", None, False)
         return _outcome(model.problem)
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class CvxpyOutcome:
     stop: Stop
     words: str
     iterations: int | None
@@ -217,7 +238,7 @@ _STOPS = {
 }
 
 
-def _outcome(problem: Any) -> _Outcome:
+def _outcome(problem: Any) -> CvxpyOutcome:
     status = str(problem.status)
     stop = _STOPS.get(status, Stop.FAILED)
     stats = problem.solver_stats
@@ -228,7 +249,7 @@ def _outcome(problem: Any) -> _Outcome:
     words = f"{status} ({native})" if native else status
     has_point = stop not in (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
     iterations = getattr(stats, "num_iters", None)
-    return _Outcome(stop, words, None if iterations is None else int(iterations), has_point)
+    return CvxpyOutcome(stop, words, None if iterations is None else int(iterations), has_point)
 
 
 def _native_words(extra: Any) -> str:
@@ -261,7 +282,7 @@ Point = tuple[tuple[Array, ...] | None, Array | None, Array | None]
 
 
 @dataclass(frozen=True)
-class _Model:
+class CvxpyModel:
     """A cvxpy problem and how to read (matrices, x, w of the maximisation) from it."""
 
     problem: Any
@@ -284,7 +305,7 @@ def _cost_vectors(program: Program) -> list[Array]:
     ]
 
 
-def _lmi_form(program: Program) -> _Model:
+def _lmi_form(program: Program) -> CvxpyModel:
     import cvxpy as cp
 
     w = cp.Variable(program.n_rows)
@@ -307,7 +328,7 @@ def _lmi_form(program: Program) -> _Model:
         _curved_x(program, np.asarray(w.value), x)
         return tuple(np.asarray(cone.dual_value) for cone in cones), x, np.asarray(w.value)
 
-    return _Model(problem, read)
+    return CvxpyModel(problem, read)
 
 
 def _sign_constraints(program: Program, w: Any) -> list[Any]:
@@ -381,7 +402,7 @@ def _fill_norm(group: NDArray[np.int64]) -> Callable[[Array, Any], None]:
     return place
 
 
-def _matrix_form(program: Program) -> _Model:
+def _matrix_form(program: Program) -> CvxpyModel:
     import cvxpy as cp
 
     matrices = [cp.Variable((b.size, b.size), PSD=True) for b in program.blocks]
@@ -421,7 +442,7 @@ def _matrix_form(program: Program) -> _Model:
         found = np.zeros(program.n_auxiliary) if not program.n_auxiliary else np.asarray(x.value)
         return tuple(np.asarray(z.value) for z in matrices), found, w
 
-    return _Model(problem, read)
+    return CvxpyModel(problem, read)
 
 
 def _related(expression: Any, relation: int, rhs: Array) -> Any:
@@ -462,24 +483,63 @@ def _scaled_rows(sizes: list[int], m: int) -> float:
     return 3 * m * sum(n**2 for n in sizes) + m**2
 
 
+# Seconds to six digits, by the number of entries of all cones. Clarabel's dense block overtakes
+# first-order steps where there are 2500 entries.
+def _clarabel_work(entries: float) -> float:
+    return 4.4e-11 * entries**3
+
+
+def _scs_work(entries: float) -> float:
+    return 5.55e-6 * math.pow(entries, 1.5)
+
+
+def _cvxopt_work(entries: float) -> float:
+    return 1.1e-4 * math.pow(entries, 1.5)
+
+
+def _not_measured(entries: float) -> float:
+    """Solvers that "auto" asks last."""
+    return math.inf
+
+
 def _conic(summary: str, log_det: bool = False) -> Capabilities:
     """cvxpy writes a log det with exponential cones, which not every solver has."""
     return Capabilities(quadratic=True, norms=True, log_det=log_det, summary=summary)
 
 
 SCS = CvxpyBackend(
-    "scs", "SCS", "scs", _conic("first-order splitting", True), _first_order, orthonormal=True
+    "scs",
+    "SCS",
+    "scs",
+    _conic("first-order splitting", True),
+    _first_order,
+    _scs_work,
+    orthonormal=True,
 )
 CLARABEL = CvxpyBackend(
-    "clarabel", "CLARABEL", "clarabel", _conic("interior point; small cones", True), _quartic
+    "clarabel",
+    "CLARABEL",
+    "clarabel",
+    _conic("interior point; small cones", True),
+    _quartic,
+    _clarabel_work,
 )
 CVXOPT = CvxpyBackend(
-    "cvxopt", "CVXOPT", "cvxopt", _conic("interior point in Python"), _scaled_rows
+    "cvxopt", "CVXOPT", "cvxopt", _conic("interior point in Python"), _scaled_rows, _cvxopt_work
 )
-MOSEK = CvxpyBackend("mosek", "MOSEK", "mosek", _conic("interior point; licensed"), _schur)
-COPT = CvxpyBackend("copt", "COPT", "coptpy", _conic("interior point; licensed"), _schur)
+MOSEK = CvxpyBackend(
+    "mosek", "MOSEK", "mosek", _conic("interior point; licensed"), _schur, _not_measured
+)
+COPT = CvxpyBackend(
+    "copt", "COPT", "coptpy", _conic("interior point; licensed"), _schur, _not_measured
+)
 SDPA_PYTHON = CvxpyBackend(
-    "sdpa-python", "SDPA", "sdpap", Capabilities(summary="SDPA as a Python package"), _schur
+    "sdpa-python",
+    "SDPA",
+    "sdpap",
+    Capabilities(summary="SDPA as a Python package"),
+    _schur,
+    _not_measured,
 )
 
 
@@ -492,7 +552,7 @@ def discover() -> list[CvxpyBackend]:
     ours = {backend.cvxpy_name for backend in (SCS, CLARABEL, CVXOPT, MOSEK, COPT, SDPA_PYTHON)}
     summary = _conic("found by cvxpy; runs with its own tolerances")
     return [
-        CvxpyBackend(name.lower(), name, "cvxpy", summary, _quartic)
+        CvxpyBackend(name.lower(), name, "cvxpy", summary, _quartic, _not_measured)
         for name in cp.installed_solvers()
         if name not in ours
         and name in SOLVER_MAP_CONIC

@@ -105,7 +105,7 @@ def test_everybody_who_keeps_a_state_is_tested() -> None:
 
 
 def test_engines_without_a_state_say_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"interior keeps no checkpoints; .*barrier"):
+    with pytest.raises(InputError, match=r"'interior' cannot write checkpoints. .*barrier"):
         solve(problem(), solver="interior", checkpoint=tmp_path / "run.npz")
 
 

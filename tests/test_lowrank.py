@@ -20,20 +20,20 @@ from sdpkit import MVU, Block, Cost, Localization, Program, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible
 from sdpkit.numerics import sparse_factor
-from sdpkit.numerics.sparse_factor import (
-    Pattern,
-    SparseFactor,
-    lowest_on_centred,
-    smallest_on_centred,
-)
+from sdpkit.numerics.eigenpairs import lowest_on_centred, smallest_on_centred
+from sdpkit.numerics.pattern import Pattern
+from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solvers import lowrank
-from sdpkit.solving import registry
+from sdpkit.solvers import lowrank_newton
+from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
+from sdpkit.solvers.lowrank_model import LowRankModel
+from sdpkit.solvers.lowrank_start import cold_start, first_ranks
 from sdpkit.solving.call import solve
+from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
-from sdpkit.solving.registry import choose, get_solver
+from sdpkit.solving.registry import get_solver
 
 Array = NDArray[np.float64]
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
@@ -53,21 +53,21 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def everything_is_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
     """No table of pairs has room."""
-    monkeypatch.setattr(sparse_factor, "_HEAVY", 0)
+    monkeypatch.setattr("sdpkit.numerics.pattern._HEAVY", 0)
     monkeypatch.setattr(sparse_factor, "_FROM_LEFT", 0)
 
 
 # -- derivatives ------------------------------------------------------------------------------
 
 
-def points_of(program: Program) -> Iterator[tuple[lowrank._Point, Array]]:
+def points_of(program: Program) -> Iterator[tuple[LagrangianPoint, Array]]:
     """Points of the augmented Lagrangian, and directions that its null conditions allow."""
-    model = lowrank._Model.of(program)
-    state = lowrank._cold(model)
+    model = LowRankModel.of(program)
+    state = cold_start(model)
     rng = np.random.default_rng(0)
     for sigma in (state.sigma, 7 * state.sigma):
         w = np.clip(state.w * rng.uniform(0.5, 1.5, state.w.size), model.lo, model.hi)
-        point = lowrank._Point(model, state.unknown, w, sigma, state.level)
+        point = LagrangianPoint(model, state.unknown, w, sigma, state.level)
         flat = rng.standard_normal(model.flat(state.unknown).size)
         *changes, da = model.shaped(flat, state.ranks)
         allowed = [part.projected(z) for part, z in zip(model.parts, changes, strict=True)]
@@ -175,7 +175,7 @@ def test_the_rank_grows_where_the_slack_is_negative() -> None:
 def test_vanishing_columns_are_dropped() -> None:
     solution = solve(roll(30), solver="lowrank", tol=1e-5)
     rank = solution.history[-1]["rank"]
-    assert rank < lowrank._first_ranks(solution.program)[0]
+    assert rank < first_ranks(solution.program)[0]
     assert rank == np.linalg.matrix_rank(
         np.asarray(solution.matrix), tol=1e-9 * float(np.trace(solution.matrix))
     )
@@ -413,8 +413,8 @@ def test_heavy_graphs_are_certified_without_tables(monkeypatch: pytest.MonkeyPat
 
     problem = roll(40)
     exact = solve(problem, solver="interior", tol=1e-6)
-    monkeypatch.setattr(sparse_factor, "_pair_places", forbidden)
-    monkeypatch.setattr(lowrank, "_DENSE", 0)  # degrees precondition
+    monkeypatch.setattr("sdpkit.numerics.pattern._pair_places", forbidden)
+    monkeypatch.setattr(lowrank_newton, "DENSE_UNKNOWNS", 0)  # degrees precondition
     solution = solve(problem, solver="lowrank", tol=1e-4)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(exact.objective, rel=2e-4)
@@ -426,7 +426,7 @@ def test_lowest_eigenvalues_are_bounded_from_below(
     heavy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if heavy:
-        monkeypatch.setattr(sparse_factor, "_HEAVY", 0)
+        monkeypatch.setattr("sdpkit.numerics.pattern._HEAVY", 0)
     rng = np.random.default_rng(1)
     for n in (3, 50, 120):
         edges = random_graph(n, n, 2 * n)
@@ -453,18 +453,18 @@ def test_lowest_eigenvalues_are_bounded_from_below(
 
 
 def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sdpkit.program.block.LARGE", 19)
-    assert choose(roll(20).program())[0].name == "barrier"
-    monkeypatch.setattr(registry, "FILLED", 10)
-    solver, reason = choose(roll(20).program())
+    large, rigid = roll(1600).program(), roll(1600, "equality").program()
+    assert choose(large)[0].name == "barrier"
+    monkeypatch.setattr("sdpkit.solvers.lowrank.FILLED", 10)
+    solver, reason = choose(large)
     assert solver.name == "lowrank"
-    assert reason == "auto"
-    assert choose(roll(20, "equality").program())[0].name == "barrier"
+    assert reason.startswith("auto: lowrank, about 2.1 s; next barrier, about ")
+    assert choose(rigid)[0].name == "barrier"
     monkeypatch.setattr(get_solver("barrier").__class__, "memory", lambda *_: np.inf)
-    solver, reason = choose(roll(20, "equality").program())
+    solver, reason = choose(rigid)
     assert solver.name == "lowrank"
-    assert reason == "auto; not barrier: too little memory"
-    monkeypatch.setattr("sdpkit.program.block.LARGE", 20)
+    assert "; too little memory for barrier" in reason
+    assert "; not suited: ascent, covering, " in reason
     assert choose(roll(20).program())[0].name == "interior"
 
 

@@ -17,7 +17,8 @@ import sdpkit
 from sdpkit import MMC, MVU, InputError, SolverError, Status, UnboundedProblemError
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Settings
-from sdpkit.solvers.ascent import _power, _Run
+from sdpkit.solution.driver import Driver
+from sdpkit.solvers.ascent import Ascent
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -38,13 +39,13 @@ def optimum(problem: MMC) -> float:
 
 def literal(problem: MMC, M: Array) -> float:
     """Σ√q over dissimilar pairs at the scale at which Σq over similar ones is 1, in loops."""
-    X = problem.X
+    X = problem.points
 
     def length(i: int, j: int) -> float:
         return float((X[i] - X[j]) @ M @ (X[i] - X[j]))
 
-    near = sum(length(i, j) for i, j in np.asarray(problem.similar).tolist())
-    far = [length(i, j) for i, j in np.asarray(problem.dissimilar).tolist()]
+    near = sum(length(i, j) for i, j in np.asarray(problem.similar_pairs).tolist())
+    far = [length(i, j) for i, j in np.asarray(problem.dissimilar_pairs).tolist()]
     return float(np.sqrt(np.maximum(far, 0.0) / near).sum())
 
 
@@ -83,7 +84,7 @@ def test_engines_agree(solver: str, diagonal: bool) -> None:
 def test_given_pairs_are_those_of_the_labels() -> None:
     X, y = blobs(1)
     by_labels = MMC(X, y)
-    similar, dissimilar = np.asarray(by_labels.similar), np.asarray(by_labels.dissimilar)
+    similar, dissimilar = by_labels.similar_pairs, by_labels.dissimilar_pairs
     by_pairs = MMC(X, similar=similar[::-1, ::-1], dissimilar=dissimilar)
     assert by_pairs.program().fingerprint == by_labels.program().fingerprint
     assert len(similar) + len(dissimilar) == 12 * 11 // 2
@@ -101,7 +102,7 @@ def test_on_a_line_the_answer_is_known(seed: int) -> None:
     problem = MMC(X, y)
     near, far = (
         np.array([X[i, 0] - X[j, 0] for i, j in np.asarray(pairs)])
-        for pairs in (problem.similar, problem.dissimilar)
+        for pairs in (problem.similar_pairs, problem.dissimilar_pairs)
     )
     solution = sdpkit.solve(problem)
     cost = float(np.square(near).sum())
@@ -168,12 +169,12 @@ def test_a_diagonal_metric_is_no_better_than_a_full_one() -> None:
 def test_the_power_step_never_lowers_the_objective(seed: int) -> None:
     rng = np.random.default_rng(seed)
     roots = Roots(rng.standard_normal((15, 3)) * [1.0, 3.0, 0.1], diagonal=False)
-    run = _Run(roots, Settings(tol=1e-12), 0.0, rng.standard_normal((3, 3)))
+    driver = Driver("ascent", Settings(tol=1e-12), max_iter=100)
+    ascent = Ascent(roots, rng.standard_normal((3, 3)), 1e-12)
     values = []
     for _ in range(15):
-        _power(run, 1)
-        values.append(run.history[-1]["objective"])
-        run.factor = run.factor.copy()
+        ascent.power(driver, 1)
+        values.append(driver.history[-1]["objective"])
     assert np.all(np.diff(values) >= -1e-12 * values[-1])
 
 
@@ -337,7 +338,7 @@ def test_fewer_pairs_are_a_problem_with_a_note() -> None:
     solution = sdpkit.solve(problem)
     assert solution.status is Status.OPTIMAL
     assert solution.notes == ("1500 of 3675 similar pairs", "150 of 7500 dissimilar pairs")
-    assert len(np.asarray(problem.dissimilar)) == 150
+    assert len(problem.dissimilar_pairs) == 150
 
 
 def test_the_metric_classifies() -> None:
@@ -379,5 +380,5 @@ def test_bad_input_is_named(make: Any, words: str) -> None:
 
 
 def test_the_engine_takes_no_options() -> None:
-    with pytest.raises(SolverError, match="no options"):
+    with pytest.raises(InputError, match="no option 'fast'"):
         sdpkit.solve(MMC(GOOD, LABELS), solver="ascent", fast=True)

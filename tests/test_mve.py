@@ -18,8 +18,9 @@ from sdpkit.problems.mve import _leading
 from sdpkit.results.embedding import gram
 from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solvers.interior import INTERIOR
+from sdpkit.solving.choice import refusal
 from sdpkit.solving.judgement import ConvergenceWarning
-from sdpkit.solving.registry import available_solvers, get_solver, refusal
+from sdpkit.solving.registry import available_solvers, get_solver
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack")
@@ -408,8 +409,8 @@ def test_a_start_from_mvu_must_be_bounded_too() -> None:
         ({"weights": ()}, "finite numbers"),
         ({"weights": (1.0, np.nan)}, "finite numbers"),
         ({"weights": "falling"}, "finite numbers"),
-        ({"start": "isomap"}, "'kernel', 'mvu', 'random'"),
-        ({"form": "min_trace"}, "'equality', 'inequality', 'slack'"),
+        ({"start": "isomap"}, "'kernel', 'mvu' or 'random'"),
+        ({"form": "min_trace"}, "'equality', 'inequality' or 'slack'"),
         ({"min_gain": -1.0}, "min_gain is -1.0"),
         ({"min_gain": "small"}, "min_gain is 'small'"),
         ({"max_steps": 0}, "max_steps is 0"),

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit import Block, Cost, GraphError, InputError, Program, Status, UnboundedProblemError
 from sdpkit import VariationalMVU as Variational
-from sdpkit.graphs.graph import lle_basis, neighborhood_graph
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.lle import lle_basis
 from sdpkit.solving.call import solve
 from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
 # Engines for comparisons and for graphs take nothing else.
-GENERAL = [s for s in USABLE if not s.capabilities.only]
+GENERAL = [s for s in USABLE if s.accepts(Program.of(Block.of(1, [[1.0]]), [1.0])) is None]
 SOLVERS = [s.name for s in GENERAL if not s.capabilities.teaching]
 PENALTIES = ("squared", "norm")
 some = settings(max_examples=12, deadline=None, derandomize=True)

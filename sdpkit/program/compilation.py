@@ -44,7 +44,7 @@ from sdpkit.program.sentences import (
 )
 
 if TYPE_CHECKING:
-    from sdpkit.program.triplets import RowFamily
+    from sdpkit.program.families import RowFamily
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -20,8 +20,8 @@ from sdpkit.program.safe import NormPenalty, SafeBounds
 
 if TYPE_CHECKING:
     # Families compile kernels; programs of plain rows do not wait for that.
+    from sdpkit.program.families import RowFamily
     from sdpkit.program.form import Program
-    from sdpkit.program.triplets import RowFamily
 
 
 def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
@@ -185,6 +185,14 @@ def family_of(arrays: dict[str, NDArray[Any]]) -> RowFamily | None:
     parts = {name[7:]: a for name, a in arrays.items() if name.startswith("family/")}
     if not parts:
         return None
-    from sdpkit.program.triplets import family_from
+    if "target_pairs" in parts:
+        from sdpkit.program.comparisons import Impostors
 
-    return family_from(parts)
+        return Impostors.from_arrays(parts)
+    if "thresholds" in parts:
+        from sdpkit.program.pairs import LabelledPairs
+
+        return LabelledPairs.from_arrays(parts)
+    from sdpkit.program.listed import ListedRows
+
+    return ListedRows.from_arrays(parts)

@@ -64,7 +64,7 @@ def describe(program: Program) -> str:
     cones = [cone_of(block) for block in program.blocks]
     body = [*rows, *_few(cones, "blocks"), *variables]
     if program.family is not None:
-        body.insert(0, counted(program.family.n_rows, "comparison"))
+        body.insert(0, counted(program.family.n_rows, program.family.noun))
     first = "over      " if program.family is not None else "subject to"
     lines = [f"  {first if not k else ' ' * 10}  {line}" for k, line in enumerate(body)]
     return "\n".join([program.name, head, *lines])
@@ -152,7 +152,7 @@ def _variables(program: Program) -> list[str]:
 
 def _hinges(program: Program) -> str:
     assert program.family is not None
-    return f"{program.family.weight:g}·Σ[1 + q_ij − q_il]₊"
+    return f"{program.family.weight:g}·{program.family.formula}"
 
 
 def _few(lines: list[str], what: str) -> list[str]:
