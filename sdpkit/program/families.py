@@ -196,7 +196,8 @@ def side_by_side(family: RowFamily, outputs: Sequence[Array]) -> tuple[Array, In
 def lengths(stacked: Array, columns: Indices, block_of: Indices, pairs: Indices) -> Array:
     """(p,) ‖y_i − y_o‖² of pairs (i, o) in the columns of o's block; 0 where o is −1."""
     out = np.empty(len(pairs))
-    _squared_lengths(stacked, columns, block_of, *np.ascontiguousarray(pairs.T), out)
+    start, end = np.ascontiguousarray(pairs.T)
+    _squared_lengths(stacked, columns, block_of, start, end, out)
     return out
 
 
