@@ -62,7 +62,7 @@ class AllPairs:
         """The program with rows A(K)_ij ≥ d_ij after its own."""
         (block,) = program.blocks
         p, safe, said = len(pairs), program.safe, program.sentences
-        further = differences(*pairs.T, block.size)
+        further = differences(pairs[:, 0], pairs[:, 1], block.size)
         if said is not None and p:
             said = replace(said, rows=(*said.rows, ("‖y_i − y_j‖² ≥ d_ij", p)))
         return Program.of(

@@ -26,7 +26,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_points, positive_whole
+from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.targets import target_neighbors
 
@@ -69,7 +69,7 @@ def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
     """
     points = finite_points(X, "X")
     everyone = np.zeros(len(points), dtype=np.int64)
-    pairs = target_neighbors(points, everyone, positive_whole(n_neighbors, "n_neighbors"))
+    pairs = target_neighbors(points, everyone, integer(n_neighbors, "n_neighbors"))
     adjacency = np.zeros((len(points),) * 2)
     adjacency[pairs[:, 0], pairs[:, 1]] = adjacency[pairs[:, 1], pairs[:, 0]] = 1.0
     return np.asarray(adjacency + np.diag(adjacency.sum(axis=1)))

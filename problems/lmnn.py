@@ -37,7 +37,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_points, positive_whole
+from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
 from sdpkit.problems.targets import (
@@ -168,7 +168,7 @@ class LMNN:
         for name in ("n_neighbors", "n_components", "rank"):
             value = getattr(self, name)
             if name == "n_neighbors" or value is not None:
-                positive_whole(value, name)
+                integer(value, name)
         if self.search not in ("auto", "blocks", "tree"):
             raise InputError(f"search is {self.search!r}; use 'auto', 'blocks' or 'tree'")
 

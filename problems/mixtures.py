@@ -35,7 +35,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_points, positive_whole
+from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES, free_note
 from sdpkit.problems.targets import target_neighbors, target_table
@@ -120,7 +120,7 @@ class KernelMixture:
             if not isinstance(value, int | float | np.number) or not 0 < value < 1:
                 raise InputError(f"{name} is {value!r}; it must lie between 0 and 1")
         for name in ("rank", "n_neighbors", "max_steps"):
-            positive_whole(getattr(self, name), name)
+            integer(getattr(self, name), name)
         grams = _same_points(self.kernels, "kernel")
         for gram in grams:
             if gram.shape[0] != gram.shape[1]:
@@ -323,7 +323,7 @@ class DistanceMixture:
         if (self.views is None) == (self.kernels is None):
             given = "neither" if self.views is None else "both"
             raise InputError(f"pass views of the points or kernels, not both; {given} was given")
-        positive_whole(self.n_neighbors, "n_neighbors")
+        integer(self.n_neighbors, "n_neighbors")
         inputs = _same_points(
             self.kernels if self.views is None else self.views,
             "kernel" if self.views is None else "view",
@@ -346,7 +346,7 @@ class DistanceMixture:
             if ranks.size not in (1, len(self.kernels)):
                 raise InputError(f"{ranks.size} ranks for {len(self.kernels)} kernels")
             rank = ranks[k % ranks.size]
-            rank = rank if rank is None else positive_whole(rank, "rank")
+            rank = rank if rank is None else integer(rank, "rank")
             data = {"kernel": inputs, "rank": rank}
         elif self.rank is not None:
             raise InputError("rank belongs to kernels; reduce the views by PCA first")

@@ -43,7 +43,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, UnboundedProblemError
-from sdpkit.inputs import distinct_pairs, finite_points, positive_whole
+from sdpkit.inputs import distinct_pairs, finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
@@ -114,7 +114,7 @@ class MMC:
         if self.y is not None and (self.similar is not None or self.dissimilar is not None):
             raise InputError("pass labels y or pairs, not both")
         if self.max_pairs is not None:
-            positive_whole(self.max_pairs, "max_pairs")
+            integer(self.max_pairs, "max_pairs")
         similar, dissimilar = self._pairs()
         if self.max_pairs is not None:
             similar = self._thinned(similar, 10 * self.max_pairs, "similar")

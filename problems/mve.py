@@ -35,9 +35,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.inputs import one_of
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.problems.mvu import MVU, Form, Part, one_of
+from sdpkit.problems.mvu import MVU, Form, Part
 from sdpkit.program.block import LARGE
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -94,7 +95,7 @@ class MVE(MVU):
 
     @one_blas_thread
     def __post_init__(self) -> None:
-        one_of("start", self.start, ("kernel", "mvu", "random"))
+        one_of(self.start, "start", ("kernel", "mvu", "random"))
         for name in ("n_components", "max_steps"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:

@@ -40,15 +40,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
-from sdpkit.graphs.graph import (
-    NeighborhoodGraph,
-    SquaredDistances,
-    cliques,
-    merge_coincident,
-    neighborhood_graph,
-    require_connected,
-    split_components,
-)
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.repair import cliques, merge_coincident, split_components
+from sdpkit.inputs import one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
 from sdpkit.program.compilation import maximise, minimise
@@ -146,9 +142,9 @@ class MVU:
 
     @one_blas_thread
     def __post_init__(self) -> None:
-        one_of("form", self.form, self._forms())
-        one_of("connect", self.connect, ("error", "bridge", "components"))
-        one_of("facial_reduction", self.facial_reduction, ("auto", "off"))
+        one_of(self.form, "form", self._forms())
+        one_of(self.connect, "connect", ("error", "bridge", "components"))
+        one_of(self.facial_reduction, "facial_reduction", ("auto", "off"))
         neighborhood = neighborhood_graph(
             self.X,
             distances=self.distances,
@@ -478,12 +474,6 @@ class MVU:
         return np.concatenate(rods).reshape(-1, 2)
 
 
-def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the allowed ones, naming them."""
-    if value not in allowed:
-        raise InputError(f"{name} is {value!r}; use one of {', '.join(map(repr, allowed))}")
-
-
 def _variance(multiplicities: Array) -> Cost:
     """diag(m) − mmᵀ/n; for distinct points the identity, which equals it on 1⊥."""
     n = multiplicities.size
@@ -520,7 +510,7 @@ def flat_directions(graph: NeighborhoodGraph) -> Array:
 
     They come from cliques whose points span fewer dimensions than their number allows.
 
-    >>> from sdpkit.graphs.graph import neighborhood_graph
+    >>> from sdpkit.graphs.build import neighborhood_graph
     >>> line = neighborhood_graph([[0.0], [1.0], [2.0]], edges=[[0, 1], [1, 2], [0, 2]])
     >>> flat_directions(line).ravel().round(6).tolist()      # the middle point stays the middle
     [-0.408248, 0.816497, -0.408248]

@@ -33,7 +33,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import positive_whole
+from sdpkit.inputs import integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.metric import factor
 
@@ -97,7 +97,7 @@ class POLA:
         """Repeat the pairs X (m, 2, d), y ±1, until none has a loss of more than beta."""
         if not isinstance(self.beta, Real) or not 0 < self.beta < np.inf:
             raise InputError(f"beta is {self.beta!r}; it must be a positive number")
-        positive_whole(self.max_iter, "max_iter")
+        integer(self.max_iter, "max_iter")
         differences, signs = _pairs(X, y)
         self._begin(differences.shape[1])
         self.converged_ = False

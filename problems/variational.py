@@ -35,14 +35,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
-from sdpkit.graphs.graph import (
-    DEFAULT_NEIGHBORS,
-    NeighborhoodGraph,
-    SquaredDistances,
-    lle_basis,
-    neighborhood_graph,
-    require_connected,
-)
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
+from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.lle import lle_basis
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import maximise
 from sdpkit.program.form import Program

@@ -9,14 +9,13 @@ Every set is seeded and centred, and can be given further dimensions that hold o
 from __future__ import annotations
 
 import itertools
-import operator
 from typing import Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sdpkit.errors import InputError
+from sdpkit.inputs import integer, nonnegative
 
 __all__ = [
     "comb",
@@ -66,7 +65,7 @@ def swiss_roll(
     >>> X.shape, places.shape
     ((50, 3), (50, 2))
     """
-    count = _at_least(n, "n", 1)
+    count = integer(n, "n")
     rng = np.random.default_rng(random_state)
     t = 1.5 * np.pi * (1 + 2 * rng.random(count))
     h = 21 * rng.random(count)
@@ -85,7 +84,7 @@ def trefoil_knot(
     >>> trefoil_knot(100).shape
     (100, 3)
     """
-    t = 2 * np.pi * np.arange(_at_least(n, "n", 1)) / n
+    t = 2 * np.pi * np.arange(integer(n, "n")) / n
     knot = [np.sin(t) + 2 * np.sin(2 * t), np.cos(t) - 2 * np.cos(2 * t), -np.sin(3 * t)]
     return _noisy(np.column_stack(knot), noise_dims, noise, np.random.default_rng(random_state))
 
@@ -108,8 +107,8 @@ def spokes(
     array([[1., 0.],
            [2., 0.]])
     """
-    rays = _at_least(n_spokes, "n_spokes", 1)
-    steps = np.arange(1, _at_least(points_per_spoke, "points_per_spoke", 1) + 1)
+    rays = integer(n_spokes, "n_spokes")
+    steps = np.arange(1, integer(points_per_spoke, "points_per_spoke") + 1)
     angle = 2 * np.pi * np.arange(rays) / rays
     direction = np.column_stack([np.cos(angle), np.sin(angle)])
     rim = (direction[:, None, :] * steps[None, :, None]).reshape(-1, 2)
@@ -136,8 +135,8 @@ def comb(
            [0., 1.],
            [2., 1.]])
     """
-    base = 2.0 * np.arange(_at_least(n_teeth, "n_teeth", 1))
-    steps = np.arange(1.0, _at_least(points_per_tooth, "points_per_tooth", 1) + 1)
+    base = 2.0 * np.arange(integer(n_teeth, "n_teeth"))
+    steps = np.arange(1.0, integer(points_per_tooth, "points_per_tooth") + 1)
     backbone = np.column_stack([base, np.zeros_like(base)])
     teeth = np.column_stack([np.repeat(base, len(steps)), np.tile(steps, len(base))])
     shape = np.concatenate([backbone, teeth])
@@ -154,7 +153,7 @@ def concentric_circles(n: int = 40, gap: float = 0.14) -> tuple[Floats, NDArray[
     >>> X.shape, y.tolist()
     ((8, 2), [0, 0, 0, 0, 1, 1, 1, 1])
     """
-    angle = 2 * np.pi * np.arange(_at_least(n, "n", 2)) / n
+    angle = 2 * np.pi * np.arange(integer(n, "n", 2)) / n
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     return np.concatenate([circle, (1 + gap) * circle]), np.repeat([0, 1], n)
 
@@ -182,7 +181,7 @@ def path_graph(n: int) -> sparse.csr_array:
            [1., 0., 1.],
            [0., 1., 0.]])
     """
-    return _successive(np.arange(_at_least(n, "n", 1) - 1), n)
+    return _successive(np.arange(integer(n, "n") - 1), n)
 
 
 def cycle_graph(n: int) -> sparse.csr_array:
@@ -191,7 +190,7 @@ def cycle_graph(n: int) -> sparse.csr_array:
     >>> cycle_graph(4).toarray()[0]
     array([0., 1., 0., 1.])
     """
-    return _successive(np.arange(_at_least(n, "n", 3)), n)
+    return _successive(np.arange(integer(n, "n", 3)), n)
 
 
 def star_graph(n_spokes: int = 8, points_per_spoke: int = 5) -> sparse.csr_array:
@@ -205,8 +204,8 @@ def star_graph(n_spokes: int = 8, points_per_spoke: int = 5) -> sparse.csr_array
            [1., 0., 0.],
            [1., 0., 0.]])
     """
-    rays = _at_least(n_spokes, "n_spokes", 1)
-    steps = _at_least(points_per_spoke, "points_per_spoke", 1)
+    rays = integer(n_spokes, "n_spokes")
+    steps = integer(points_per_spoke, "points_per_spoke")
     outer = np.arange(1, rays * steps + 1)
     inner = np.where((outer - 1) % steps == 0, 0, outer - 1)
     ends = (np.concatenate([inner, outer]), np.concatenate([outer, inner]))
@@ -222,18 +221,7 @@ def _successive(nodes: NDArray[np.int64], n: int) -> sparse.csr_array:
 
 def _noisy(shape: Floats, noise_dims: int, noise: float, rng: np.random.Generator) -> Floats:
     """The shape with noise dimensions beside it, centred."""
-    extra = _at_least(noise_dims, "noise_dims", 0)
-    if not 0 <= noise < np.inf:
-        raise InputError(f"noise={noise!r}: pass a standard deviation, a finite number ≥ 0")
+    extra = integer(noise_dims, "noise_dims", 0)
+    nonnegative(noise, "noise")
     X = np.column_stack([shape, noise * rng.standard_normal((len(shape), extra))])
     return np.asarray(X - X.mean(axis=0))
-
-
-def _at_least(value: int, name: str, least: int) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = least - 1
-    if isinstance(value, bool | np.bool_) or count < least:
-        raise InputError(f"{name}={value!r}: pass an integer of at least {least}")
-    return count

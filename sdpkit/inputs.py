@@ -1,9 +1,14 @@
-"""What comes in: arrays of finite numbers, refused by name where they are not."""
+"""Validators: they copy what the user passed, or raise an `InputError` that names it.
+
+Every message says what was given and what to pass instead; `name` is the word that the caller's
+signature uses.
+"""
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any
+import operator
+import sys
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,26 +16,84 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 
+Floats: TypeAlias = NDArray[np.float64]
+MatrixLike: TypeAlias = "ArrayLike | sp.sparray | sp.spmatrix"
 
-def finite_array(value: ArrayLike, name: str) -> NDArray[np.float64]:
-    """`value` as a new array of finite numbers; anything else is refused by `name`.
+SYMMETRY_TOLERANCE = 1e-8
+"""Asymmetry forgiven in distances and kernels, relative to their largest entry."""
 
-    >>> finite_array([1, 2], "X")
+_LARGEST_SQUARABLE = 1e140
+
+
+# -- arrays ---------------------------------------------------------------------------------------
+
+
+def real_array(value: Any, name: str) -> Floats:
+    """`value` as a new array of real numbers, of any shape; NaN and infinity may be in it.
+
+    >>> real_array([1, 2], "X")
     array([1., 2.])
-    >>> finite_array([1, float("nan")], "X")
-    Traceback (most recent call last):
-    sdpkit.errors.InputError: X contains NaN or infinite entries
     """
     try:
-        given = np.asarray(value)
-        array = np.array(given.real, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not an array of numbers: {error}") from error
-    if given.dtype.kind == "c":
-        raise InputError(f"{name} is complex; pass real numbers")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} contains NaN or infinite entries")
+        raw = np.asarray(value)
+    except ValueError as error:
+        raise InputError(
+            f"{name} is not an array of numbers ({error}): all rows need one length"
+        ) from error
+    if raw.dtype.kind not in "biuf":
+        raise InputError(
+            f"{name} has dtype {raw.dtype} and is not an array of real numbers: pass real numbers, "
+            f"for example {name}.astype(float)"
+        )
+    return np.array(raw, dtype=np.float64, order="C")
+
+
+def finite_array(value: Any, name: str) -> Floats:
+    """`value` as a new array of finite numbers, of any shape.
+
+    >>> finite_array([1, float("nan")], "X")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: X contains NaN or infinite values (1, the first at [1]): ...
+    """
+    array = real_array(value, name)
+    require_finite(array, name)
     return array
+
+
+def finite_matrix(value: MatrixLike, name: str, columns: int | None = None) -> Floats:
+    """`value`, dense or sparse, as a new matrix of finite numbers with at least one entry.
+
+    >>> finite_matrix([1.0, 2.0], "X")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: X is 1-d with 2 values: pass a matrix, for 2 points on a line ...
+    """
+    entries: Any = value
+    if sp.issparse(value):
+        entries = value.toarray()  # type: ignore[attr-defined]
+    matrix = real_array(entries, name)
+    if matrix.ndim == 1 and matrix.size:
+        raise InputError(
+            f"{name} is 1-d with {matrix.size} values: pass a matrix, "
+            f"for {matrix.size} points on a line {name}.reshape(-1, 1)"
+        )
+    if matrix.ndim != 2 or not matrix.size:
+        raise InputError(f"{name} has shape {matrix.shape}: pass a matrix with data in it")
+    if columns is not None and matrix.shape[1] != columns:
+        raise InputError(f"{name} has {matrix.shape[1]} columns: pass {columns} columns")
+    require_finite(matrix, name)
+    return matrix
+
+
+def finite_rows(value: ArrayLike, columns: int, name: str) -> Floats:
+    """`value` as a new matrix (b, columns) of finite numbers; one row may be passed as a vector.
+
+    >>> finite_rows([1, 2], 2, "points")
+    array([[1., 2.]])
+    """
+    rows = np.atleast_2d(finite_array(value, name))
+    if rows.ndim != 2 or rows.shape[1] != columns:
+        raise InputError(f"{name} has shape {rows.shape}: pass one row per point, (b, {columns})")
+    return rows
 
 
 def finite_points(value: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -66,25 +129,36 @@ def distinct_pairs(value: ArrayLike | None, n_points: int, name: str) -> NDArray
     return np.unique(np.sort(pairs.astype(np.int64), axis=1), axis=0)
 
 
-def positive_whole(value: Any, name: str) -> int:
-    """`value` as a positive integer; anything else is refused by `name`.
+def symmetric_matrix(value: MatrixLike, name: str) -> Floats:
+    """`value` as a new symmetric matrix of finite numbers; rounding errors are averaged out.
 
-    >>> positive_whole(2.5, "rank")
+    >>> symmetric_matrix([[0, 1], [2, 0]], "distances")
     Traceback (most recent call last):
-    sdpkit.errors.InputError: rank is 2.5; it must be a positive integer
+    sdpkit.errors.InputError: distances is not symmetric: [0, 1] is 1, [1, 0] is 2: pass a ...
     """
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} is {value!r}; it must be a positive integer")
-    return int(value)
+    matrix = finite_matrix(value, name)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"{name} has shape {matrix.shape}: pass a square matrix, (n, n)")
+    asymmetry = np.abs(matrix - matrix.T)
+    if asymmetry.max() > SYMMETRY_TOLERANCE * np.abs(matrix).max():
+        i, j = position(asymmetry.argmax(), matrix.shape)
+        raise InputError(
+            f"{name} is not symmetric: [{i}, {j}] is {matrix[i, j]:g}, [{j}, {i}] is "
+            f"{matrix[j, i]:g}: pass a symmetric matrix, for example ({name} + {name}.T) / 2"
+        )
+    return np.asarray((matrix + matrix.T) / 2)
 
 
-def finite_csr(matrix: Any, shape: tuple[int, int], what: str) -> sp.csr_array:
-    """`matrix` as a canonical, finite csr array of the stated shape, not shared with the caller."""
-    out = sp.csr_array(shape) if matrix is None else sp.csr_array(matrix, dtype=np.float64)
-    if out.shape != shape:
-        raise InputError(f"{what} has shape {out.shape}, expected {shape}")
-    if out.nnz and not np.isfinite(out.data).all():
-        raise InputError(f"{what} contains NaN or infinite entries")
+def finite_csr(value: Any, shape: tuple[int, int], name: str) -> sp.csr_array:
+    """`value` as a canonical, finite csr array of that shape, not shared with the caller (zeros if
+    None).
+
+    >>> finite_csr(np.eye(2), (2, 2), "rows_q").nnz
+    2
+    """
+    out = sp.csr_array(shape) if value is None else sp.csr_array(value, dtype=np.float64)
+    _require_shape(out.shape, name, shape)
+    require_finite(out.data, f"{name}.data")
     out = out.copy()
     out.sum_duplicates()
     out.eliminate_zeros()
@@ -92,12 +166,115 @@ def finite_csr(matrix: Any, shape: tuple[int, int], what: str) -> sp.csr_array:
     return out
 
 
-def finite_vector(values: ArrayLike | None, size: int, what: str) -> NDArray[np.float64]:
-    """`values` as a finite, read-only vector of the stated size (zeros if None)."""
-    out = np.zeros(size) if values is None else np.array(values, dtype=np.float64)
-    if out.shape != (size,):
-        raise InputError(f"{what} has shape {out.shape}, expected ({size},)")
-    if not np.isfinite(out).all():
-        raise InputError(f"{what} contains NaN or infinite entries")
-    out.setflags(write=False)
-    return out
+def finite_vector(value: ArrayLike | None, size: int, name: str) -> Floats:
+    """`value` as a finite, read-only vector of that size (zeros if None).
+
+    >>> finite_vector(None, 2, "rhs")
+    array([0., 0.])
+    """
+    out = np.zeros(size) if value is None else real_array(value, name)
+    _require_shape(out.shape, name, (size,))
+    require_finite(out, name)
+    return read_only(out)
+
+
+def _require_shape(given: tuple[int, ...], name: str, expected: tuple[int, ...]) -> None:
+    if given != expected:
+        raise InputError(f"{name} has shape {given}, expected {expected}")
+
+
+def require_finite(values: Floats, name: str) -> None:
+    """Refuse NaN and infinity, and say where the first one is."""
+    wrong = ~np.isfinite(values)
+    if wrong.any():
+        first = ", ".join(map(str, position(wrong.argmax(), values.shape)))
+        raise InputError(
+            f"{name} contains NaN or infinite values ({wrong.sum()}, the first at [{first}]): "
+            "remove or replace them"
+        )
+
+
+def require_squarable(values: Floats, name: str) -> None:
+    """Refuse numbers whose square would overflow."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > _LARGEST_SQUARABLE:
+        raise InputError(f"{name} has values up to {largest:g}, too large to square: rescale it")
+
+
+def position(flat: np.intp, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of an entry from its place in the flattened array.
+
+    >>> position(np.intp(3), (2, 2))
+    (1, 1)
+    """
+    return tuple(int(index) for index in np.unravel_index(flat, shape))
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same array, which can no longer be written to."""
+    array.flags.writeable = False
+    return array
+
+
+# -- numbers and words ----------------------------------------------------------------------------
+
+
+def integer(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
+    """`value` as an int between `least` and `most`.
+
+    >>> integer(0, "n_neighbors")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: n_neighbors=0: pass an integer of at least 1
+    >>> integer(7, "n_components", most=6)
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: n_components=7: pass an integer between 1 and 6
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool | np.bool_) or number < least or (most is not None and number > most):
+        limits = f"of at least {least}" if most is None else f"between {least} and {most}"
+        raise InputError(f"{name}={value!r}: pass an integer {limits}")
+    return number
+
+
+def positive(value: Any, name: str, most: float = sys.float_info.max) -> float:
+    """`value` as a float > 0, and finite unless `most` is infinite.
+
+    >>> positive("far", "radius")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: radius='far': pass a number > 0
+    """
+    if not _is_number(value) or not 0 < value <= most:
+        limit = "" if most >= sys.float_info.max else f" and ≤ {most:g}"
+        raise InputError(f"{name}={value!r}: pass a number > 0{limit}")
+    return float(value)
+
+
+def nonnegative(value: Any, name: str) -> float:
+    """`value` as a finite float ≥ 0.
+
+    >>> nonnegative(0, "gamma")
+    0.0
+    """
+    if not _is_number(value) or not 0 <= value < np.inf:
+        raise InputError(f"{name}={value!r}: pass a number ≥ 0")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    plain = not isinstance(value, bool | np.bool_)
+    return plain and isinstance(value, int | float | np.integer | np.floating)
+
+
+def one_of(value: object, name: str, allowed: tuple[object, ...]) -> None:
+    """Refuse a value that is not among the allowed ones.
+
+    >>> one_of("push", "connect", ("error", "bridge", None))
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: connect='push': pass 'error', 'bridge' or None
+    """
+    if not any(value is word or (isinstance(value, str) and value == word) for word in allowed):
+        *most, last = map(repr, allowed)
+        raise InputError(f"{name}={value!r}: pass {', '.join(most)} or {last}")

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError, SdpkitError
 
 if TYPE_CHECKING:
-    from sdpkit.comparison.table import Comparison, Run
+    from sdpkit.comparison.records import Run
+    from sdpkit.comparison.table import Comparison
     from sdpkit.doors.query_metric import QueryMetrics
     from sdpkit.program.form import Program
     from sdpkit.results.ellipsoid import Ellipsoid

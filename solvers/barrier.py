@@ -62,8 +62,9 @@ from sdpkit.solvers.recognition import (
 )
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern, SparseFactor
-    from sdpkit.numerics.updated_factor import LowRank, UpdatedFactor
+    from sdpkit.numerics.pattern import Pattern
+    from sdpkit.numerics.sparse_factor import SparseFactor
+    from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -114,7 +115,7 @@ class _Dual:
     hi: Array
     costs: Array
     shift: Array
-    update: LowRank | None
+    update: LowRankUpdate | None
     least: float
     most: float
     negative: int
@@ -123,7 +124,7 @@ class _Dual:
     @classmethod
     def of(cls, program: Program) -> _Dual:
         """Stack the blocks, analyse the factors, cluster the edges."""
-        from sdpkit.numerics.sparse_factor import Pattern
+        from sdpkit.numerics.pattern import Pattern
 
         offsets = np.cumsum([0, *(block.size for block in program.blocks)])
         edges, n = stacked_edges(program)
@@ -167,9 +168,9 @@ class _Dual:
         return float(self.d @ w)
 
 
-def _stacked(program: Program) -> LowRank | None:
+def _stacked(program: Program) -> LowRankUpdate | None:
     """The costs of low rank of all blocks as one, over the nodes of all blocks."""
-    from sdpkit.numerics.updated_factor import LowRank
+    from sdpkit.numerics.updated_factor import LowRankUpdate
 
     parts = [block.low_rank for block in program.blocks]
     if not any(parts):
@@ -177,7 +178,7 @@ def _stacked(program: Program) -> LowRank | None:
     pieces = zip(program.blocks, parts, strict=True)
     empty = [np.zeros((b.size, 0)) if part is None else part.vectors for b, part in pieces]
     weights = np.concatenate([part.weights for part in parts if part is not None])
-    return LowRank(scipy.linalg.block_diag(*empty), program.sign * weights)
+    return LowRankUpdate(scipy.linalg.block_diag(*empty), program.sign * weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +223,8 @@ def _clusters(pattern: Pattern) -> list[Ints]:
     The midpoints of the edges in the commute-time embedding of the graph are halved along their
     longest extent until they are few enough.
     """
-    from sdpkit.numerics.sparse_factor import SparseFactor, leading_eigenpairs
+    from sdpkit.numerics.eigenpairs import leading_eigenpairs
+    from sdpkit.numerics.sparse_factor import SparseFactor
 
     n, edges, m = pattern.n, pattern.edges, len(pattern.edges)
     if m <= _ONE_CLUSTER:
@@ -271,7 +273,7 @@ class _Preconditioner:
 
     def _products(self) -> Array:
         """(m, k) U: products of differences of the lowest modes, the heaviest first."""
-        from sdpkit.numerics.sparse_factor import leading_eigenpairs
+        from sdpkit.numerics.eigenpairs import leading_eigenpairs
 
         point = self.point
         n, edges = point.dual.pattern.n, point.dual.pattern.edges
@@ -528,7 +530,8 @@ def _starts(dual: _Dual) -> Iterator[Array]:
 
 def _connectivity(dual: _Dual) -> float:
     """The smallest positive eigenvalue of L(1), or of L(hi) where limits are finite."""
-    from sdpkit.numerics.sparse_factor import Pattern, smallest_on_centred
+    from sdpkit.numerics.eigenpairs import smallest_on_centred
+    from sdpkit.numerics.pattern import Pattern
 
     edges, weights = dual.pattern.edges, np.where(np.isfinite(dual.hi), dual.hi, 1.0)
     count, labels = components(dual.pattern)

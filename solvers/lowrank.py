@@ -659,7 +659,7 @@ def _lowest(part: _Part, u: Array, k: int, cost: bool = True) -> tuple[Array, Ar
     """The k smallest eigenvalues, rising, and eigenvectors of Vᵀdiag(u)V − C on the face."""
     block, pull = part.block, part.sign if cost else 0.0
     if block.is_large_graph:
-        from sdpkit.numerics.sparse_factor import lowest_on_centred
+        from sdpkit.numerics.eigenpairs import lowest_on_centred
 
         update = block.low_rank.scaled(pull) if pull and block.low_rank else None
         return lowest_on_centred(block.pattern, u, pull * block.cost.identity, k, update)

@@ -19,7 +19,7 @@ from sdpkit.program.gram import FactoredGram, Matrix
 from sdpkit.solution.answer import Answer, Stop
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern
+    from sdpkit.numerics.pattern import Pattern
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,7 +63,8 @@ def drifting_apart(program: Program) -> Answer | None:
 
 def _loosest(pattern: Pattern, limits: Array) -> Array | None:
     """(n,) a unit vector of 1⊥: constant on components, or the slowest mode of L(limits)."""
-    from sdpkit.numerics.sparse_factor import SparseFactor, leading_eigenpairs
+    from sdpkit.numerics.eigenpairs import leading_eigenpairs
+    from sdpkit.numerics.sparse_factor import SparseFactor
 
     n, (count, labels) = pattern.n, components(pattern)
     if count > 1:

@@ -19,8 +19,10 @@ import sdpkit.program.form
 from sdpkit import MVE, MVU, Block, Cost, Program, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.numerics.sparse_factor import Pattern, SparseFactor, smallest_on_centred
-from sdpkit.numerics.updated_factor import LowRank, UpdatedFactor, factored
+from sdpkit.numerics.eigenpairs import smallest_on_centred
+from sdpkit.numerics.pattern import Pattern
+from sdpkit.numerics.sparse_factor import SparseFactor
+from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor, factored
 from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.solution.answer import Settings
 from sdpkit.solvers import barrier
@@ -164,12 +166,12 @@ def test_smallest_eigenvalue_is_a_lower_bound_and_sharp(cost: float) -> None:
 # -- costs of low rank ------------------------------------------------------------------------
 
 
-def low_rank(n: int, rng: np.random.Generator) -> LowRank:
+def low_rank(n: int, rng: np.random.Generator) -> LowRankUpdate:
     vectors = rng.standard_normal((n, 2))
-    return LowRank(vectors - vectors.mean(axis=0), np.array([2.0, -0.7]))
+    return LowRankUpdate(vectors - vectors.mean(axis=0), np.array([2.0, -0.7]))
 
 
-def outer(update: LowRank) -> Array:
+def outer(update: LowRankUpdate) -> Array:
     return np.asarray((update.vectors * update.weights) @ update.vectors.T)
 
 
@@ -268,7 +270,9 @@ def test_a_corner_without_a_sign_proves_nothing() -> None:
     """C = 0 exactly: no inertia is claimed, and no finite backward error."""
     edges = np.array([[0, 1]])
     u = np.array([[1.0], [-1.0]]) / np.sqrt(2)
-    singular = factored(Pattern.of(2, edges), np.array([1.0]), 0.5, LowRank(u, np.array([2.5])))
+    singular = factored(
+        Pattern.of(2, edges), np.array([1.0]), 0.5, LowRankUpdate(u, np.array([2.5]))
+    )
     assert isinstance(singular, UpdatedFactor)
     assert singular.backward_error((np.array([1.0]),), (0.5,)) == np.inf
 

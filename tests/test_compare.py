@@ -26,12 +26,13 @@ from sdpkit.cli.main import main
 from sdpkit.comparison import suites
 from sdpkit.comparison.competition import Progress, _error, compare
 from sdpkit.comparison.ledger import Ledger
-from sdpkit.comparison.table import Comparison, Described, Run, run_from, shifted_geometric_mean
+from sdpkit.comparison.records import Described, Run, run_from
+from sdpkit.comparison.table import Comparison, shifted_geometric_mean
 from sdpkit.comparison.trial import _claimed
 from sdpkit.comparison.worker import Job, Worker
 from sdpkit.errors import InputError
 from sdpkit.solving import registry
-from sdpkit.solving.call import compiled_program
+from sdpkit.solving.call import first_program
 
 RING = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
 OPTIMUM = 6.0  # 6/(4 sin²(π/6))
@@ -432,7 +433,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     path.write_text("")
     with pytest.raises(InputError, match="no whole line"):
         Comparison.load(path)
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match="none is missing"):
         Comparison.load(tmp_path / "none")
 
 
@@ -543,11 +544,11 @@ class Homeless:
         ({"solvers": [3]}, "solvers holds 3"),
         ({"solvers": [type("Local", (), {"name": "x", "solve": print})()]}, "cannot be sent"),
         ({"tols": []}, "tols is empty"),
-        ({"tols": [0.0]}, "tols is 0.0"),
-        ({"repeats": 0}, "repeats is 0"),
-        ({"n_jobs": 1.5}, "n_jobs is 1.5"),
-        ({"time_limit": -1}, "time_limit is -1"),
-        ({"memory_limit": math.nan}, "memory_limit is nan"),
+        ({"tols": [0.0]}, "tols=0.0"),
+        ({"repeats": 0}, "repeats=0"),
+        ({"n_jobs": 1.5}, "n_jobs=1.5"),
+        ({"time_limit": -1}, "time_limit=-1"),
+        ({"memory_limit": math.nan}, "memory_limit=nan"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_at_once(given: dict[str, object], words: str) -> None:
@@ -707,7 +708,7 @@ def test_instances_are_the_same_in_every_process() -> None:
     for one in suites.suite("minimal"):
         problem = one.build()
         programs = [problem, pickle.loads(pickle.dumps(problem)), one.build()]
-        prints = {compiled_program(each).fingerprint for each in programs}
+        prints = {first_program(each).fingerprint for each in programs}
         assert len(prints) == 1, one.name
 
 

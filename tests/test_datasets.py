@@ -9,7 +9,7 @@ import pytest
 
 from sdpkit.datasets import comb, cycle_graph, path_graph, spokes, swiss_roll, trefoil_knot
 from sdpkit.errors import InputError
-from sdpkit.graphs.graph import neighborhood_graph
+from sdpkit.graphs.build import neighborhood_graph
 
 
 def test_swiss_roll_is_reproducible_to_the_draw() -> None:

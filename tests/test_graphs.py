@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,21 +16,19 @@ from scipy import sparse
 
 from sdpkit.datasets import comb, cycle_graph, path_graph, spokes, swiss_roll
 from sdpkit.errors import GraphError, InputError
-from sdpkit.graphs import graph as graphs
-from sdpkit.graphs.graph import (
-    NeighborhoodGraph,
-    SquaredDistances,
-    angle_closure,
+from sdpkit.graphs.build import angle_closure, neighborhood_graph, spanning_tree
+from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.repair import (
+    _grow_clique,
     bad_edges,
     bridge_components,
     cliques,
     merge_coincident,
-    neighborhood_graph,
-    require_connected,
-    spanning_tree,
     split_components,
     traverse_probability,
 )
+from sdpkit.numerics.neighbors import _by_tree
 
 Floats = NDArray[np.float64]
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
@@ -102,7 +101,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     i, j = np.triu_indices(50)
     whole = (lengths.neighbors(5), lengths.within(1.0), traverse_probability(graph))
     between = lengths.between(i, j)
-    monkeypatch.setattr(graphs, "_BLOCK_ENTRIES", 130)
+    monkeypatch.setattr("sdpkit.numerics.neighbors._BLOCK_ENTRIES", 130)
     np.testing.assert_array_equal(lengths.neighbors(5), whole[0])
     np.testing.assert_array_equal(lengths.within(1.0), whole[1])
     np.testing.assert_allclose(traverse_probability(graph), whole[2], rtol=1e-14)
@@ -167,7 +166,7 @@ SHIFTED = pairwise(SQUARE) + np.eye(4)
         ({"X": np.empty((4, 0))}, "shape (4, 0)"),
         ({"X": np.zeros((2, 2, 2))}, "shape (2, 2, 2)"),
         ({"X": [1.0, 2.0, 3.0]}, "X.reshape(-1, 1)"),
-        ({"X": NAN}, "X holds 2 values that are NaN or infinite, the first at [3, 1]"),
+        ({"X": NAN}, "X contains NaN or infinite values (2, the first at [3, 1])"),
         ({"X": SQUARE * 1j}, "dtype complex128"),
         ({"X": SQUARE.astype(object)}, "dtype object"),
         ({"X": SQUARE.astype(str)}, "X.astype(float)"),
@@ -291,7 +290,7 @@ def test_graph_argument_may_be_a_neighborhood_graph() -> None:
         ({"edges": [[1, 1]]}, "edge (1, 1) joins a point to itself"),
         ({"edges": [[0.0, 1.0]]}, "pass integer pairs"),
         ({"edges": [0, 1]}, "pass integer pairs"),
-        ({"edges": [[0, 1], [2]]}, "edges are no regular array"),
+        ({"edges": [[0, 1], [2]]}, "edges are not an array of numbers"),
         ({"graph": np.ones((3, 3))}, "graph has 3 nodes, but the data has 4 points"),
         ({"graph": np.ones((3, 4))}, "graph has shape (3, 4)"),
         ({"n_neighbors": 2, "connect": "glue"}, "connect='glue'"),
@@ -307,8 +306,11 @@ def test_rules_refused(rule: dict[str, object], words: str) -> None:
     [
         ([[0, -1], [-1, 0]], "graph[0, 1] = -1 is negative"),
         ([[0, 1], [2, 0]], "(0, 1) and (0, 1) join the same points with different lengths 1 and 2"),
-        ([[0, np.nan], [0, 0]], "graph holds 1 values that are NaN or infinite, the first at [0"),
-        (sparse.csr_array(np.array([[0, np.inf], [0, 0]])), "graph.data holds 1 values"),
+        ([[0, np.nan], [0, 0]], "graph contains NaN or infinite values (1, the first at [0"),
+        (
+            sparse.csr_array(np.array([[0, np.inf], [0, 0]])),
+            "graph.data contains NaN",
+        ),
         (sparse.csr_array(np.array([[0, 1j], [0, 0]])), "graph has dtype complex128"),
         (np.empty((0, 0)), "shape (0, 0)"),
     ],
@@ -430,7 +432,7 @@ def test_connectivity_of_large_graphs() -> None:
 def test_sparse_connectivity_is_the_dense_one(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = neighborhood_graph(swiss_roll(200))
     dense = graph.algebraic_connectivity()
-    monkeypatch.setattr(graphs, "_DENSE_SPECTRUM_POINTS", 10)
+    monkeypatch.setattr("sdpkit.graphs.graph._DENSE_SPECTRUM_POINTS", 10)
     assert graph.algebraic_connectivity() == pytest.approx(dense, rel=1e-9)
 
 
@@ -477,7 +479,7 @@ def test_variance_bound_holds_for_the_data_itself(n: int, seed: int) -> None:
 def test_variance_bound_from_roots_is_valid_and_close(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = neighborhood_graph(swiss_roll(400))
     exact = graph.variance_bound()
-    monkeypatch.setattr(graphs, "_ALL_PATHS_POINTS", 10)
+    monkeypatch.setattr("sdpkit.graphs.graph._ALL_PATHS_POINTS", 10)
     assert exact <= graph.variance_bound() <= 1.5 * exact
     path = neighborhood_graph(graph=path_graph(41))
     assert path.variance_bound() == pytest.approx(2 * sum(i * i for i in range(21)))
@@ -746,7 +748,7 @@ def test_cliques_are_maximal_and_cover(graph: NeighborhoodGraph) -> None:
 
 def test_cliques_grow_where_most_candidates_stay() -> None:
     adjacent = [{1, 2, 3, 4, 5}, {0, 2, 3, 4, 5}, {0, 1}, {0, 1, 4, 5}, {0, 1, 3, 5}, {0, 1, 3, 4}]
-    assert graphs._grow_clique(adjacent, 0, 1) == (0, 1, 3, 4, 5)  # not (0, 1, 2)
+    assert _grow_clique(adjacent, 0, 1) == (0, 1, 3, 4, 5)  # not (0, 1, 2)
 
 
 def test_cliques_of_a_complete_graph() -> None:
@@ -772,15 +774,21 @@ def test_tree_and_table_agree_on_neighbours(
         "far": 1e6 + rng.standard_normal((600, 2)),
     }[kind]
     new = np.vstack([points[:40], rng.standard_normal((40, points.shape[1])), points[5:9] + 0.5])
-    by_tree = SquaredDistances.from_points(points)
-    assert by_tree._tree is not None
-    monkeypatch.setattr("sdpkit.graphs.graph._TREE_POINTS", 10**9)
-    by_table = SquaredDistances.from_points(points)
-    assert by_table._tree is None
-    assert np.array_equal(by_tree.neighbors(k), by_table.neighbors(k))
-    nearest, squared = by_tree.nearest_to(k, new)
-    others, lengths = by_table.nearest_to(k, new)
+    lengths = SquaredDistances.from_points(points)
+    asked: list[int] = []
+
+    def by_tree(queries: np.ndarray, *rest: Any) -> Any:
+        asked.append(len(queries))
+        return _by_tree(queries, *rest)
+
+    monkeypatch.setattr("sdpkit.numerics.neighbors._by_tree", by_tree)
+    neighbors, (nearest, squared) = lengths.neighbors(k), lengths.nearest_to(k, new)
+    assert asked == [len(points), len(new)]
+    alone = [lengths.nearest_to(k, row[None])[1][0] for row in new[35:45]]
+    monkeypatch.setattr("sdpkit.numerics.neighbors._TREE_POINTS", 10**9)
+    assert np.array_equal(neighbors, lengths.neighbors(k))
+    others, scanned = lengths.nearest_to(k, new)
+    assert len(asked) == 2
     assert np.array_equal(nearest, others)
-    assert np.array_equal(squared, lengths)
-    alone = [by_tree.nearest_to(k, row[None])[1][0] for row in new[35:45]]
+    assert np.array_equal(squared, scanned)
     assert np.array_equal(alone, squared[35:45])

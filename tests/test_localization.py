@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import ConvergenceWarning, GraphError, InputError, Localization, Status
-from sdpkit.graphs.graph import NeighborhoodGraph, neighborhood_graph
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.results.quality import aligned, position_errors
 from sdpkit.solving.call import solve
 from sdpkit.solving.registry import get_solver, known_solvers

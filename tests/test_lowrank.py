@@ -20,12 +20,9 @@ from sdpkit import MVU, Block, Cost, Localization, Program, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible
 from sdpkit.numerics import sparse_factor
-from sdpkit.numerics.sparse_factor import (
-    Pattern,
-    SparseFactor,
-    lowest_on_centred,
-    smallest_on_centred,
-)
+from sdpkit.numerics.eigenpairs import lowest_on_centred, smallest_on_centred
+from sdpkit.numerics.pattern import Pattern
+from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
@@ -53,7 +50,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def everything_is_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
     """No table of pairs has room."""
-    monkeypatch.setattr(sparse_factor, "_HEAVY", 0)
+    monkeypatch.setattr("sdpkit.numerics.pattern._HEAVY", 0)
     monkeypatch.setattr(sparse_factor, "_FROM_LEFT", 0)
 
 
@@ -413,7 +410,7 @@ def test_heavy_graphs_are_certified_without_tables(monkeypatch: pytest.MonkeyPat
 
     problem = roll(40)
     exact = solve(problem, solver="interior", tol=1e-6)
-    monkeypatch.setattr(sparse_factor, "_pair_places", forbidden)
+    monkeypatch.setattr("sdpkit.numerics.pattern._pair_places", forbidden)
     monkeypatch.setattr(lowrank, "_DENSE", 0)  # degrees precondition
     solution = solve(problem, solver="lowrank", tol=1e-4)
     assert solution.status is Status.OPTIMAL
@@ -426,7 +423,7 @@ def test_lowest_eigenvalues_are_bounded_from_below(
     heavy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if heavy:
-        monkeypatch.setattr(sparse_factor, "_HEAVY", 0)
+        monkeypatch.setattr("sdpkit.numerics.pattern._HEAVY", 0)
     rng = np.random.default_rng(1)
     for n in (3, 50, 120):
         edges = random_graph(n, n, 2 * n)

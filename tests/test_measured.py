@@ -10,8 +10,9 @@ import pytest
 
 import sdpkit
 from sdpkit.cli.main import main
+from sdpkit.comparison.records import Run
 from sdpkit.comparison.report.markdown import BLOCKS, fill
-from sdpkit.comparison.table import Comparison, Run
+from sdpkit.comparison.table import Comparison
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "docs" / "measured.csv"

@@ -148,7 +148,7 @@ def test_nearest_refuses_too_many() -> None:
     line = np.arange(3.0)[:, None]
     assert nearest([line], [line], 3)[0].shape == (3, 3)
     for k, themselves in ((4, False), (3, True), (0, False)):
-        with pytest.raises(InputError, match=f"k is {k}"):
+        with pytest.raises(InputError, match=f"n_neighbors={k}: "):
             nearest([line], [line], k, themselves=themselves)
 
 
@@ -163,7 +163,7 @@ def test_transform_distance_and_matrix() -> None:
     assert metric.transform(new[0]).shape == (1, 2)
     several, _ = grid_metric(0, "per class")
     for use in (lambda: several.matrix, lambda: several.transform(new)):
-        with pytest.raises(InputError, match="needs one metric, this has 3"):
+        with pytest.raises(InputError, match="needs a single metric, and there are 3"):
             use()
     assert len(several.matrices) == 3
     assert "3 metrics of rank 2, 2, 2" in repr(several)
@@ -209,11 +209,14 @@ def test_load_refuses_what_is_not_a_metric(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("use", "words"),
     [
-        (lambda m: m.predict([[1.0, 2.0, 3.0]]), r"expected \(b, 2\)"),
+        (lambda m: m.predict([[1.0, 2.0, 3.0]]), r"pass one row per point, \(b, 2\)"),
         (lambda m: m.predict([[np.nan, 1.0]]), "NaN"),
         (lambda m: m.predict(np.zeros((1, 2)), rule="vote"), "'knn' or 'energy'"),
-        (lambda m: m.predict(np.zeros((1, 2)), n_neighbors=99), "k is 99"),
-        (lambda m: m.predict(np.zeros((1, 2)), n_neighbors=0), "k is 0"),
+        (
+            lambda m: m.predict(np.zeros((1, 2)), n_neighbors=99),
+            "n_neighbors=99: pass",
+        ),
+        (lambda m: m.predict(np.zeros((1, 2)), n_neighbors=0), "n_neighbors=0"),
         (lambda m: m.energies(np.zeros((1, 2)), n_neighbors=12), "in every class"),
     ],
 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import InputError, OutOfSample, Program, Status
-from sdpkit.results.placement import place, reconstruct, refine
+from sdpkit.results.placement import place, reconstruct, refine_placement
 from sdpkit.results.quality import inconsistency, relative_inconsistency
 from sdpkit.solving.registry import get_solver, known_solvers
 
@@ -189,12 +189,12 @@ def test_a_points_answer_does_not_depend_on_its_batch(seed: int, shape: tuple[in
     data = [instance(seed + i, *shape) for i in range(12)]
     anchors, squared = np.array([d[0] for d in data]), np.array([d[1] ** 2 for d in data])
     whole = place(anchors, squared)
-    moved = refine(whole.coordinates, anchors, squared)
+    moved = refine_placement(whole.coordinates, anchors, squared)
     for part in (slice(0, 1), slice(3, 5), slice(2, 12, 3)):
         alone = place(anchors[part], squared[part])
         assert np.array_equal(alone.coordinates, whole.coordinates[part])
         assert np.array_equal(alone.objectives, whole.objectives[part])
-        again = refine(alone.coordinates, anchors[part], squared[part])
+        again = refine_placement(alone.coordinates, anchors[part], squared[part])
         assert np.array_equal(again, moved[part])
 
 
@@ -203,17 +203,19 @@ def test_refinement_stops_each_point_by_its_own_rule() -> None:
     data = [instance(i, noise=0.5 * (i % 3)) for i in range(400)]
     anchors, squared = np.array([d[0] for d in data]), np.array([d[1] ** 2 for d in data])
     start = place(anchors, squared).coordinates
-    together = refine(start, anchors, squared)
+    together = refine_placement(start, anchors, squared)
     for i in range(0, 400, 9):
         part = slice(i, i + 1)
-        assert np.array_equal(refine(start[part], anchors[part], squared[part]), together[part])
+        assert np.array_equal(
+            refine_placement(start[part], anchors[part], squared[part]), together[part]
+        )
 
 
 def test_batches_are_cut_without_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     data = [instance(i) for i in range(50)]
     anchors, squared = np.array([d[0] for d in data]), np.array([d[1] ** 2 for d in data])
     whole = place(anchors, squared)
-    monkeypatch.setattr("sdpkit.results.placement._BATCH", 7)
+    monkeypatch.setattr("sdpkit.results.placement._BATCH_POINTS", 7)
     assert np.array_equal(place(anchors, squared).coordinates, whole.coordinates)
 
 
@@ -249,7 +251,7 @@ def test_refinement_never_makes_it_worse_and_ends_stationary() -> None:
         return np.asarray(((((y[:, None] - anchors) ** 2).sum(axis=2) - squared) ** 2).sum(axis=1))
 
     start = place(anchors, squared).coordinates
-    end = refine(start, anchors, squared)
+    end = refine_placement(start, anchors, squared)
     assert np.all(stress(end) <= stress(start))
     residual = ((end[:, None] - anchors) ** 2).sum(axis=2) - squared
     gradient = (residual[:, :, None] * (end[:, None] - anchors)).sum(axis=1)
@@ -262,14 +264,14 @@ def test_refinement_never_makes_it_worse_and_ends_stationary() -> None:
         ([[0.0, 1.0]], [[1.0]], "anchors"),
         ([[[0.0, 1.0]]], [[1.0, 2.0]], "squared_distances"),
         ([[[0.0, np.inf]]], [[1.0]], "infinite"),
-        ([[[0.0, 1.0]]], [[-1.0]], "nonnegative"),
+        ([[[0.0, 1.0]]], [[-1.0]], "negative value -1: pass numbers ≥ 0"),
     ],
 )
 def test_bad_neighbourhoods(anchors: object, squared: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         place(anchors, squared)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="one row per new point"):
-        refine([[0.0]], [[[0.0, 1.0]]], [[1.0]])
+        refine_placement([[0.0]], [[[0.0, 1.0]]], [[1.0]])
 
 
 def test_reconstruction_is_scikit_learns() -> None:

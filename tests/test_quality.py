@@ -157,12 +157,15 @@ def test_harmonic_mean_and_fidelity() -> None:
     [
         (lambda: evaluate(*data(0)[:1], data(0)[1][:-1]), "the input has 25 points and Y has 24"),
         (lambda: evaluate(data(0)[0], data(0)[1][:, 0]), "Y is 1-d with 25 values"),
-        (lambda: evaluate(data(0)[0], data(0)[1] * np.nan), "Y holds 50 values"),
+        (
+            lambda: evaluate(data(0)[0], data(0)[1] * np.nan),
+            "Y contains NaN or infinite values (50",
+        ),
         (lambda: evaluate(None, data(0)[1]), "no data"),
         (lambda: evaluate(*data(0), n_neighbors=25), "n_neighbors=25, but 25 points"),
         (lambda: evaluate(data(0)[0], data(0)[1], distances=np.eye(25)), "X and distances"),
-        (lambda: harmonic_mean(1.0, 2.0, 1.0), "do not all lie in [0, 1]"),
-        (lambda: harmonic_mean(1.0, float("nan"), 1.0), "do not all lie in [0, 1]"),
+        (lambda: harmonic_mean(1.0, 2.0, 1.0), "pass numbers between 0 and 1"),
+        (lambda: harmonic_mean(1.0, float("nan"), 1.0), "pass numbers between 0 and 1"),
         (lambda: fidelity([1.0], 0), "n_components=0"),
         (lambda: fidelity([1.0], 1.5), "n_components=1.5"),  # type: ignore[arg-type]
         (lambda: fidelity([[1.0]], 1), "shape (1, 1)"),

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sdpkit import InputError
-from sdpkit.graphs.graph import NeighborhoodGraph, neighborhood_graph
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.results.quality import position_errors
 from sdpkit.results.refinement import _Energy, refine
 

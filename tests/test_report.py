@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import sdpkit
+from sdpkit.comparison.records import Described, Run
 from sdpkit.comparison.report import VERDICTS, inline_json, page_data, verdict, write_report
-from sdpkit.comparison.table import Comparison, Described, Run
+from sdpkit.comparison.table import Comparison
 
 EVIL = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>{{script}}"
 SOLVERS = ("interior", "scs", "clarabel")

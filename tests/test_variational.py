@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit import Block, Cost, GraphError, InputError, Program, Status, UnboundedProblemError
 from sdpkit import VariationalMVU as Variational
-from sdpkit.graphs.graph import lle_basis, neighborhood_graph
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.lle import lle_basis
 from sdpkit.solving.call import solve
 from sdpkit.solving.registry import get_solver, known_solvers
 

@@ -324,7 +324,7 @@ def _draw(answer: Any, path: Path) -> Path:
 
 
 def _as_data(problem: Any, solution: Solution, written: Path | None, drawn: Path | None) -> Any:
-    from sdpkit.comparison.table import jsonable
+    from sdpkit.comparison.records import jsonable
 
     certificate = solution.certificate
     return jsonable(

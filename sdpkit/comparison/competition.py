@@ -26,13 +26,16 @@ from statistics import fmean
 from threading import Lock
 from typing import Any
 
-from sdpkit import __version__, threads
+from sdpkit import __version__
 from sdpkit.comparison.ledger import Ledger
+from sdpkit.comparison.records import Described, Run
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
-from sdpkit.comparison.table import Comparison, Described, Run
+from sdpkit.comparison.table import Comparison
 from sdpkit.comparison.trial import Trial
 from sdpkit.comparison.worker import Job, Outcome, Worker
 from sdpkit.errors import InputError
+from sdpkit.inputs import integer, positive
+from sdpkit.numerics import threads
 from sdpkit.solving.registry import available_solvers, free_memory, get_solver, known_here_only
 
 # So many runs and more make it worth while to import everything beforehand.
@@ -146,12 +149,12 @@ def compare(
     """
     entries, default_limit = _entries(problems)
     contestants = _contestants(solvers)
-    limit = _positive("time_limit", default_limit if time_limit is None else time_limit)
-    memory = None if memory_limit is None else _positive("memory_limit", memory_limit)
+    limit = positive(default_limit if time_limit is None else time_limit, "time_limit")
+    memory = None if memory_limit is None else positive(memory_limit, "memory_limit")
     plans = list(
-        _plans(entries, contestants, sorted({_positive("tols", t) for t in tols}), repeats, warm)
+        _plans(entries, contestants, sorted({positive(t, "tols") for t in tols}), repeats, warm)
     )
-    jobs = _whole("n_jobs", n_jobs)
+    jobs = integer(n_jobs, "n_jobs")
     environment = _environment(jobs)
     settings = {"time_limit": limit, "memory_limit": memory, "n_jobs": jobs}
     with ExitStack() as stack:
@@ -365,7 +368,7 @@ def _plans(
     """All runs, instance by instance, the loosest tolerance first."""
     if not tols:
         raise InputError("tols is empty: pass at least one tolerance")
-    count = _whole("repeats", repeats)
+    count = integer(repeats, "repeats")
     for entry in entries:
         for contestant in contestants:
             starts = ["cold", *["warm"] * (warm and _starts_warm(contestant))]
@@ -470,18 +473,6 @@ def _entry(name: str, problem: Any, position: int) -> _Entry:
     words = repr(problem) if len(repr(problem)) < 200 else type(problem).__name__
     described = Described(title, kind=kind, description=words.strip("<>"))
     return _Entry(described, problem=_pickled(problem, f"the problem {title!r}"))
-
-
-def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InputError(f"{name} is {value!r}; it must be a positive number")
-    return float(value)
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} is {value!r}; it must be a whole number of at least 1")
-    return value
 
 
 # -- where ----------------------------------------------------------------------------------

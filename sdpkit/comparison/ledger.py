@@ -13,9 +13,9 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
-from sdpkit.comparison.table import Comparison, Described, Run, as_json, described_from, run_from
+from sdpkit.comparison.records import Described, Run, as_json, described_from, run_from
 from sdpkit.errors import InputError
 
 FORMAT = 1
@@ -51,7 +51,7 @@ class Ledger:
         settings: Mapping[str, Any],
         instances: Iterable[Described],
     ) -> None:
-        found = _comparison(self.path, records)
+        found = _kept(self.path, records)
         self.environment = found.environment or dict(environment)
         self.runs, self.instances = list(found.runs), list(found.instances)
         if records:
@@ -89,14 +89,22 @@ class Ledger:
         os.close(self._file)
 
 
-def read(path: str | Path) -> Comparison:
-    """The comparison in a file, finished or not."""
+class Kept(NamedTuple):
+    """What a file of runs holds."""
+
+    runs: tuple[Run, ...]
+    environment: Mapping[str, str]
+    instances: tuple[Described, ...]
+
+
+def read(path: str | Path) -> Kept:
+    """The runs in a file, finished or not, and what they are about."""
     if not Path(path).exists():
-        raise InputError(f"there is no file {path}")
+        raise InputError(f"{path} is missing: pass a file that `sdpkit compare` wrote")
     records, _ = _records(Path(path))
     if not records:
         raise InputError(f"{path} is not a comparison: it holds no whole line")
-    return _comparison(Path(path), records)
+    return _kept(Path(path), records)
 
 
 def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -109,19 +117,25 @@ def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
             record = json.loads(line)
             kind = record["record"]
         except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{path} is not a comparison: line {number} is no record") from error
+            raise InputError(
+                f"{path} is not a comparison: line {number} is not a record; pass a file that "
+                "`sdpkit compare` wrote"
+            ) from error
         if (number == 1) != (kind == "comparison"):
             raise InputError(f"{path} is not a comparison: line {number} is {kind!r}")
         records.append(record)
     return records, whole
 
 
-def _comparison(path: Path, records: list[dict[str, Any]]) -> Comparison:
+def _kept(path: Path, records: list[dict[str, Any]]) -> Kept:
     if not records:
-        return Comparison((), {}, ())
+        return Kept((), {}, ())
     if records[0].get("format") != FORMAT:
-        raise InputError(f"{path} has format {records[0].get('format')}; this reads {FORMAT}")
-    return Comparison(
+        raise InputError(
+            f"{path} has format {records[0].get('format')}, this version reads {FORMAT}: "
+            "run the comparison again"
+        )
+    return Kept(
         tuple(run_from(record) for record in records if record["record"] == "run"),
         records[0]["environment"],
         tuple(described_from(record) for record in records if record["record"] == "instance"),

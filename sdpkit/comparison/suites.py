@@ -18,15 +18,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from sdpkit.comparison.table import Described
+from sdpkit.comparison import builders
+from sdpkit.comparison.records import Described
 from sdpkit.errors import InputError
-
-if TYPE_CHECKING:
-    from sdpkit.problems.mvu import MVU
 
 # Tier → (seconds that a run may take, what it is).
 TIERS = {
@@ -75,188 +71,6 @@ class Instance:
         )
 
 
-# -- how they are made ----------------------------------------------------------------------
-
-
-def roll(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> MVU:
-    """MVU of the 8-dimensional Swiss roll, in units in which the mean squared length is one."""
-    import sdpkit
-
-    return sdpkit.MVU(_scaled_roll(n, n_neighbors, seed), n_neighbors=n_neighbors, **options)
-
-
-def _scaled_roll(n: int, n_neighbors: int, seed: int) -> Any:
-    import sdpkit
-
-    X = sdpkit.datasets.swiss_roll(n, random_state=seed)
-    graph = sdpkit.graphs.neighborhood_graph(X, n_neighbors=n_neighbors)
-    return X / np.sqrt(graph.squared_lengths.mean())
-
-
-def _graph(name: str, *sizes: int, **options: Any) -> Any:
-    import sdpkit
-
-    return sdpkit.MVU(graph=getattr(sdpkit.datasets, f"{name}_graph")(*sizes), **options)
-
-
-def _knot(n: int) -> Any:
-    import sdpkit
-
-    return sdpkit.MVU(sdpkit.datasets.trefoil_knot(n), n_neighbors=4)
-
-
-def _star(n_spokes: int, points: int) -> Any:
-    import sdpkit
-
-    return sdpkit.MVE(graph=sdpkit.datasets.star_graph(n_spokes, points))
-
-
-def _roll_embedding(n: int) -> Any:
-    import sdpkit
-
-    return sdpkit.MVE(_scaled_roll(n, 4, 0), n_neighbors=4, start="mvu")
-
-
-def _full(n: int) -> Any:
-    """FULL over a spanning tree of the roll."""
-    import sdpkit
-
-    X = _scaled_roll(n, 4, 0)
-    return sdpkit.MVU(X, graph=sdpkit.graphs.spanning_tree(X), full=True)
-
-
-def _iris(step: int = 1, n_neighbors: int = 3) -> Any:
-    from sklearn.datasets import load_iris
-
-    import sdpkit
-
-    X, y = load_iris(return_X_y=True)
-    return sdpkit.LMNN(X[::step], y[::step], n_neighbors=n_neighbors)
-
-
-def _circles(n: int) -> Any:
-    import sdpkit
-
-    X, y = sdpkit.datasets.concentric_circles(n)
-    return sdpkit.LMNN(X, y, n_neighbors=2)
-
-
-def _wine() -> Any:
-    from sklearn.datasets import load_wine
-
-    import sdpkit
-
-    X, y = load_wine(return_X_y=True)
-    return sdpkit.LMNN(X, y, n_neighbors=3)
-
-
-def _digits(step: int = 1) -> Any:
-    from sklearn.datasets import load_digits
-
-    import sdpkit
-
-    X, y = load_digits(return_X_y=True)
-    return sdpkit.LMNN(X[::step], y[::step], n_neighbors=3)
-
-
-def _mixture(n: int, d: int, n_classes: int) -> Any:
-    """Classes that overlap: normal clouds around normal centres, features of unequal scale."""
-    import sdpkit
-
-    rng = np.random.default_rng(0)
-    y = rng.integers(n_classes, size=n)
-    centres = 1.5 * rng.standard_normal((n_classes, d))
-    X = (centres[y] + rng.standard_normal((n, d))) * np.geomspace(0.3, 3.0, d)
-    return sdpkit.LMNN(X, y, n_neighbors=3)
-
-
-def _network(n: int, radius: float, n_anchors: int = 0, noise: float = 0.05) -> Any:
-    """Sensors in the unit square, lengths measured up to a relative error."""
-    import scipy.sparse as sp
-    from scipy.spatial.distance import cdist
-
-    import sdpkit
-
-    rng = np.random.default_rng(0)
-    true = rng.random((n, 2))
-    graph = sdpkit.graphs.neighborhood_graph(true, radius=radius)
-    errors = 1 + noise * rng.standard_normal(graph.n_edges)
-    i, j = graph.edges.T
-    lengths = np.sqrt(graph.squared_lengths) * errors
-    measured = sp.csr_array((np.tile(lengths, 2), (np.r_[i, j], np.r_[j, i])), shape=(n, n))
-    if not n_anchors:
-        return sdpkit.Localization(measured)
-    anchors = rng.random((n_anchors, 2))
-    heard = cdist(true, anchors) * (1 + noise * rng.standard_normal((n, n_anchors)))
-    heard[heard > 2 * radius] = 0.0
-    return sdpkit.Localization(measured, anchors, heard, n_basis=None if n <= 30 else 10)
-
-
-def _new_point(k: int, r: int) -> Any:
-    """A point among k neighbours in r dimensions, distances off by a tenth."""
-    import sdpkit
-
-    rng = np.random.default_rng(0)
-    neighbors, point = rng.standard_normal((k, r)), 0.5 * rng.standard_normal(r)
-    lengths = np.linalg.norm(neighbors - point, axis=1) * (1 + 0.1 * rng.standard_normal(k))
-    return sdpkit.OutOfSample(neighbors, np.abs(lengths))
-
-
-def _basis(n: int, n_basis: int, **options: Any) -> Any:
-    import sdpkit
-
-    X = sdpkit.datasets.swiss_roll(n, noise_dims=0)
-    return sdpkit.VariationalMVU(X, n_neighbors=6, n_basis=n_basis, **options)
-
-
-def _covering(n: int, d: int) -> Any:
-    import sdpkit
-
-    return sdpkit.CoveringEllipsoid(np.random.default_rng(0).standard_normal((n, d)))
-
-
-def _pairs(step: int) -> Any:
-    from sklearn.datasets import load_iris
-
-    import sdpkit
-
-    X, y = load_iris(return_X_y=True)
-    return sdpkit.MMC(X[::step], y[::step])
-
-
-def _triangle() -> Any:
-    """Sides 1, 1, 3."""
-    import sdpkit
-
-    return sdpkit.MVU(graph=np.array([[0.0, 1, 1], [1, 0, 3], [1, 3, 0]]))
-
-
-def _short_cut(n: int) -> Any:
-    """A ring of unit lengths with a chord longer than half of the way around."""
-    import sdpkit
-
-    ring = sdpkit.datasets.cycle_graph(n).tolil()
-    ring[0, n // 2] = ring[n // 2, 0] = 0.75 * n
-    return sdpkit.MVU(graph=ring.tocsr())
-
-
-def _two_parts() -> Any:
-    """MVU of two paths that nothing joins: the parts fly apart."""
-    import scipy.sparse as sp
-
-    import sdpkit
-    from sdpkit.program.block import Block
-    from sdpkit.program.cost import Cost
-    from sdpkit.program.form import Program
-
-    parts = sp.block_diag([sdpkit.datasets.path_graph(3), sdpkit.datasets.path_graph(4)])
-    i, j = sp.triu(parts).coords
-    incidence = np.zeros((i.size, 7))
-    incidence[np.arange(i.size), i], incidence[np.arange(i.size), j] = 1.0, -1.0
-    block = Block.of(7, incidence, name="K", cost=Cost.of(7, identity=1.0), null=np.ones((7, 1)))
-    return Program.of(block, np.ones(i.size), name="MVU of two paths, not joined")
-
-
 # -- the instances --------------------------------------------------------------------------
 
 NAN = math.nan
@@ -276,7 +90,7 @@ def _rolls(n: int, tier: str, optima: dict[str, tuple[float, str]]) -> list[Inst
         Instance(
             f"roll-{n}-{form.replace('_', '-')}",
             "mvu",
-            partial(roll, n, form=form),
+            partial(builders.roll, n, form=form),
             f"MVU, {form.replace('_', ' ')} form, {n} points: {_ROLL}",
             f"{_THESIS}, section 3.1",
             tier,
@@ -292,7 +106,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "pentagon",
         "mvu",
-        partial(_graph, "cycle", 5),
+        partial(builders.of_graph, "cycle", 5),
         "MVU of a ring of five unit rods: the regular pentagon",
         "geometry",
         "minimal",
@@ -302,7 +116,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "string-10",
         "mvu",
-        partial(_graph, "path", 10, form="inequality"),
+        partial(builders.of_graph, "path", 10, form="inequality"),
         "MVU, inequality form, of ten points on a string: a straight line",
         "geometry",
         "minimal",
@@ -354,7 +168,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "knot-100",
         "mvu",
-        partial(_knot, 100),
+        partial(builders.knot, 100),
         "MVU of a trefoil knot of 100 points, 4 neighbours: a long ring, badly conditioned",
         f"{_THESIS}, figure 3.8",
         "fast",
@@ -364,7 +178,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "knot-1617",
         "mvu",
-        partial(_knot, 1617),
+        partial(builders.knot, 1617),
         "MVU of a trefoil knot of 1617 points, 4 neighbours",
         f"{_THESIS}, figure 3.8",
         "large",
@@ -374,7 +188,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "ring-3000",
         "mvu",
-        partial(_graph, "cycle", 3000, form="inequality"),
+        partial(builders.of_graph, "cycle", 3000, form="inequality"),
         "MVU, inequality form, of a ring of 3000 unit rods: the regular polygon",
         "geometry",
         "large",
@@ -384,7 +198,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "tree-full-40",
         "full",
-        partial(_full, 40),
+        partial(builders.full_tree, 40),
         f"MVU over a spanning tree, no pair may come closer (FULL), 40 points: {_ROLL}",
         _LECTURE,
         "fast",
@@ -395,7 +209,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "star-5",
         "mve",
-        partial(_star, 5, 2),
+        partial(builders.star, 5, 2),
         "MVE of a star of five spokes of two points, in two dimensions",
         _LECTURE,
         "minimal",
@@ -406,7 +220,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "star-8",
         "mve",
-        partial(_star, 8, 5),
+        partial(builders.star, 8, 5),
         "MVE of a star of eight spokes of five points, in two dimensions",
         _LECTURE,
         "fast",
@@ -417,7 +231,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "roll-mve-100",
         "mve",
-        partial(_roll_embedding, 100),
+        partial(builders.embedded_roll, 100),
         f"MVE in two dimensions from MVU's answer, 100 points: {_ROLL}",
         _LECTURE,
         "fast",
@@ -429,7 +243,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "iris-15",
         "lmnn",
-        partial(_iris, 10, 2),
+        partial(builders.iris, 10, 2),
         "LMNN of every tenth iris, 2 target neighbours",
         "Fisher 1936, as bundled with scikit-learn",
         "minimal",
@@ -439,7 +253,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "circles-20",
         "lmnn",
-        partial(_circles, 20),
+        partial(builders.circles, 20),
         "LMNN of two concentric circles of 20 points, 2 target neighbours: no metric helps",
         f"{_THESIS}, figure 2.10",
         "fast",
@@ -449,7 +263,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "iris",
         "lmnn",
-        _iris,
+        builders.iris,
         "LMNN of the irises, 3 target neighbours",
         f"{_THESIS}, table 2.1; Fisher 1936",
         "fast",
@@ -459,7 +273,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "wine",
         "lmnn",
-        _wine,
+        builders.wine,
         "LMNN of the wines, 3 target neighbours",
         f"{_THESIS}, table 2.1; bundled with scikit-learn",
         "fast",
@@ -469,7 +283,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "digits-600",
         "lmnn",
-        partial(_digits, 3),
+        partial(builders.digits, 3),
         "LMNN of every third of 1797 digits of 8 × 8 pixels, 3 target neighbours",
         "bundled with scikit-learn",
         "fast",
@@ -479,7 +293,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "digits",
         "lmnn",
-        _digits,
+        builders.digits,
         "LMNN of 1797 digits of 8 × 8 pixels, 3 target neighbours",
         "bundled with scikit-learn",
         "large",
@@ -489,7 +303,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "clouds-10000",
         "lmnn",
-        partial(_mixture, 10_000, 20, 10),
+        partial(builders.clouds, 10_000, 20, 10),
         "LMNN of 10,000 points in ten overlapping normal clouds in 20 dimensions, seed 0",
         "made here",
         "large",
@@ -500,7 +314,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "sensors-12",
         "localization",
-        partial(_network, 12, 0.5, 4),
+        partial(builders.network, 12, 0.5, 4),
         "12 sensors and 4 anchors, lengths off by 5 %, seed 0",
         f"{_THESIS}, section 3.1.8; Biswas and Ye 2004",
         "minimal",
@@ -510,7 +324,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "sensors-200",
         "localization",
-        partial(_network, 200, 0.25),
+        partial(builders.network, 200, 0.25),
         "200 sensors without anchors in a basis of 10, lengths off by 5 %, seed 0",
         f"{_THESIS}, section 3.1.8",
         "fast",
@@ -520,7 +334,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "sensors-anchors-200",
         "localization",
-        partial(_network, 200, 0.25, 8),
+        partial(builders.network, 200, 0.25, 8),
         "200 sensors and 8 anchors in a basis of 10, lengths off by 5 %, seed 0",
         f"{_THESIS}, section 3.1.8",
         "fast",
@@ -530,7 +344,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "sensors-3000",
         "localization",
-        partial(_network, 3000, 0.06),
+        partial(builders.network, 3000, 0.06),
         "3000 sensors without anchors in a basis of 10, lengths off by 5 %, seed 0",
         f"{_THESIS}, section 3.1.8",
         "large",
@@ -541,7 +355,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "covering-200",
         "ellipsoid",
-        partial(_covering, 200, 5),
+        partial(builders.covering, 200, 5),
         "the smallest ellipsoid over 200 normal points in 5 dimensions, seed 0",
         "Titterington 1975; Todd and Yildirim 2007",
         "fast",
@@ -552,7 +366,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "mmc-iris-30",
         "mmc",
-        partial(_pairs, 5),
+        partial(builders.similar_pairs, 5),
         "MMC of every fifth iris, 300 dissimilar pairs",
         f"Xing et al. 2003; {_THESIS}, section 2.2.2",
         "fast",
@@ -563,7 +377,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "basis-60",
         "variational",
-        partial(_basis, 60, 5),
+        partial(builders.basis_roll, 60, 5),
         "variational MVU of 60 points of a Swiss roll in a basis of 5, squared penalty",
         f"{_THESIS}, section 3.1.8",
         "minimal",
@@ -573,7 +387,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "basis-500",
         "variational",
-        partial(_basis, 500, 10),
+        partial(builders.basis_roll, 500, 10),
         "variational MVU of 500 points of a Swiss roll in a basis of 10, squared penalty",
         f"{_THESIS}, section 3.1.8",
         "fast",
@@ -583,7 +397,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "basis-norm-500",
         "variational",
-        partial(_basis, 500, 10, penalty="norm"),
+        partial(builders.basis_roll, 500, 10, penalty="norm"),
         "variational MVU of 500 points of a Swiss roll in a basis of 10, norm penalty",
         f"{_THESIS}, section 3.1.8",
         "fast",
@@ -593,7 +407,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "basis-10000",
         "variational",
-        partial(_basis, 10_000, 20),
+        partial(builders.basis_roll, 10_000, 20),
         "variational MVU of 10,000 points of a Swiss roll in a basis of 20, squared penalty",
         f"{_THESIS}, section 3.1.8",
         "large",
@@ -604,7 +418,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "new-point",
         "out-of-sample",
-        partial(_new_point, 6, 2),
+        partial(builders.new_point, 6, 2),
         "a new point among six neighbours in the plane, distances off by a tenth, seed 0",
         f"{_THESIS}, section 3.1.10",
         "minimal",
@@ -614,7 +428,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "new-point-10",
         "out-of-sample",
-        partial(_new_point, 30, 10),
+        partial(builders.new_point, 30, 10),
         "a new point among 30 neighbours in ten dimensions, distances off by a tenth, seed 0",
         f"{_THESIS}, section 3.1.10",
         "fast",
@@ -625,7 +439,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "triangle",
         "no-solution",
-        _triangle,
+        builders.triangle,
         "MVU of a triangle with sides 1, 1 and 3",
         "geometry",
         "minimal",
@@ -635,7 +449,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "two-parts",
         "no-solution",
-        _two_parts,
+        builders.two_parts,
         "MVU of two paths that nothing joins",
         "geometry",
         "minimal",
@@ -645,7 +459,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance(
         "short-cut-30",
         "no-solution",
-        partial(_short_cut, 30),
+        partial(builders.short_cut, 30),
         "MVU of a ring of 30 unit rods with a chord of length 22.5",
         "geometry",
         "fast",

@@ -11,7 +11,6 @@ it weighs ratios, as a geometric mean does, but differences far below a second c
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 import math
 import statistics
@@ -21,94 +20,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from sdpkit.comparison.ledger import read
+from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run, as_json, run_from
+from sdpkit.comparison.suites import INSTANCES
 from sdpkit.errors import InputError
 
 # What is not written to a table of text.
 _LISTS = ("history", "coordinates")
-# Seconds added before, and taken off after, the geometric mean.
-SHIFT = 1.0
-
-
-@dataclass(frozen=True)
-class Described:
-    """An instance in words, as a report needs it.
-
-    `reference` is the optimal value (NaN if unknown), `how` says how it was obtained, and
-    `expected` is the status that counts as success ("" for any that is certified).
-    """
-
-    name: str
-    suite: str = ""
-    kind: str = ""
-    description: str = ""
-    source: str = ""
-    reference: float = float("nan")
-    how: str = ""
-    expected: str = ""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One row: a solver on an instance at a tolerance, in a process of its own.
-
-    Attributes
-    ----------
-    kind: "mvu", "mve", "lmnn", …;  n: sizes of all blocks together;  n_rows: rows, or comparisons
-    start: "cold" or "warm"
-    outcome: the granted status, or "crashed", "killed", "out_of_memory", "timeout", "refused",
-        "error"
-    success: certified at `tol` to be what was expected;  claimed: its own words said it succeeded
-    reference_error: |objective − reference| relative to the reference, NaN without one
-    iterations: −1 if unknown
-    compile, setup, solve, certify: seconds;  total: seconds by the clock, all in all
-    peak: bytes above what the process held before it began
-    history: per iteration, may be empty
-    coordinates: points (x, y) of the embedding, 500 at most, or None
-    """
-
-    suite: str
-    instance: str
-    kind: str
-    n: int
-    n_rows: int
-    fingerprint: str
-    solver: str
-    solver_version: str
-    tol: float
-    repeat: int
-    start: str
-    outcome: str
-    success: bool
-    claimed: bool
-    message: str = ""
-    native_status: str = ""
-    objective: float = float("nan")
-    bound: float = float("nan")
-    gap: float = float("nan")
-    primal_residual: float = float("nan")
-    dual_residual: float = float("nan")
-    reference: float = float("nan")
-    reference_error: float = float("nan")
-    iterations: int = -1
-    compile: float = float("nan")
-    setup: float = float("nan")
-    solve: float = float("nan")
-    certify: float = float("nan")
-    total: float = float("nan")
-    peak: float = float("nan")
-    time_limit: float = float("inf")
-    history: tuple[Mapping[str, float], ...] = ()
-    coordinates: tuple[tuple[float, float], ...] | None = None
-
-    @property
-    def key(self) -> tuple[str, str, float, int, str]:
-        """What makes a run a run of its own: no two of a comparison agree in it."""
-        return self.instance, self.solver, self.tol, self.repeat, self.start
-
-    @property
-    def counted(self) -> float:
-        """Seconds that count: the time limit if it did not succeed."""
-        return self.total if self.success else max(self.time_limit, 0.0)
 
 
 @dataclass(frozen=True)
@@ -229,9 +147,7 @@ class Comparison:
     @classmethod
     def load(cls, path: str | Path) -> Comparison:
         """Read a file of `sdpkit.compare(…, path=…)`, finished or not."""
-        from sdpkit.comparison.ledger import read
-
-        return read(path)
+        return cls(*read(path))
 
     def to_json(self) -> str:
         """Everything as one JSON object; NaN is null."""
@@ -256,13 +172,15 @@ class Comparison:
 
     def report(self, path: str | Path) -> None:
         """Write the report as one HTML file."""
-        importlib.import_module("sdpkit.comparison.report").write_report(self, path)
+        from sdpkit.comparison.report import write_report
+
+        write_report(self, path)
 
 
 # -- means ----------------------------------------------------------------------------------
 
 
-def shifted_geometric_mean(values: Iterable[float], shift: float = SHIFT) -> float:
+def shifted_geometric_mean(values: Iterable[float], shift: float = SHIFT_SECONDS) -> float:
     """exp(mean log(t + s)) − s.
 
     >>> shifted_geometric_mean([1.0, 7.0])          # √(2 · 8) − 1
@@ -309,54 +227,6 @@ def _mean_time(runs: list[Run]) -> float:
 # -- rows as text and back ------------------------------------------------------------------
 
 
-def as_json(record: Any) -> dict[str, Any]:
-    """A row, an instance or a tier as JSON has it: NaN is null, infinity a word."""
-    return {field.name: jsonable(getattr(record, field.name)) for field in fields(record)}
-
-
-def jsonable(value: Any) -> Any:
-    """`value` as JSON has it: NaN is null, infinity a word, tuples are lists."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(entry) for key, entry in value.items()}
-    return [jsonable(entry) for entry in value] if isinstance(value, tuple | list) else value
-
-
-def run_from(record: Mapping[str, Any]) -> Run:
-    """The row that `as_json` or a line of `to_csv` describes; what it lacks keeps its default."""
-    values: dict[str, Any] = {}
-    for field in fields(Run):
-        if field.name in record:
-            values[field.name] = _parsed(str(field.type), record[field.name])
-    try:
-        return Run(**values)
-    except TypeError as error:
-        raise InputError(f"this is no row of a comparison: {error}") from error
-
-
-def described_from(record: Mapping[str, Any]) -> Described:
-    """The instance that `as_json` describes."""
-    known = {field.name: str(field.type) for field in fields(Described)}
-    return Described(**{k: _parsed(known[k], v) for k, v in record.items() if k in known})
-
-
-def _parsed(kind: str, value: Any) -> Any:
-    if kind == "float":
-        return math.nan if value in (None, "") else float(value)
-    if kind == "int":
-        return int(value)
-    if kind == "bool":
-        return value in (True, "True", "true", "1")
-    if kind == "str":
-        return str(value)
-    if value is None:
-        return None
-    if value and isinstance(value[0], Mapping):
-        return tuple({k: _parsed("float", v) for k, v in entry.items()} for entry in value)
-    return tuple((float(x), float(y)) for x, y in value)
-
-
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else repr(value)
@@ -365,8 +235,6 @@ def _cell(value: Any) -> str:
 
 def _instances_of(runs: Iterable[Run]) -> tuple[Described, ...]:
     """What the rows themselves say about their instances, and the suites about those they know."""
-    from sdpkit.comparison.suites import INSTANCES
-
     known = {instance.name: instance.described() for instance in INSTANCES}
     found = {}
     for run in runs:

@@ -16,7 +16,6 @@ import importlib.metadata
 import inspect
 import pickle
 import sys
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,13 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdpkit.comparison.measuring import timed
 from sdpkit.errors import NotEnoughMemoryError, SolverUnavailableError, UnsuitableSolverError
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Stop
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.call import compiled_program, solve
+from sdpkit.solving.call import first_program, solve
 from sdpkit.solving.registry import GROUP, get_solver, load, refusal, register_solver
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Trial:
 def describe(tell: Tell, trial: Trial) -> None:
     """Compile the problem and say what it is."""
     problem = trial.build()
-    tell("described", _description(problem, compiled_program(problem)))
+    tell("described", _description(problem, first_program(problem)))
 
 
 @one_blas_thread
@@ -96,9 +96,8 @@ def attempt(tell: Tell, trial: Trial) -> None:
     warnings.simplefilter("ignore")
     try:
         problem = trial.build()
-        started = time.perf_counter()
-        program = compiled_program(problem)
-        compiled = time.perf_counter() - started
+        compiling = timed(lambda: first_program(problem))
+        program, compiled = compiling.result, compiling.seconds
         tell("described", _description(problem, program))
         name = trial.name()
         tell("described", {**_description(problem, program), "solver_version": version(name)})
@@ -128,10 +127,8 @@ def _measured(
     if trial.start == "warm":
         before = ask(tol=WARM_FACTOR * trial.tol)
         tell("started", None)
-    held, started = _held(), time.perf_counter()
-    solution = ask(tol=trial.tol, warm_start=before)
-    seconds = time.perf_counter() - started
-    peak = _held() - held
+    run = timed(partial(ask, tol=trial.tol, warm_start=before))
+    solution = run.result
     times = solution.times
     certificate = solution.certificate
     result = {
@@ -149,8 +146,8 @@ def _measured(
         "setup": times.setup,
         "solve": times.solve,
         "certify": times.certify,
-        "total": seconds if several else seconds + compiled,
-        "peak": peak,
+        "total": run.seconds if several else run.seconds + compiled,
+        "peak": run.peak_bytes,
         "history": tuple(_numbers(entry) for entry in solution.history),
     }
     tell("result", {key: _plain(value) for key, value in result.items()})
@@ -193,15 +190,6 @@ def _warm_up(name: str, program: Program) -> None:
         solve(tiny, solver=name, tol=1e-2, time_limit=1.0)
     except Exception as error:
         print(f"warming up: {type(error).__name__}: {error}", file=sys.stderr)
-
-
-def _held() -> float:
-    """The most bytes this process has held so far, and the largest of those it started."""
-    import resource
-
-    unit = 1.0 if sys.platform == "darwin" else 1024.0
-    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return unit * sum(resource.getrusage(who).ru_maxrss for who in whose)
 
 
 # -- what an instance is --------------------------------------------------------------------

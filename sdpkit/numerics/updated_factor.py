@@ -23,7 +23,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.numerics.sparse_factor import Pattern, SparseFactor, doubled_products
+from sdpkit.numerics.doubled import doubled_products
+from sdpkit.numerics.pattern import Pattern
+from sdpkit.numerics.sparse_factor import SparseFactor
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,7 +37,7 @@ _PINS = 100  # nodes that are pinned against that, at most
 
 
 @dataclass(frozen=True, eq=False)
-class LowRank:
+class LowRankUpdate:
     """U diag(s) Uᵀ, U (n, k), s (k,) without zeros; `error` bounds what U is off, ‖·‖_F."""
 
     vectors: Array
@@ -51,9 +53,9 @@ class LowRank:
         skew = float(beside * np.abs(self.weights).max())
         return min(0.0, float(squares.min())) - skew, max(0.0, float(squares.max())) + skew
 
-    def scaled(self, factor: float) -> LowRank:
+    def scaled(self, factor: float) -> LowRankUpdate:
         """factor · U diag(s) Uᵀ, factor ≠ 0."""
-        return LowRank(self.vectors, factor * self.weights, self.error)
+        return LowRankUpdate(self.vectors, factor * self.weights, self.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ class UpdatedFactor:
     """
 
     base: SparseFactor
-    update: LowRank
+    update: LowRankUpdate
     weights: Array
     shift: float | Array
     pin: Array | None = None
@@ -183,7 +185,7 @@ class UpdatedFactor:
 
 
 def factored(
-    pattern: Pattern, weights: Array, shift: float | Array, update: LowRank | None
+    pattern: Pattern, weights: Array, shift: float | Array, update: LowRankUpdate | None
 ) -> SparseFactor | UpdatedFactor:
     """Factor L(weights) + shift − update.
 
@@ -205,10 +207,10 @@ def factored(
     if pins is None or not pins.any():
         return base if update is None else UpdatedFactor(base, update, weights, shift)
     columns = _unit_columns(pins > 0)
-    back = LowRank(columns, pins[pins > 0])
+    back = LowRankUpdate(columns, pins[pins > 0])
     if update is not None:
         both = np.hstack([update.vectors, columns]), np.r_[update.weights, back.weights]
-        back = LowRank(*both, update.error)
+        back = LowRankUpdate(*both, update.error)
     return UpdatedFactor(base, back, weights, shift + pins, pins)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sdpkit
+from sdpkit.comparison.measuring import arrays, quiet_solve, timed_solve
 from sdpkit.errors import InputError
-from sdpkit.papers.bench import embeddings, engines, lmnn
+from sdpkit.papers.bench import engines, lmnn
 from sdpkit.plotting import plot_bars, plot_metrics
 from sdpkit.results.metric import Metric
 from sdpkit.results.quality import Quality, evaluate
@@ -124,13 +124,6 @@ def _proof(solution: Solution) -> tuple[str, bool]:
     return words, solution.status in (Status.OPTIMAL, Status.STATIONARY)
 
 
-def _solve(problem: Any, **options: Any) -> Solution:
-    """Solve without a warning: the row says how it ended."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
-        return sdpkit.solve(problem, **options)
-
-
 # -- the lecture ----------------------------------------------------------------------------------
 
 
@@ -191,7 +184,7 @@ def _validated_neighbors(X: Array, y: NDArray[Any], splits: int) -> int:
         X_part, y_part, X_held, y_held = lmnn.split(*lmnn.split(X, y, seed)[:2], seed)
         for k in errors:
             problem = sdpkit.LMNN(X_part, y_part, n_neighbors=k)
-            metric = problem.recover(lmnn.timed(problem)[0])
+            metric = problem.recover(quiet_solve(problem))
             errors[k] += metric.error(X_held, y_held)
     return min(errors, key=lambda k: errors[k])
 
@@ -202,7 +195,8 @@ def _split_errors(
     """Errors on one split: raw kNN; LMNN leave-one-out, kNN and energy."""
     X_train, y_train, X_test, y_test = lmnn.split(X, y, seed)
     problem = sdpkit.LMNN(X_train, y_train, n_neighbors=k)
-    solution, seconds = lmnn.timed(problem)
+    run = timed_solve(problem)
+    solution = run.result
     metric = problem.recover(solution)
     raw = lmnn.euclidean(metric)
     errors = [
@@ -211,7 +205,7 @@ def _split_errors(
         metric.error(X_test, y_test),
         metric.error(X_test, y_test, "energy"),
     ]
-    return errors, solution, seconds
+    return errors, solution, run.seconds
 
 
 def _figure_2_10(options: Options) -> Iterator[Row]:
@@ -248,11 +242,11 @@ def _table_3_2(options: Options) -> Iterator[Row]:
     X = sdpkit.datasets.swiss_roll(options.points or 2000, noise_dims=0)
     found: dict[str, tuple[Array, str, bool]] = {}
     problem = sdpkit.MVU(X, n_neighbors=5, connect="bridge")
-    solution = _solve(problem, tol=1e-3)
+    solution = quiet_solve(problem, tol=1e-3)
     found["MVU"] = (problem.recover(solution, n_components=2).coordinates, *_proof(solution))
     for basis, word in (("lle", "LLE"), ("laplacian", "Laplacian")):
         large = sdpkit.VariationalMVU(X, n_neighbors=15, basis=basis, n_basis=10)
-        answer = _solve(large)
+        answer = quiet_solve(large)
         words, proven = _proof(answer)
         plain = large.recover(answer, n_components=2).coordinates
         fine = large.refine(answer, n_components=2).coordinates
@@ -296,7 +290,7 @@ def _figure_3_24(options: Options) -> Iterator[Row]:
         measured, solutions = [], []
         for form in ("equality", "min_trace"):
             problem = sdpkit.MVU(X, n_neighbors=4, form=form, connect="bridge")
-            solution = _solve(problem, tol=1e-4)
+            solution = quiet_solve(problem, tol=1e-4)
             outputs = problem.recover(solution, n_components=dimensions).coordinates
             measured.append(_measures(evaluate(X, outputs)))
             solutions.append(solution)
@@ -320,10 +314,10 @@ def _trace_sets(options: Options) -> Iterator[tuple[str, Array, int]]:
         digits = load_digits()
         yield "fives (scikit-learn)", digits.data[digits.target == 5].astype(np.float64), 10
         return
-    mnist = embeddings.load(options.data, "mnist")
+    mnist = arrays(options.data, "mnist")
     fives = mnist["X"][mnist["y"] == 5][: options.points or 500]
     yield "fives (MNIST)", fives.astype(np.float64), 10
-    frames = embeddings.load(options.data, "teapots100")["X"]
+    frames = arrays(options.data, "teapots100")["X"]
     yield "teapots", frames.astype(np.float64), 2
 
 
@@ -335,7 +329,7 @@ def _figure_3_28(options: Options) -> Iterator[Row]:
     bars: dict[str, tuple[float, ...]] = {}
     for k in (4, 5, 6, 7, 8, 9, 10):
         problem = sdpkit.MVU(X, n_neighbors=k, connect="bridge")
-        solution = _solve(problem, tol=1e-3)
+        solution = quiet_solve(problem, tol=1e-3)
         found = problem.recover(solution, n_components=2)
         shares = found.eigenvalues[:3] / (found.variance or found.eigenvalues.sum())
         mean = evaluate(X, found.coordinates).harmonic_mean

@@ -19,8 +19,8 @@ from sdpkit.inputs import finite_csr
 from sdpkit.program.cost import Cost, dense
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern
-    from sdpkit.numerics.updated_factor import LowRank
+    from sdpkit.numerics.pattern import Pattern
+    from sdpkit.numerics.updated_factor import LowRankUpdate
     from sdpkit.program.gram import Matrix
 
     # Families compile kernels; programs of plain rows do not wait for that.
@@ -199,16 +199,16 @@ class Block:
     @cached_property
     def pattern(self) -> Pattern:
         """The graph's sparse factors, analysed once."""
-        from sdpkit.numerics.sparse_factor import Pattern
+        from sdpkit.numerics.pattern import Pattern
 
         if self.edges is None:
             raise InputError(f"block {self.name!r} is not that of a graph")
         return Pattern.of(self.size, self.edges)
 
     @cached_property
-    def low_rank(self) -> LowRank | None:
+    def low_rank(self) -> LowRankUpdate | None:
         """Of a graph's cost, what is not a multiple of I, as 1⊥ sees it; None if nothing is."""
-        from sdpkit.numerics.updated_factor import LowRank
+        from sdpkit.numerics.updated_factor import LowRankUpdate
 
         u, s = self.cost.factor, self.cost.weights
         seen = (np.ptp(u, axis=0) > 0) & (s != 0)  # constant columns are nothing to 1⊥
@@ -216,7 +216,7 @@ class Block:
             return None
         means = np.array([math.fsum(column) for column in u[:, seen].T]) / self.size
         error = 4 * np.finfo(float).eps * float(np.linalg.norm(u[:, seen]))
-        return LowRank(u[:, seen] - means, s[seen], error)
+        return LowRankUpdate(u[:, seen] - means, s[seen], error)
 
     @cached_property
     def face(self) -> Array:
@@ -337,7 +337,7 @@ class Block:
         For a large graph it is a proven lower bound from sparse factors.
         """
         if self.is_large_graph:
-            from sdpkit.numerics.sparse_factor import smallest_on_centred
+            from sdpkit.numerics.eigenpairs import smallest_on_centred
 
             update = self.low_rank.scaled(factor) if factor and self.low_rank else None
             return smallest_on_centred(self.pattern, u, factor * self.cost.identity, None, update)

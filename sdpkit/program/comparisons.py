@@ -304,9 +304,9 @@ class Impostors:
         centred = stacked - stacked.mean(axis=0)
         spread = np.square(centred).sum(axis=1).max(initial=0.0)
         # Squares beyond the range of single precision are left to double precision.
-        dtype = np.float32 if spread < 1e36 else np.float64
+        dtype: Any = np.float32 if spread < 1e36 else np.float64
         points: NDArray[Any] = np.ascontiguousarray(centred, dtype=dtype)
-        tile_pairs: Callable[..., int] = _TILE_PAIRS[dtype]
+        tile_pairs: Any = _TILE_PAIRS[dtype]
 
         def run(tile: _Tile) -> Any:
             span = slice(columns[tile.block], columns[tile.block + 1])

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 
 if TYPE_CHECKING:
-    from sdpkit.numerics.sparse_factor import Pattern, SparseFactor
-    from sdpkit.numerics.updated_factor import LowRank, UpdatedFactor
+    from sdpkit.numerics.pattern import Pattern
+    from sdpkit.numerics.sparse_factor import SparseFactor
+    from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor
     from sdpkit.program.cost import Cost
 
 Array = NDArray[np.float64]
@@ -94,7 +95,7 @@ class Gram(ABC):
 
     def leading(self, k: int) -> tuple[Array, Array]:
         """(k,) the largest eigenvalues, falling, and (n, k) their eigenvectors, by Lanczos."""
-        from sdpkit.numerics.sparse_factor import leading_eigenpairs
+        from sdpkit.numerics.eigenpairs import leading_eigenpairs
 
         return leading_eigenpairs(lambda x: self @ x.ravel(), self.shape[0], k)
 
@@ -189,7 +190,7 @@ class ResolventGram(Gram):
     weights: Array
     step: Array
     mu: float
-    update: LowRank | None = None
+    update: LowRankUpdate | None = None
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
@@ -258,7 +259,7 @@ class ResolventGram(Gram):
 
     def smallest_eigenvalue(self) -> float:
         """0 if T(w − Δ) is proven to be positive semidefinite on 1⊥, else what it may lack."""
-        from sdpkit.numerics.sparse_factor import smallest_on_centred
+        from sdpkit.numerics.eigenpairs import smallest_on_centred
 
         if self.cost == 0 or self.mu < 0:
             return -np.inf  # the factor is that of another matrix; the sign is wrong

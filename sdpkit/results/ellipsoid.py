@@ -16,7 +16,7 @@ import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_array
+from sdpkit.inputs import finite_array, finite_rows, nonnegative, positive
 from sdpkit.numerics.covering import TOL, many_weights
 from sdpkit.numerics.threads import one_blas_thread
 
@@ -37,7 +37,7 @@ class Ellipsoid:
     radius: t
     log_det: log det S on the span
     weights: (m,) φ
-    gap: how far log det S is from the largest there is, at most
+    gap: an upper bound on how far log det S is below its largest value
 
     >>> import sdpkit
     >>> problem = sdpkit.CoveringEllipsoid([[0, 0], [2, 0], [0, 2], [2, 2.0], [1, 1.5]])
@@ -87,7 +87,7 @@ class Ellipsoid:
 
     def lengths(self, X: ArrayLike) -> Array:
         """(b,) (x − c)ᵀS⁻¹(x − c), infinite outside of the span."""
-        z = _points(X, self.center.size) - self.center
+        z = finite_rows(X, self.center.size, "X") - self.center
         inside = z @ self.basis
         out = np.square(np.linalg.solve(self._factor, inside.T)).sum(axis=0)
         off = np.linalg.norm(z - inside @ self.basis.T, axis=1)
@@ -137,7 +137,7 @@ class Ellipsoids:
     def __getitem__(self, k: int) -> Ellipsoid:
         rank = int(self.ranks[k])
         if not rank:
-            raise InputError(f"ellipsoid {k} is a point; give gamma > 0")
+            raise InputError(f"ellipsoid {k} is a single point: pass gamma > 0")
         d = self.centers.shape[1]
         basis = np.eye(d) if rank == d else np.linalg.eigh(self.shapes[k])[1][:, d - rank :]
         return Ellipsoid(
@@ -173,10 +173,8 @@ def cover(
         raise InputError(f"points has shape {x.shape}: pass (b, m, d), b sets of m points")
     if c.shape != (x.shape[0], x.shape[2]):
         raise InputError(f"centers has shape {c.shape}, expected {(x.shape[0], x.shape[2])}")
-    if not 0 <= gamma < np.inf:
-        raise InputError(f"gamma is {gamma}; it must be a number ≥ 0")
-    if not tol > 0:
-        raise InputError(f"tol is {tol}; it must be positive")
+    nonnegative(gamma, "gamma")
+    positive(tol, "tol")
     z = x - c[:, None, :]
     identity = np.eye(x.shape[2])
     units = np.ones(len(z))
@@ -191,10 +189,3 @@ def cover(
     shapes = squares * ((z * weights[:, :, None]).transpose(0, 2, 1) @ z) + gamma * identity
     log_dets = found.log_dets + 2 * ranks * np.log(units)
     return Ellipsoids(c, shapes, found.radii, log_dets, ranks, weights, found.gaps)
-
-
-def _points(X: ArrayLike, d: int) -> Array:
-    out = np.atleast_2d(finite_array(X, "points"))
-    if out.ndim != 2 or out.shape[1] != d:
-        raise InputError(f"points have shape {out.shape}, expected (b, {d})")
-    return out

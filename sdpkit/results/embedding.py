@@ -14,7 +14,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.inputs import finite_matrix, integer, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.gram import Gram, Matrix
 from sdpkit.results.quality import fidelity
@@ -96,13 +97,13 @@ class Embedding:
         >>> np.abs(y - embedding.coordinates[2:]).round(4).ravel().tolist()
         [1.0, 0.0]
         """
-        from sdpkit.results.placement import place, reconstruct
-        from sdpkit.results.placement import refine as refined
+        from sdpkit.results.placement import place, reconstruct, refine_placement
 
         if self.inputs is None:
-            raise InputError("this embedding does not know its inputs; make it by `recover`")
-        if method not in ("sdp", "lle"):
-            raise InputError(f"method is {method!r}; use 'sdp' or 'lle'")
+            raise InputError(
+                "this embedding does not know its inputs: make it by `recover` of a problem"
+            )
+        one_of(method, "method", ("sdp", "lle"))
         if method == "lle" and X_new is None:
             raise InputError("method='lle' rebuilds points from points: pass X_new, or use 'sdp'")
         k = 2 * self.n_components + 1 if n_neighbors is None else n_neighbors
@@ -119,7 +120,7 @@ class Embedding:
                 y = reconstruct(x, self.inputs.points[nearest], anchors)
             else:
                 y = place(anchors, lengths).coordinates
-            out[here] = refined(y, anchors, lengths) if refine else y
+            out[here] = refine_placement(y, anchors, lengths) if refine else y
         known = squared[:, 0] == 0
         out[known] = self.coordinates[near[known, 0]]
         return out
@@ -218,8 +219,7 @@ def outputs(kernel: Matrix, n_components: int | None = None) -> tuple[Array, Arr
         values, vectors = _spectrum(kernel)
         n = values.size
     d = suggested_dimension(values, total) if n_components is None else n_components
-    if isinstance(d, bool) or not isinstance(d, int | np.integer) or not 1 <= d <= n:
-        raise InputError(f"n_components is {d!r}; it must be an integer between 1 and {n}")
+    d = integer(d, "n_components", most=n)
     top = vectors[:, :d]
     signs = np.sign(top[np.abs(top).argmax(axis=0), np.arange(d)])
     return top * np.where(signs == 0, 1.0, signs) * np.sqrt(values[:d]), values
@@ -256,10 +256,8 @@ def principal_axes(factor: Array) -> tuple[Array, Array]:
 
 def _spectrum(kernel: Array) -> tuple[Array, Array]:
     """All eigenvalues, falling and nonnegative, and eigenvectors of a Gram matrix."""
-    kernel = np.asarray(kernel, dtype=np.float64)
-    if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or kernel.shape[0] == 0:
-        raise InputError(f"a kernel is a square matrix; this one has shape {kernel.shape}")
-    if not np.isfinite(kernel).all():
-        raise InputError("the kernel contains NaN or infinite entries; check the solution's status")
+    kernel = finite_matrix(kernel, "kernel")
+    if kernel.shape[0] != kernel.shape[1]:
+        raise InputError(f"kernel has shape {kernel.shape}: pass a square matrix, (n, n)")
     values, vectors = scipy.linalg.eigh((kernel + kernel.T) / 2)
     return values[::-1].clip(min=0), vectors[:, ::-1]

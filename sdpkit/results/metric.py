@@ -16,6 +16,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.inputs import finite_rows, integer, one_of
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import nearest, squared_distances
 from sdpkit.numerics.threads import one_blas_thread
@@ -89,8 +90,7 @@ class Metric:
 
     def truncated(self, n_components: int) -> Metric:
         """The metric on its leading directions: LMNN-S of the thesis, PCA after x → Lx."""
-        if n_components < 1:
-            raise InputError(f"n_components is {n_components}; it must be at least 1")
+        integer(n_components, "n_components")
         kept = []
         for part in self.components:
             _, values, rows = scipy.linalg.svd(part, full_matrices=False)
@@ -109,13 +109,12 @@ class Metric:
         class leads, down to the nearest neighbour.
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
+        one_of(rule, "rule", ("knn", "energy"))
         points = self._points(X)
         outputs = self._outputs(points)
         if rule == "knn":
             neighbours = nearest(outputs, self._training, k, block_of=self.block_of)[0]
             return np.asarray(self.classes[vote(self.labels[neighbours], len(self.classes))])
-        if rule != "energy":
-            raise InputError(f"rule is {rule!r}; use 'knn' or 'energy'")
         energies = self._energies(outputs, k, self._blocks(points))
         return np.asarray(self.classes[energies.argmin(axis=1)])
 
@@ -152,7 +151,10 @@ class Metric:
         sizes = np.bincount(self.labels, minlength=len(self.classes))
         if k > sizes.min():
             label = self.classes[sizes.argmin()]
-            raise InputError(f"energies need {k} neighbours in every class; {label!r} has fewer")
+            raise InputError(
+                f"the energy rule needs at least {k} training points in every class; class {label} "
+                f"has {sizes.min()}. Lower n_neighbors, or use rule='knn'."
+            )
         order = np.argsort(self.labels, kind="stable")
         starts = np.concatenate([[0], np.cumsum(sizes)])
         training = [part[order] for part in self._training]
@@ -213,17 +215,13 @@ class Metric:
         return [X @ part.T for part in self.components]
 
     def _points(self, X: ArrayLike) -> Array:
-        out = np.atleast_2d(np.asarray(X, dtype=np.float64))
-        if out.ndim != 2 or out.shape[1] != self.X.shape[1]:
-            raise InputError(f"points have shape {out.shape}, expected (b, {self.X.shape[1]})")
-        if not np.isfinite(out).all():
-            raise InputError("points contain NaN or infinite entries")
-        return out
+        return finite_rows(X, self.X.shape[1], "X")
 
     def _single(self, what: str) -> None:
         if len(self.components) > 1:
             raise InputError(
-                f"{what} needs one metric, this has {len(self.components)}; use `components`"
+                f"{what} needs a single metric, and there are {len(self.components)}: "
+                "use `components`"
             )
 
     # -- files -------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.inputs import finite_array
+from sdpkit.numerics.barycenter import barycenter_weights
 from sdpkit.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
@@ -33,10 +35,10 @@ Array = NDArray[np.float64]
 # second-order correction, needs about 16 iterations and was never seen to jam.
 _CENTRING = 0.1
 _TO_BOUNDARY = 0.9
-_DONE = 1e-14  # mean complementarity, for lengths scaled to one
-_MAX_ITER = 100
-_REFINE_ITER = 50
-_BATCH = 8192  # points side by side: what a cache holds
+_END_COMPLEMENTARITY = 1e-14  # mean complementarity, for lengths scaled to one
+_PATH_ITERATIONS = 100
+_REFINE_ITERATIONS = 50
+_BATCH_POINTS = 8192  # points side by side: what a cache holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,20 +86,22 @@ def place(anchors: ArrayLike, squared_distances: ArrayLike) -> Placement:
 
 
 @one_blas_thread
-def refine(coordinates: ArrayLike, anchors: ArrayLike, squared_distances: ArrayLike) -> Array:
+def refine_placement(
+    coordinates: ArrayLike, anchors: ArrayLike, squared_distances: ArrayLike
+) -> Array:
     """Move each point to a local minimum of Σ(‖y − y_i‖² − δ_i)², its neighbours fixed, (t, r).
 
     Newton's method, damped where it would go up; a point is never made worse.
 
     >>> square = [[[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]]
-    >>> refine([[0.8, 0.9]], square, [[2.0, 2.0, 2.0, 2.0]]).round(9)
+    >>> refine_placement([[0.8, 0.9]], square, [[2.0, 2.0, 2.0, 2.0]]).round(9)
     array([[1., 1.]])
     """
     y, delta = _neighborhoods(anchors, squared_distances)
-    start = np.array(coordinates, dtype=np.float64)
-    if start.shape != (y.shape[0], y.shape[2]) or not np.isfinite(start).all():
+    start = finite_array(coordinates, "coordinates")
+    if start.shape != (y.shape[0], y.shape[2]):
         raise InputError(
-            f"coordinates have shape {start.shape}: pass finite numbers, one row per new point, "
+            f"coordinates has shape {start.shape}: pass one row per new point, "
             f"{(y.shape[0], y.shape[2])}"
         )
     parts = [_refine(start[part], y[part], delta[part]) for part in _batches(len(y))]
@@ -114,17 +118,11 @@ def reconstruct(inputs: ArrayLike, neighbors: ArrayLike, anchors: ArrayLike) -> 
     inputs: (t, D) new points;  neighbors: (t, k, D) the inputs of their neighbours
     anchors: (t, k, r) the outputs of their neighbours
 
-    The weights are scikit-learn's, with the regularisation its LLE uses.
-
     >>> reconstruct([[1.0]], [[[0.0], [2.0]]], [[[0.0, 0.0], [4.0, 2.0]]]).round(6)
     array([[2., 1.]])
     """
-    from sklearn.manifold._locally_linear import barycenter_weights
-
     x, near, y = (np.asarray(value, dtype=np.float64) for value in (inputs, neighbors, anchors))
-    t, k, dimension = near.shape
-    indices = np.arange(t * k).reshape(t, k)
-    weights = barycenter_weights(x, near.reshape(t * k, dimension), indices, reg=1e-3)
+    weights = barycenter_weights(x, near)
     return _total(weights.T[:, :, None] * np.moveaxis(y, 1, 0))
 
 
@@ -299,8 +297,8 @@ def _follow_path(anchors: Array, a: Array) -> tuple[Array, Array]:
     y, g = np.zeros((r, t)), np.zeros((k, t))
     left = np.arange(t)
     point = _Point.start(a, r)
-    for _ in range(_MAX_ITER):
-        open_ = point.complementarity > _DONE
+    for _ in range(_PATH_ITERATIONS):
+        open_ = point.complementarity > _END_COMPLEMENTARITY
         if not open_.all():
             left, anchors, point = left[open_], anchors[..., open_], point.select(open_)
         if not left.size:
@@ -365,7 +363,7 @@ def _refine(start: Array, anchors: Array, squared: Array) -> Array:
     stress = _total((_gaps(y, near) - delta) ** 2)
     damping = 1e-3 * scale
     moving = np.ones(scale.shape, dtype=bool)
-    for _ in range(_REFINE_ITER):
+    for _ in range(_REFINE_ITERATIONS):
         difference = y - near  # (k, r, t)
         residual = _gaps(y, near) - delta
         gradient = _total(residual[:, None] * difference)
@@ -398,21 +396,21 @@ def _gaps(y: Array, anchors: Array) -> Array:
 
 
 def _batches(count: int) -> Iterator[slice]:
-    for start in range(0, max(count, 1), _BATCH):
-        yield slice(start, min(start + _BATCH, count))
+    for start in range(0, max(count, 1), _BATCH_POINTS):
+        yield slice(start, min(start + _BATCH_POINTS, count))
 
 
 def _neighborhoods(anchors: ArrayLike, squared_distances: ArrayLike) -> tuple[Array, Array]:
-    y = np.asarray(anchors, dtype=np.float64)
-    delta = np.asarray(squared_distances, dtype=np.float64)
+    y = finite_array(anchors, "anchors")
+    delta = finite_array(squared_distances, "squared_distances")
     if y.ndim != 3 or min(y.shape[1:]) < 1:
-        raise InputError(f"anchors have shape {y.shape}: pass (points, neighbours, dimensions)")
+        raise InputError(f"anchors has shape {y.shape}: pass (points, neighbours, dimensions)")
     if delta.shape != y.shape[:2]:
         raise InputError(
-            f"squared_distances have shape {delta.shape}: pass one per neighbour, {y.shape[:2]}"
+            f"squared_distances has shape {delta.shape}: pass one per neighbour, {y.shape[:2]}"
         )
-    if not np.isfinite(y).all() or not np.isfinite(delta).all():
-        raise InputError("anchors or squared distances contain NaN or infinite entries")
     if (delta < 0).any():
-        raise InputError(f"squared distances must be nonnegative; the smallest is {delta.min():g}")
+        raise InputError(
+            f"squared_distances has the negative value {delta.min():g}: pass numbers ≥ 0"
+        )
     return y, delta

@@ -14,17 +14,15 @@ rotated, translated or scaled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.graphs.graph import SquaredDistances
+from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.inputs import MatrixLike, finite_array, finite_matrix, integer
 from sdpkit.numerics.threads import one_blas_thread
-
-if TYPE_CHECKING:
-    from sdpkit.graphs.graph import Matrix
 
 __all__ = [
     "Quality",
@@ -71,11 +69,11 @@ class Quality:
 
 @one_blas_thread
 def evaluate(
-    X: Matrix | None,
-    Y: Matrix,
+    X: MatrixLike | None,
+    Y: MatrixLike,
     n_neighbors: int = 5,
     *,
-    distances: Matrix | None = None,
+    distances: MatrixLike | None = None,
 ) -> Quality:
     """All measures of the output Y, (n, r), for the input X, (n, d).
 
@@ -96,11 +94,11 @@ def evaluate(
 
 @one_blas_thread
 def local_continuity(
-    X: Matrix | None,
-    Y: Matrix,
+    X: MatrixLike | None,
+    Y: MatrixLike,
     n_neighbors: int = 5,
     *,
-    distances: Matrix | None = None,
+    distances: MatrixLike | None = None,
 ) -> float:
     """C(Y), eq. (3.27): how well Y keeps the distances between neighbours in X.
 
@@ -117,11 +115,11 @@ def local_continuity(
 
 @one_blas_thread
 def local_trust(
-    X: Matrix | None,
-    Y: Matrix,
+    X: MatrixLike | None,
+    Y: MatrixLike,
     n_neighbors: int = 5,
     *,
-    distances: Matrix | None = None,
+    distances: MatrixLike | None = None,
 ) -> float:
     """T(Y), eq. (3.28): how well the distances between neighbours in Y tell those in X.
 
@@ -139,11 +137,11 @@ def local_trust(
 
 @one_blas_thread
 def neighborhood_intersection(
-    X: Matrix | None,
-    Y: Matrix,
+    X: MatrixLike | None,
+    Y: MatrixLike,
     n_neighbors: int = 5,
     *,
-    distances: Matrix | None = None,
+    distances: MatrixLike | None = None,
 ) -> float:
     """N(Y), eq. (3.29): the share of nearest neighbours that X and Y have in common.
 
@@ -164,7 +162,7 @@ def harmonic_mean(continuity: float, trust: float, intersection: float) -> float
     """
     measures = (continuity, trust, intersection)
     if not all(0 <= measure <= 1 for measure in measures):
-        raise InputError(f"the measures {measures} do not all lie in [0, 1]")
+        raise InputError(f"the measures are {measures}: pass numbers between 0 and 1")
     return 0.0 if min(measures) == 0 else 3 / sum(1 / measure for measure in measures)
 
 
@@ -177,15 +175,11 @@ def fidelity(eigenvalues: ArrayLike, n_components: int, variance: float | None =
     >>> fidelity([1.0, 6.0, 3.0, -1e-12], n_components=2)
     0.9
     """
-    spectrum = np.asarray(eigenvalues)
-    if spectrum.ndim != 1 or spectrum.dtype.kind not in "biuf" or not np.isfinite(spectrum).all():
-        raise InputError(
-            f"eigenvalues have shape {spectrum.shape} and dtype {spectrum.dtype}: "
-            "pass finite real numbers, (n,)"
-        )
-    if not isinstance(n_components, int | np.integer) or n_components < 1:
-        raise InputError(f"n_components={n_components!r}: pass an integer of at least 1")
-    falling = np.sort(np.maximum(spectrum.astype(np.float64), 0.0))[::-1]
+    spectrum = finite_array(eigenvalues, "eigenvalues")
+    if spectrum.ndim != 1:
+        raise InputError(f"eigenvalues has shape {spectrum.shape}: pass a vector, (n,)")
+    integer(n_components, "n_components")
+    falling = np.sort(np.maximum(spectrum, 0.0))[::-1]
     total = float(falling.sum()) if variance is None else variance
     return min(1.0, float(falling[: int(n_components)].sum()) / total) if total > 0 else 1.0
 
@@ -202,9 +196,7 @@ def inconsistency(X: ArrayLike, Y: ArrayLike, *, affine: bool = False) -> float:
     >>> round(inconsistency(Y + 1, Y), 3), round(inconsistency(Y + 1, Y, affine=True), 9)
     (1.414, 0.0)
     """
-    first, second = (SquaredDistances.from_points(value, name="outputs").points for value in (X, Y))
-    assert first is not None
-    assert second is not None
+    first, second = finite_matrix(X, "X"), finite_matrix(Y, "Y")
     if len(first) != len(second):
         raise InputError(
             f"the outputs have {len(first)} and {len(second)} rows: pass the same points twice"
@@ -250,9 +242,7 @@ def aligned(Y: ArrayLike, X: ArrayLike) -> Floats:
     """
     from scipy.linalg import orthogonal_procrustes
 
-    y, x = (SquaredDistances.from_points(value, name="positions").points for value in (Y, X))
-    assert y is not None
-    assert x is not None
+    y, x = finite_matrix(Y, "Y"), finite_matrix(X, "X")
     if y.shape != x.shape:
         raise InputError(f"the positions have shapes {y.shape} and {x.shape}: pass the same points")
     centre = x.mean(axis=0)
@@ -278,7 +268,7 @@ def position_errors(inferred: ArrayLike, true: ArrayLike, *, align: bool = True)
 
 
 def _pair(
-    X: Matrix | None, Y: Matrix, distances: Matrix | None
+    X: MatrixLike | None, Y: MatrixLike, distances: MatrixLike | None
 ) -> tuple[SquaredDistances, SquaredDistances]:
     inputs = SquaredDistances.of(X, distances=distances)
     outputs = SquaredDistances.from_points(Y, name="Y")

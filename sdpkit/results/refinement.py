@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.inputs import finite_array, positive
 from sdpkit.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
@@ -73,7 +74,7 @@ def refine(
     hessian: end with the Hessian's own factor, in up to three dimensions
     max_iter, tol: iterations, and the relative gain per iteration below which they end
 
-    >>> from sdpkit.graphs.graph import neighborhood_graph
+    >>> from sdpkit.graphs.build import neighborhood_graph
     >>> graph = neighborhood_graph([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], n_neighbors=2)
     >>> found = refine([[0.1, 0.0], [0.8, 0.2], [0.0, 0.9]], graph.incidence(), [1.0, 1.0, 2.0])
     >>> bool(found.value < 1e-12)
@@ -244,20 +245,16 @@ def _checked(
     start: ArrayLike, incidence: Any, squared: ArrayLike, omega: float, offset: ArrayLike | None
 ) -> tuple[Array, sp.csr_array, Array, Array]:
     B = sp.csr_array(incidence, dtype=np.float64)
-    y, d = np.array(start, dtype=np.float64), np.asarray(squared, dtype=np.float64)
-    if y.ndim != 2 or len(y) != B.shape[1] or not np.isfinite(y).all():
+    y, d = finite_array(start, "start"), finite_array(squared, "squared_lengths")
+    if y.ndim != 2 or len(y) != B.shape[1]:
+        raise InputError(f"start has shape {y.shape}: pass one row per point, ({B.shape[1]}, p)")
+    if d.shape != (B.shape[0],) or (d < 0).any():
         raise InputError(
-            f"start has shape {y.shape}: pass finite coordinates, one row per point, "
-            f"({B.shape[1]}, p)"
+            f"squared_lengths has shape {d.shape} and the least value {d.min(initial=np.inf):g}: "
+            f"pass one number ≥ 0 per edge, ({B.shape[0]},)"
         )
-    if d.shape != (B.shape[0],) or not np.isfinite(d).all() or (d < 0).any():
-        raise InputError(
-            f"squared_lengths have shape {d.shape}: pass one finite number ≥ 0 per edge, "
-            f"({B.shape[0]},)"
-        )
-    if not 0 < omega <= 1:
-        raise InputError(f"omega is {omega!r}; it must lie in (0, 1]")
-    fixed = np.zeros((len(d), y.shape[1])) if offset is None else np.asarray(offset, np.float64)
-    if fixed.shape != (len(d), y.shape[1]) or not np.isfinite(fixed).all():
+    positive(omega, "omega", most=1)
+    fixed = np.zeros((len(d), y.shape[1])) if offset is None else finite_array(offset, "offset")
+    if fixed.shape != (len(d), y.shape[1]):
         raise InputError(f"offset has shape {fixed.shape}, expected {(len(d), y.shape[1])}")
     return y, B, d, fixed

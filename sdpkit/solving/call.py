@@ -82,13 +82,15 @@ def solve(
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6
     max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
-        between its iterations only; of several programs, the time is that of all together
+        between its iterations only, and compiling kernels on a first call does not count; of
+        several programs, the time is that of all together
     verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
     callback: called once per iteration by solvers that can, else once at the end; where it returns
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
-        goes on if it is there already; of several programs, the state of the first
+        goes on if it is there already; of several programs, the state of the first, and the
+        others are solved from the start
     options: passed to the solver unchanged
 
     >>> import sdpkit
@@ -174,6 +176,16 @@ def compiled_program(problem: Problem | Program) -> Program:
             "wrap the data first, e.g. sdpkit.MVU(X)"
         )
     return problem.program()
+
+
+def first_program(problem: Problem | Advancing | Program) -> Program:
+    """The program that a solve begins with: the only one, or the first of several."""
+    if not callable(getattr(problem, "advance", None)):
+        return compiled_program(cast(Problem | Program, problem))
+    first = cast(Advancing, problem).advance((), 1e-6)
+    if not isinstance(first, Program):
+        raise InputError(f"{problem!r} ended before its first program: {first.reason}")
+    return first
 
 
 def _remaining(settings: Settings, started: float) -> Settings:

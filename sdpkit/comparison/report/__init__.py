@@ -18,10 +18,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sdpkit.comparison.table import SHIFT, Comparison, Described, Run
+from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run
 from sdpkit.errors import InputError
+
+if TYPE_CHECKING:
+    from sdpkit.comparison.table import Comparison
 
 __all__ = ["VERDICTS", "Verdict", "power", "verdict", "write_report"]
 
@@ -127,8 +130,9 @@ def page_data(comparison: Comparison) -> dict[str, Any]:
         "title": f"Solvers compared: {', '.join(suites)}" if suites else "Solvers compared",
         "lede": _lede(comparison),
         "mean_words": (
-            f"Seconds are shifted geometric means (shift {SHIFT:g} s) over the instances, from "
-            "problem to certificate; an instance that was not certified counts at the time limit."
+            f"Seconds are shifted geometric means (shift {SHIFT_SECONDS:g} s) over the instances, "
+            "from problem to certificate; an instance that was not certified counts at the time "
+            "limit."
         ),
         "command": command,
         "environment": [[key.replace("_", " "), str(value)] for key, value in environment.items()],

@@ -15,8 +15,9 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from sdpkit.comparison.records import Run
 from sdpkit.comparison.report import VERDICTS, power, verdict
-from sdpkit.comparison.table import Comparison, Run, Tier
+from sdpkit.comparison.table import Comparison, Tier
 from sdpkit.errors import InputError
 
 _MARKED = re.compile(

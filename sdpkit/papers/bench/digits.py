@@ -6,8 +6,6 @@ tables say how much, and what was certified in which time.
 
 from __future__ import annotations
 
-import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.errors import InputError
-from sdpkit.graphs.graph import NeighborhoodGraph, neighborhood_graph
+from sdpkit.comparison.measuring import arrays, timed_solve
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.solution.solution import Solution
-from sdpkit.solving.call import solve
 
 _TOL = 1e-2
-# Seconds that the other engine, and the other form, are given.
-_PATIENCE = 300.0
+# What the other engine, and the other form, are given.
+_PEER_LIMIT_SECONDS = 300.0
 
 
 def graphs(folder: Path, peers: bool = True) -> None:
@@ -49,25 +47,23 @@ def unfold(name: str, X: NDArray[Any], peers: bool) -> None:
         if pattern.is_heavy:
             print("    barrier would need a table of as many places", flush=True)
         else:
-            _print(problem, "barrier", _PATIENCE)
-        _print(sdpkit.MVU(graph=graph.adjacency(lengths=True)), "lowrank", _PATIENCE)
+            _print(problem, "barrier", _PEER_LIMIT_SECONDS)
+        _print(sdpkit.MVU(graph=graph.adjacency(lengths=True)), "lowrank", _PEER_LIMIT_SECONDS)
 
 
 def _print(problem: sdpkit.MVU, solver: str, time_limit: float | None) -> None:
-    started, cpu = time.perf_counter(), time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            solution = solve(problem, solver=solver, tol=_TOL, time_limit=time_limit)
-        except MemoryError as error:
-            print(f"    {problem.form}, {solver}: {error}", flush=True)
-            return
-    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    try:
+        run = timed_solve(problem, solver, tol=_TOL, time_limit=time_limit)
+    except MemoryError as error:
+        print(f"    {problem.form}, {solver}: {error}", flush=True)
+        return
+    solution = run.result
     print(
         f"    {problem.form}, {solver}: {solution.status}, trace {solution.objective:.6g}, bound "
         f"{solution.certificate.safe_bound:.6g}, certified gap "
         f"{solution.certificate.relative_gap:.1e}, {_rank(solution)}{solution.iterations} steps, "
-        f"{seconds:.3g} s ({cpu:.3g} s of CPU, {solution.times.certify:.2g} s to certify)",
+        f"{run.seconds:.3g} s ({run.cpu_seconds:.3g} s of CPU, {solution.times.certify:.2g} s to "
+        "certify)",
         flush=True,
     )
 
@@ -78,16 +74,10 @@ def _rank(solution: Solution) -> str:
 
 
 def _usps(folder: Path) -> NDArray[Any]:
-    return np.asarray(_load(folder / "usps.npz")["X"][:7291], dtype=np.float64)
+    return np.asarray(arrays(folder, "usps")["X"][:7291], dtype=np.float64)
 
 
 def _mnist(folder: Path) -> NDArray[Any]:
-    file = _load(folder / "mnist.npz")
+    file = arrays(folder, "mnist")
     X, y = file["X"][:60_000], file["y"][:60_000].astype(int)
     return np.asarray(X[(y == 2) | (y == 3)], dtype=np.float64) / 255
-
-
-def _load(path: Path) -> Any:
-    if not path.exists():
-        raise InputError(f"{path} is missing; pass the folder that holds it")
-    return np.load(path)

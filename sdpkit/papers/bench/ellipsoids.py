@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sdpkit
+from sdpkit.comparison.measuring import labelled, quiet_solve, timed
 from sdpkit.doors.query_metric import QueryMetric
 from sdpkit.numerics.threads import set_threads, workers
-from sdpkit.papers.bench.lmnn import load
+from sdpkit.papers.bench.lmnn import euclidean
 from sdpkit.results.ellipsoid import cover
 
 Array = NDArray[np.float64]
@@ -78,9 +79,7 @@ def _tightest(problem: Any, solver: str, tolerances: tuple[float, ...]) -> sdpki
     """The solution at the first tolerance that is met. For γ > 0 the volume is as exact as the root
     of the gap only, so that the tightest that a solver can do is asked for."""
     for tol in tolerances:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            solution = sdpkit.solve(problem, solver, tol)
+        solution = quiet_solve(problem, solver, tol=tol)
         if solution.status == "optimal":
             break
     return solution
@@ -105,17 +104,13 @@ def _batch_speed(count: int = 1000, m: int = 30, d: int = 10, sample: int = 10) 
     rng = np.random.default_rng(0)
     points, centers = rng.standard_normal((count, m, d)), 0.3 * rng.standard_normal((count, d))
     cover(points[:2], centers[:2])  # compiled
-    started = time.perf_counter()
-    many = cover(points, centers)
-    seconds = (time.perf_counter() - started) / count
+    batch = timed(lambda: cover(points, centers))
+    many, seconds = batch.result, batch.seconds / count
     problems = [sdpkit.CoveringEllipsoid(points[k], center=centers[k]) for k in range(sample)]
     problems[0].to_cvxpy().solve(solver="CLARABEL")
-    started, off = time.perf_counter(), 0.0
-    for k, problem in enumerate(problems):
-        model = problem.to_cvxpy()
-        model.solve(solver="CLARABEL")
-        off = max(off, abs(float(model.value) - many[k].log_det))
-    loop = (time.perf_counter() - started) / sample
+    peer = timed(lambda: [problem.to_cvxpy().solve(solver="CLARABEL") for problem in problems])
+    off = max(abs(value - many[k].log_det) for k, value in enumerate(peer.result))
+    loop = peer.seconds / sample
     print(
         f"{count} queries, m = {m}, d = {d}: {1e3 * seconds:.3f} ms each, largest certified gap "
         f"{many.gaps.max():.1e}; cvxpy and Clarabel {1e3 * loop:.1f} ms each ({sample} of them), "
@@ -144,7 +139,7 @@ def query_metric(folder: Path) -> None:
     started = time.perf_counter()
     folds = []
     for name in SETS:
-        X, y = load(folder, name)
+        X, y = labelled(folder, name)
         shuffled = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a class of glass has fewer members than folds
@@ -188,10 +183,9 @@ def _errors(fold: _Fold) -> tuple[Array, int]:
     for c, k in enumerate(NEIGHBORS):
         learned, status = _lmnn(X, y, k)
         proven += status == "optimal"
-        euclidean = replace(learned, components=(np.eye(X.shape[1]),))
         a, b = divmod(int(chosen[:, :, c].argmin()), len(RHOS))
         model.set_params(n_neighbors=k, n_local=sizes[a], rho=RHOS[b]).fit(X, y)
-        predictions = euclidean.predict(test), learned.predict(test), model.predict(test)
+        predictions = euclidean(learned).predict(test), learned.predict(test), model.predict(test)
         out[:, c] = [np.sum(found != truth) for found in predictions]
     return out, proven
 
@@ -200,9 +194,7 @@ def _lmnn(X: Array, y: Labels, k: int) -> tuple[sdpkit.Metric, str]:
     """LMNN with k target neighbours, fewer where a class is small, certified to 1e-3."""
     few = int(np.unique(y, return_counts=True)[1].min()) - 1
     problem = sdpkit.LMNN(X, y, n_neighbors=min(k, few))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
-        solution = sdpkit.solve(problem, time_limit=60)
+    solution = quiet_solve(problem, time_limit=60)
     return replace(problem.recover(solution), n_neighbors=k), str(solution.status)
 
 

@@ -6,16 +6,16 @@ hold come from a folder of npz files with an array X.
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.errors import InputError
+from sdpkit.comparison.measuring import Timed, arrays, median, quiet_solve, timed, timed_solve
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.placement import place
 from sdpkit.results.quality import relative_inconsistency
@@ -23,30 +23,13 @@ from sdpkit.results.quality import relative_inconsistency
 Array = NDArray[np.float64]
 
 
-def load(folder: Path, name: str) -> dict[str, NDArray[np.generic]]:
-    """The arrays of folder/name.npz."""
-    path = folder / f"{name}.npz"
-    if not path.exists():
-        raise InputError(f"{path} is missing; pass the folder that holds it with --data")
-    with np.load(path, allow_pickle=False) as file:
-        return {key: file[key] for key in file.files}
-
-
 def _seconds(action: Callable[[], object], repeats: int = 5) -> float:
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - started)
-    return sorted(times)[repeats // 2]
+    return median([timed(action) for _ in range(repeats)]).seconds
 
 
 def _unfold(X: Array, n_components: int = 2) -> Embedding:
     problem = sdpkit.MVU(X, n_neighbors=4, connect="bridge")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
-        solution = sdpkit.solve(problem)
-    return problem.recover(solution, n_components=n_components)
+    return problem.recover(quiet_solve(problem), n_components=n_components)
 
 
 # -- new points ---------------------------------------------------------------------------------
@@ -117,9 +100,7 @@ def _published_against_centred() -> None:
         errors = []
         for variant in ("centred", "published"):
             problem = sdpkit.OutOfSample(anchors, lengths, variant=variant)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
-                solution = sdpkit.solve(problem, solver="clarabel", tol=1e-8)
+            solution = quiet_solve(problem, "clarabel", tol=1e-8)
             errors.append(float(np.linalg.norm(problem.recover(solution) - point)))
         print(f"    a = {far:<5g} centred {errors[0]:.1e}, as published {errors[1]:.1e}")
 
@@ -133,10 +114,10 @@ def _extension_data(data: Path | None) -> list[tuple[str, Array]]:
         ("digits, fives", digits.data[digits.target == 5].astype(np.float64)),
     ]
     if data is not None:
-        mnist = load(data, "mnist")
+        mnist = arrays(data, "mnist")
         fives = mnist["X"][mnist["y"] == 5][:450]
         sets.append(("MNIST, fives", fives.astype(np.float64)))
-        sets.append(("teapots", load(data, "teapots100")["X"].astype(np.float64)))
+        sets.append(("teapots", arrays(data, "teapots100")["X"].astype(np.float64)))
     return sets
 
 
@@ -163,22 +144,22 @@ def variational(n: int = 10_000, n_neighbors: int = 6, n_basis: int = 10) -> Non
     """Variational MVU of a Swiss roll with little noise, as in figure 3.17."""
     X = sdpkit.datasets.swiss_roll(n, noise_dims=0)
     X = X + 0.05 * np.random.default_rng(1).standard_normal(X.shape)
+    sizes: dict[str, Any] = {"n_neighbors": n_neighbors, "n_basis": n_basis}
     for basis in ("laplacian", "lle"):
-        started, busy = time.perf_counter(), time.process_time()
-        problem = sdpkit.VariationalMVU(X, n_neighbors=n_neighbors, basis=basis, n_basis=n_basis)
-        built = time.perf_counter()
-        solution = sdpkit.solve(problem)
+        built = timed(partial(sdpkit.VariationalMVU, X, basis=basis, **sizes))
+        problem = built.result
+        solved = timed_solve(problem)
+        solution = solved.result
         embedding = problem.recover(solution, n_components=2)
-        solved = time.perf_counter()
-        refined = problem.refine(solution, n_components=2)
-        ended = time.perf_counter()
+        fine = timed(partial(problem.refine, solution, n_components=2))
+        total, cpu = _sums(built, solved, fine)
         print(
-            f"{problem!r}\n    basis {basis}: graph and basis {built - started:.2f} s, program "
-            f"{solved - built:.2f} s ({solution.status}, gap "
-            f"{solution.certificate.relative_gap:.1e}), refinement {ended - solved:.2f} s, "
-            f"total {ended - started:.2f} s ({time.process_time() - busy:.2f} s of processor)"
+            f"{problem!r}\n    basis {basis}: graph and basis {built.seconds:.2f} s, program "
+            f"{solved.seconds:.2f} s ({solution.status}, gap "
+            f"{solution.certificate.relative_gap:.1e}), refinement {fine.seconds:.2f} s, "
+            f"total {total:.2f} s ({cpu:.2f} s of processor)"
         )
-        for name, outputs in (("program", embedding), ("refined", refined)):
+        for name, outputs in (("program", embedding), ("refined", fine.result)):
             q = sdpkit.quality.evaluate(X, outputs.coordinates)
             print(
                 f"    {name}: local continuity {q.local_continuity:.4f}, trust "
@@ -187,13 +168,18 @@ def variational(n: int = 10_000, n_neighbors: int = 6, n_basis: int = 10) -> Non
             )
 
 
+def _sums(*runs: Timed[Any]) -> tuple[float, float]:
+    """Seconds by the clock and of processor of all runs together."""
+    return sum(run.seconds for run in runs), sum(run.cpu_seconds for run in runs)
+
+
 # -- sensor networks ----------------------------------------------------------------------------
 
 
 def localization(data: Path | None, radius: float = 500.0) -> None:
     """The two networks of figures 3.19 and 3.20: cities (from `data`) and uniform points."""
     if data is not None:
-        cities = load(data, "uscities")["X"][:1097].astype(np.float64)
+        cities = arrays(data, "uscities")["X"][:1097].astype(np.float64)
         _network(f"1097 cities, radius {radius:g} km", cities, _within(cities, radius), 0.1, " km")
     points = np.random.default_rng(0).random((20_000, 2)) - 0.5
     near = _up_to(points, 20, 0.06)
@@ -214,19 +200,20 @@ def _up_to(points: Array, n_neighbors: int, radius: float) -> NDArray[np.int64]:
 def _network(name: str, true: Array, edges: NDArray[np.int64], noise: float, unit: str) -> None:
     lengths = np.linalg.norm(true[edges[:, 0]] - true[edges[:, 1]], axis=1)
     measured = lengths * (1 + noise * np.random.default_rng(0).uniform(-1, 1, lengths.size))
-    started, busy = time.perf_counter(), time.process_time()
     graph = sdpkit.NeighborhoodGraph(len(true), edges, measured**2)
-    problem = sdpkit.Localization(graph)
-    solution = sdpkit.solve(problem)
-    solved = time.perf_counter()
-    positions = problem.refine(solution)
-    ended, busy = time.perf_counter(), time.process_time() - busy
+    built = timed(lambda: sdpkit.Localization(graph))
+    problem = built.result
+    solved = timed_solve(problem)
+    solution = solved.result
+    refined = timed(lambda: problem.refine(solution))
+    total, cpu = _sums(built, solved, refined)
     coarse = sdpkit.quality.position_errors(problem.recover(solution), true)
-    fine = sdpkit.quality.position_errors(positions, true)
+    fine = sdpkit.quality.position_errors(refined.result, true)
     print(
-        f"{name}, {len(edges)} lengths, noise {noise:.0%}:\n    program {solved - started:.2f} s "
+        f"{name}, {len(edges)} lengths, noise {noise:.0%}:\n"
+        f"    program {built.seconds + solved.seconds:.2f} s "
         f"({solution.status}, gap {solution.certificate.relative_gap:.1e}), refinement "
-        f"{ended - solved:.2f} s, total {ended - started:.2f} s ({busy:.2f} s of processor)\n"
+        f"{refined.seconds:.2f} s, total {total:.2f} s ({cpu:.2f} s of processor)\n"
         f"    mean error "
         f"{coarse.mean():.3g}{unit}, refined {fine.mean():.3g}{unit} (largest {fine.max():.3g}"
         f"{unit})",

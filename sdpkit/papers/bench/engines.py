@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-import resource
-import statistics
-import time
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,14 +18,14 @@ import numpy as np
 import scipy.linalg
 
 import sdpkit
-from sdpkit.comparison import suites
+from sdpkit.comparison import builders
+from sdpkit.comparison.measuring import arrays, median, timed, timed_solve
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import read_sdpa
 from sdpkit.results.embedding import gram
 from sdpkit.results.quality import fidelity
 from sdpkit.solution.solution import Solution
-from sdpkit.solving.call import solve
 
 # Optimal values in SDPA's convention (SDPLIB 1.2).
 SDPLIB = {
@@ -45,8 +41,8 @@ SDPLIB = {
 }
 
 
-# Seconds that a peer is given where it knows a time limit.
-_PATIENCE = 120.0
+# What a peer is given, where it knows a time limit.
+_PEER_LIMIT_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -65,34 +61,27 @@ class Measurement:
     fill: float = np.nan
 
 
-def roll(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> Program:
+def roll_program(n: int, n_neighbors: int = 4, seed: int = 0, **options: Any) -> Program:
     """The reference instance: the 8-dimensional Swiss roll, d divided by its mean."""
-    return suites.roll(n, n_neighbors, seed, **options).program()
+    return builders.roll(n, n_neighbors, seed, **options).program()
 
 
-def measure(program: Program, solver: str, time_limit: float | None = None) -> Measurement:
-    """Solve once to the default tolerance; times include all but building the program."""
-    before = _peak()
-    started = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        solution = solve(program, solver=solver, time_limit=time_limit)
-    return _measurement(solution, time.perf_counter() - started, _peak() - before)
-
-
-def _measurement(solution: Solution, seconds: float, peak: float) -> Measurement:
+def measure(program: Program, solver: str, **options: Any) -> Measurement:
+    """Solve once, certificate included; times include all but building the program."""
+    run = timed_solve(program, solver, **options)
+    solution = run.result
+    patterns = [block.pattern for block in program.blocks if block.is_large_graph]
     return Measurement(
-        seconds,
-        peak,
+        run.seconds,
+        run.peak_bytes,
         str(solution.status),
         solution.objective,
         solution.certificate.relative_gap,
         solution.iterations,
+        cpu=run.cpu_seconds,
+        products=solution.history[-1].get("products", np.nan) if solution.history else np.nan,
+        fill=sum(p.rows.size for p in patterns) / max(1, sum(p.n for p in patterns)),
     )
-
-
-def _peak() -> float:
-    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def measure_alone(n: int, solver: str, repeats: int = 1, **options: Any) -> Measurement:
@@ -105,21 +94,16 @@ def measure_alone(n: int, solver: str, repeats: int = 1, **options: Any) -> Meas
 
 
 def _alone(n: int, solver: str, repeats: int, options: dict[str, Any]) -> list[Measurement]:
-    measure(roll(12), solver)  # imports and first calls are not what is measured
-    program = roll(n, **options)
-    return [measure(program, solver, time_limit=_PATIENCE) for _ in range(repeats)]
+    measure(roll_program(12), solver)  # imports and first calls are not what is measured
+    program = roll_program(n, **options)
+    return [measure(program, solver, time_limit=_PEER_LIMIT_SECONDS) for _ in range(repeats)]
 
 
 def eigh_seconds(n: int, repeats: int = 5) -> float:
     """Median seconds of one `scipy.linalg.eigh` of a random symmetric n × n matrix."""
     a = np.random.default_rng(0).standard_normal((n, n))
     a = a + a.T
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        scipy.linalg.eigh(a)
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
+    return median([timed(lambda: scipy.linalg.eigh(a)) for _ in range(repeats)]).seconds
 
 
 # -- tables ---------------------------------------------------------------------------------
@@ -130,7 +114,7 @@ def interior(sizes: Iterable[int] | None = None, peers: bool = True) -> None:
     rows = []
     for n in sizes or (100, 400, 1000):
         unit = eigh_seconds(n)
-        program = roll(n)
+        program = roll_program(n)
         repeats = 5 if n <= 200 else 3 if n <= 1000 else 1
         ours = measure_alone(n, "interior", repeats)
         m = program.n_rows
@@ -193,8 +177,8 @@ def barrier(
 
 def _against_interior(n: int, options: dict[str, Any]) -> None:
     for form in ("equality", "inequality", "slack", "min_trace"):
-        program = roll(n, form=form, **options)
-        ours, theirs = (timed(program, name, 1e-4) for name in ("barrier", "interior"))
+        program = roll_program(n, form=form, **options)
+        ours, theirs = (measure(program, name, tol=1e-4) for name in ("barrier", "interior"))
         apart = abs(ours.objective - theirs.objective) / abs(theirs.objective)
         agree = "agree" if apart <= ours.gap + theirs.gap else "DISAGREE"
         print(
@@ -224,9 +208,11 @@ def _barrier_alone(
 def _barrier_process(
     n: int, form: str, options: dict[str, Any], tol: float, time_limit: float | None
 ) -> Measurement:
-    timed(roll(20), "barrier", 1e-4)  # imports and first calls are not what is measured
-    program = roll(n, form=form, **options)
-    return timed(program, "barrier", tol, time_limit)
+    measure(
+        roll_program(20), "barrier", tol=1e-4
+    )  # imports and first calls are not what is measured
+    program = roll_program(n, form=form, **options)
+    return measure(program, "barrier", tol=tol, time_limit=time_limit)
 
 
 def _print_sparse_growth(what: str, rows: list[tuple[int, Measurement]]) -> None:
@@ -249,30 +235,12 @@ def _print_sparse_growth(what: str, rows: list[tuple[int, Measurement]]) -> None
     )
 
 
-def timed(
-    program: Program, solver: str, tol: float, time_limit: float | None = None
-) -> Measurement:
-    """Solve once, certificate included, by the clock and by the processor's own count."""
-    before, cpu, started = _peak(), time.process_time(), time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        solution = solve(program, solver=solver, tol=tol, time_limit=time_limit)
-    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-    patterns = [block.pattern for block in program.blocks if block.is_large_graph]
-    return replace(
-        _measurement(solution, seconds, _peak() - before),
-        cpu=cpu,
-        products=solution.history[-1].get("products", np.nan) if solution.history else np.nan,
-        fill=sum(p.rows.size for p in patterns) / max(1, sum(p.n for p in patterns)),
-    )
-
-
 def forms(n: int = 400, n_angles: int = 200) -> None:
     """All four forms at n, and with angle closure, in multiples of the equality form's time."""
     for size, angles in ((n, False), (n_angles, True)):
         base = None
         for form in ("equality", "inequality", "slack", "min_trace"):
-            program = roll(size, form=form, angles=angles)
+            program = roll_program(size, form=form, angles=angles)
             runs = [measure(program, "interior") for _ in range(3)]
             run = sorted(runs, key=lambda r: r.seconds)[1]
             base = base or run.seconds
@@ -311,13 +279,13 @@ def mve(folder: Path | None = None) -> None:
     `phylo_salamanders.npz` and `phylo_anoles.npz` (X tip-to-tip distances).
     """
     names = ("netscience", "teapots100", "phylo_salamanders", "phylo_anoles")
-    data = {} if folder is None else {name: _array(folder, name) for name in names}
+    data = {} if folder is None else {name: arrays(folder, name)["X"] for name in names}
     for name, published, given in lecture_sets(folder):
         words = ", ".join(f"{value:.1f}" for value in published)
         _print_fidelities(f"{name} (lecture {words} %)", **given)
     if not data:
         return
-    adjacency = data["netscience"] > 0
+    adjacency = (data["netscience"] > 0).astype(np.float64)
     affinity = np.linalg.eigvalsh(gram(-2.0 * adjacency))[::-1]  # the centred adjacency matrix
     share = fidelity(affinity.clip(min=0), 2)
     print(f"    kernel PCA of the network's adjacency matrix: {100 * share:.1f} %", flush=True)
@@ -364,7 +332,7 @@ def lecture_sets(
     folder: Path | None,
 ) -> Iterator[tuple[str, tuple[float, float, float], dict[str, Any]]]:
     """(name, published percentages of kernel PCA, SDE and MVE, arguments of `fidelities`)."""
-    adjacency = None if folder is None else _array(folder, "netscience") > 0
+    adjacency = None if folder is None else arrays(folder, "netscience")["X"] > 0
     X, star = sdpkit.datasets.spokes(8, 5, noise_dims=50, noise=0.11), sdpkit.datasets.star_graph()
     yield "star", (95.0, 29.9, 100.0), {"X": X, "graph": star}
     for start in ("mvu", "kernel"):
@@ -380,7 +348,7 @@ def lecture_sets(
 def fidelities(start: Any = "kernel", **given: Any) -> Fidelities:
     """Kernel PCA, MVU and MVE of the same graph, the latter two solved and timed."""
     mvu, mve = sdpkit.MVU(**given), sdpkit.MVE(**given, start=start)
-    return Fidelities(mve.kernel_pca().fidelity, _solved(mvu), _solved(mve))
+    return Fidelities(mve.kernel_pca().fidelity, (mvu, *_solved(mvu)), (mve, *_solved(mve)))
 
 
 def _twos() -> Any:
@@ -388,13 +356,6 @@ def _twos() -> Any:
 
     digits = load_digits()
     return digits.data[digits.target == 2]
-
-
-def _array(folder: Path, name: str) -> Any:
-    path = folder / f"{name}.npz"
-    if not path.exists():
-        raise InputError(f"{path} is missing; pass the folder that holds it, or leave --data out")
-    return np.load(path)["X"]
 
 
 def _print_fidelities(name: str, **given: Any) -> Fidelities:
@@ -414,10 +375,9 @@ def _print_fidelities(name: str, **given: Any) -> Fidelities:
     return found
 
 
-def _solved(problem: sdpkit.MVU) -> Solved:
-    started = time.perf_counter()
-    solution = solve(problem)
-    return problem, solution, time.perf_counter() - started
+def _solved(problem: sdpkit.MVU) -> tuple[Solution, float]:
+    run = timed_solve(problem)
+    return run.result, run.seconds
 
 
 def _share(solved: Solved) -> float:

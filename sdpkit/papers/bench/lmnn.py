@@ -7,13 +7,11 @@ with the peer of the same run; every gap is certified.
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import tempfile
-import time
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,14 @@ import scipy.ndimage
 from numpy.typing import NDArray
 
 import sdpkit
+from sdpkit.comparison.measuring import (
+    labelled,
+    median,
+    peak_bytes,
+    quiet_solve,
+    timed,
+    timed_solve,
+)
 from sdpkit.errors import InputError
 from sdpkit.program.comparisons import Impostors
 from sdpkit.results.metric import Metric, Rule
@@ -30,6 +36,7 @@ from sdpkit.solution.solution import Solution
 Array = NDArray[np.float64]
 Labels = NDArray[Any]
 
+RULES: tuple[Rule, ...] = ("knn", "energy")
 SMALL = ("wine", "iris", "balance", "digits")
 # Thesis, Table 2.1, test errors in per cent: (kNN, energy).
 PUBLISHED = {
@@ -59,15 +66,6 @@ print(json.dumps({"seconds": seconds, "iterations": int(model.n_iter_)}))
 """
 
 
-def load(folder: Path, name: str) -> tuple[Array, Labels]:
-    """X and y of a data set."""
-    path = folder / f"{name}.npz"
-    if not path.exists():
-        raise InputError(f"{path} is missing; pass the folder that holds {name}.npz with X and y")
-    with np.load(path, allow_pickle=False) as file:
-        return file["X"].astype(np.float64), file["y"]
-
-
 def split(
     X: Array, y: Labels, seed: int, share: float = 0.7
 ) -> tuple[Array, Labels, Array, Labels]:
@@ -75,15 +73,6 @@ def split(
     order = np.random.default_rng(seed).permutation(len(X))
     cut = int(share * len(X))
     return X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]
-
-
-def timed(problem: sdpkit.LMNN, **options: Any) -> tuple[Solution, float]:
-    """A certified solution and the seconds it took, compilation of the program included."""
-    started = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
-        solution = sdpkit.solve(problem, **options)
-    return solution, time.perf_counter() - started
 
 
 def euclidean(metric: Metric) -> Metric:
@@ -97,7 +86,7 @@ def euclidean(metric: Metric) -> Metric:
 def small(folder: Path) -> None:
     """Every engine on the small sets (the general ones on a part), with their bounds."""
     for name in SMALL:
-        X, y, X_test, y_test = split(*load(folder, name), seed=0)
+        X, y, X_test, y_test = split(*labelled(folder, name), seed=0)
         problem = sdpkit.LMNN(X, y)
         print(f"{name}: {problem}")
         for solver, tol in _engines(name):
@@ -107,8 +96,8 @@ def small(folder: Path) -> None:
         print(f"  the first {few} points:")
         for solver in ("factored", "interior", "clarabel", "scs"):
             _print_run(part, solver, 1e-5)
-        metric = problem.recover(timed(problem)[0])
-        errors = [100 * metric.error(X_test, y_test, rule) for rule in ("knn", "energy")]
+        metric = problem.recover(quiet_solve(problem))
+        errors = [100 * metric.error(X_test, y_test, rule) for rule in RULES]
         print(f"  test error: 3-NN {errors[0]:.2f} %, energy {errors[1]:.2f} %")
 
 
@@ -122,11 +111,11 @@ def _engines(name: str) -> Iterator[tuple[str, float]]:
 
 
 def _print_run(problem: sdpkit.LMNN, solver: str, tol: float) -> None:
-    solution, seconds = timed(problem, solver=solver, tol=tol)
-    certificate = solution.certificate
+    run = timed_solve(problem, solver, tol=tol)
+    solution, certificate = run.result, run.result.certificate
     print(
         f"  {solver:<12} tol {tol:.0e}: {solution.status:<15} {solution.objective:.8g}, bound "
-        f"{certificate.safe_bound:.8g}, gap {certificate.relative_gap:.1e}, {seconds:.2f} s, "
+        f"{certificate.safe_bound:.8g}, gap {certificate.relative_gap:.1e}, {run.seconds:.2f} s, "
         f"{solution.iterations} steps",
         flush=True,
     )
@@ -134,16 +123,16 @@ def _print_run(problem: sdpkit.LMNN, solver: str, tol: float) -> None:
 
 def digits(folder: Path, peer: Path | None) -> None:
     """Digits 1257×64: first call and later ones, 1e-3 and 1e-4, against metric-learn."""
-    X, y, X_test, y_test = split(*load(folder, "digits"), seed=0)
+    X, y, X_test, y_test = split(*labelled(folder, "digits"), seed=0)
     problem = sdpkit.LMNN(X, y)
-    first = timed(problem)[1]
-    runs = sorted((timed(problem) for _ in range(5)), key=lambda run: run[1])
-    solution, seconds = runs[2]
-    fine, fine_seconds = timed(problem, tol=1e-4)
+    first = timed_solve(problem).seconds
+    later = median([timed_solve(problem) for _ in range(5)])
+    solution, seconds = later.result, later.seconds
+    fine = timed_solve(problem, tol=1e-4)
     print(
         f"digits {X.shape}: first call in this process {first:.2f} s, then {seconds:.2f} s (median "
         f"of 5), gap {solution.certificate.relative_gap:.1e}, objective {solution.objective:.6g}\n"
-        f"  to 1e-4: {fine_seconds:.2f} s, gap {fine.certificate.relative_gap:.1e}"
+        f"  to 1e-4: {fine.seconds:.2f} s, gap {fine.result.certificate.relative_gap:.1e}"
     )
     _print_errors("digits", problem.recover(solution), X_test, y_test)
     if peer is None:
@@ -175,18 +164,19 @@ def letters(folder: Path, splits: int = 10, variants: int = 1) -> None:
 
     Several passes and a metric per class are learned on the first `variants` splits.
     """
-    X, y = load(folder, "letter")
-    baseline = _peak()
+    X, y = labelled(folder, "letter")
+    baseline = peak_bytes()
     errors: dict[str, list[list[float]]] = {}
     for seed in range(splits):
         X_train, y_train, X_test, y_test = split(X, y, seed)
         problem = sdpkit.LMNN(X_train, y_train)
-        solution, seconds = timed(problem)
+        run = timed_solve(problem)
+        solution = run.result
         print(
-            f"split {seed}: {seconds:.2f} s, {solution.status}, gap "
+            f"split {seed}: {run.seconds:.2f} s, {solution.status}, gap "
             f"{solution.certificate.relative_gap:.1e}, "
             f"{int(max(row['rows'] for row in solution.history))} rows at most in the working set, "
-            f"peak {(_peak() - baseline) / 2**20:.0f} MiB above the start "
+            f"peak {(peak_bytes() - baseline) / 2**20:.0f} MiB above the start "
             f"(n²·k doubles: {8 * 3 * len(X_train) ** 2 / 2**20:.0f} MiB)",
             flush=True,
         )
@@ -210,13 +200,14 @@ def _letter_metrics(
     if not variants:
         return
     again = problem.next_pass(solution)
-    second = timed(again)[0]
+    second = quiet_solve(again)
     third = again.next_pass(second)
-    yield "letter, multi-pass", third.recover(timed(third)[0])
+    yield "letter, multi-pass", third.recover(quiet_solve(third))
     several = sdpkit.LMNN(problem.X, problem.classes[problem.labels], metrics="per_class")
-    answer, seconds = timed(several, time_limit=150)
+    run = timed_solve(several, time_limit=150)
+    answer = run.result
     print(
-        f"  a metric per class: {seconds:.1f} s, {answer.status}, gap "
+        f"  a metric per class: {run.seconds:.1f} s, {answer.status}, gap "
         f"{answer.certificate.relative_gap:.1e}",
         flush=True,
     )
@@ -225,20 +216,20 @@ def _letter_metrics(
 
 def mnist(folder: Path, deskewed: bool = False) -> None:
     """MNIST 60000, PCA to 164 dimensions: certified, with progress, and its test errors."""
-    X, y = load(folder, "mnist")
+    X, y = labelled(folder, "mnist")
     if deskewed:
         X = deskew(X)
     train, test = slice(0, 60000), slice(60000, None)
     mean = X[train].mean(axis=0)
     vectors = np.linalg.eigh((X[train] - mean).T @ (X[train] - mean))[1][:, ::-1][:, :164]
     X = (X - mean) @ vectors
-    started = time.perf_counter()
-    problem = sdpkit.LMNN(X[train], y[train])
-    print(f"target neighbours: {time.perf_counter() - started:.1f} s", flush=True)
-    solution, seconds = timed(problem, verbose=2)
+    built = timed(lambda: sdpkit.LMNN(X[train], y[train]))
+    print(f"target neighbours: {built.seconds:.1f} s", flush=True)
+    problem, run = built.result, timed_solve(built.result, verbose=2)
+    solution = run.result
     print(
-        f"mnist{', deskewed' if deskewed else ''}: {seconds:.1f} s, {solution.status}, gap "
-        f"{solution.certificate.relative_gap:.1e}, peak {_peak() / 2**30:.2f} GiB, raw images "
+        f"mnist{', deskewed' if deskewed else ''}: {run.seconds:.1f} s, {solution.status}, gap "
+        f"{solution.certificate.relative_gap:.1e}, peak {peak_bytes() / 2**30:.2f} GiB, raw images "
         f"included"
     )
     _print_errors("mnist", problem.recover(solution), X[test], y[test])
@@ -265,17 +256,13 @@ def deskew(images: Array, side: int = 28) -> Array:
 
 
 def _print_errors(name: str, metric: Metric, X: Array, y: Labels) -> None:
-    started = time.perf_counter()
-    knn = 100 * metric.error(X, y)
-    middle = time.perf_counter()
-    energy = 100 * metric.error(X, y, "energy")
-    end = time.perf_counter()
+    knn, energy = (timed(partial(metric.error, X, y, rule)) for rule in RULES)
     thesis = (
         f"; thesis {PUBLISHED[name][0]} and {PUBLISHED[name][1]} %" if name in PUBLISHED else ""
     )
     print(
-        f"  test error: 3-NN {knn:.2f} % ({middle - started:.1f} s), energy {energy:.2f} % "
-        f"({end - middle:.1f} s){thesis}"
+        f"  test error: 3-NN {100 * knn.result:.2f} % ({knn.seconds:.1f} s), energy "
+        f"{100 * energy.result:.2f} % ({energy.seconds:.1f} s){thesis}"
     )
 
 
@@ -290,9 +277,8 @@ def impostors(n: int = 20_000, dimensions: tuple[int, ...] = (2, 3, 5, 8, 16)) -
         scale = (n / 10) ** (1 / d)
         for search in ("blocks", "tree"):
             family = Impostors.of(pairs, y, search=search)
-            started = time.perf_counter()
-            rows[search] = family.near([scale * X], 0.0)
-            seconds[search] = time.perf_counter() - started
+            run = timed(partial(family.near, [scale * X], 0.0))
+            rows[search], seconds[search] = run.result, run.seconds
         same = all(
             np.array_equal(getattr(rows["blocks"], part), getattr(rows["tree"], part))
             for part in ("target", "impostor")
@@ -331,7 +317,7 @@ def circle_metrics(counts: Iterable[int]) -> Iterator[tuple[int, Metric, Solutio
     X, y = sdpkit.datasets.concentric_circles()
     for count in counts:
         problem = sdpkit.LMNN(X, y, n_neighbors=1, metrics=count)
-        solution, _ = timed(problem)
+        solution = quiet_solve(problem)
         yield count, problem.recover(solution), solution
 
 
@@ -340,7 +326,7 @@ def square(sizes: tuple[int, ...] = (25, 50, 100, 200, 400), runs: int = 20) -> 
     rng = np.random.default_rng(0)
     X, y = _square_sample(rng, 1000)
     problem = sdpkit.LMNN(X, y, n_neighbors=1)
-    matrix = problem.recover(timed(problem)[0]).matrix
+    matrix = problem.recover(quiet_solve(problem)).matrix
     stretch = np.sqrt(np.diag(matrix))
     print(
         f"n = 1000: the metric stretches the plain direction by {stretch[0]:.2f} and the "
@@ -352,7 +338,7 @@ def square(sizes: tuple[int, ...] = (25, 50, 100, 200, 400), runs: int = 20) -> 
         for run in range(runs):
             X, y = _square_sample(rng, n)
             problem = sdpkit.LMNN(X, y, n_neighbors=1)
-            learned = problem.recover(timed(problem)[0])
+            learned = problem.recover(quiet_solve(problem))
             errors[run] = euclidean(learned).error(*test), learned.error(*test)
         mean = 100 * errors.mean(axis=0)
         print(f"n = {n}: 1-NN error Euclidean {mean[0]:.2f} %, LMNN {mean[1]:.2f} % ({runs} runs)")
@@ -364,7 +350,3 @@ def _square_sample(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
         y = (X[:, 1] > 5).astype(np.int64)
         if 1 < y.sum() < n - 1:
             return X, y
-
-
-def _peak() -> float:
-    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -6,10 +6,10 @@ value is certified, or it is printed as what it is. Seconds are those of the pro
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit.papers.bench.lmnn import load
+from sdpkit.comparison.measuring import labelled, timed, timed_solve
+from sdpkit.papers.bench.lmnn import euclidean, split
 from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
@@ -37,7 +38,7 @@ def _sets(folder: Path | None, further: tuple[str, ...]) -> Iterator[tuple[str, 
         yield name, _standard(X), y
     for name in further if folder is not None else ():
         assert folder is not None
-        X, y = load(folder, name)
+        X, y = labelled(folder, name)
         yield name, _standard(X), y
 
 
@@ -46,12 +47,10 @@ def _standard(X: Array) -> Array:
     return np.asarray((X - X.mean(axis=0))[:, spread > 0] / spread[spread > 0])
 
 
-def _timed(problem: Any, **options: Any) -> tuple[Solution, float]:
-    started = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
-        solution = sdpkit.solve(problem, **options)
-    return solution, time.process_time() - started
+def _timed(problem: Any, solver: str = "auto", **options: Any) -> tuple[Solution, float]:
+    """The solution and the seconds of processor it took."""
+    run = timed_solve(problem, solver, **options)
+    return run.result, run.cpu_seconds
 
 
 # -- kernels and mixtures -------------------------------------------------------------------
@@ -97,9 +96,8 @@ def _widths(folder: Path | None) -> None:
     print("width of Gaussian weights by eq. 5")
     circles = ("concentric circles", *sdpkit.datasets.concentric_circles())
     for name, X, y in [circles, *_sets(folder, FURTHER)]:
-        started = time.process_time()
-        found = sdpkit.learned_width(X, y)
-        seconds = time.process_time() - started
+        run = timed(partial(sdpkit.learned_width, X, y))
+        found, seconds = run.result, run.cpu_seconds
         climbs = bool(np.all(np.diff([value for _, value in found.path]) > 0))
         first = found.path[0]
         print(
@@ -231,37 +229,24 @@ def _at_more_pairs(name: str, problem: sdpkit.MMC) -> None:
 
 def _by_cvxpy(problem: Any) -> tuple[float, float]:
     """The value of the paper's model by Clarabel, and the seconds it took."""
-    started = time.process_time()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Solution may be inaccurate")
-        value = float(problem.to_cvxpy().solve(solver="CLARABEL"))
-    return value, time.process_time() - started
+        run = timed(lambda: float(problem.to_cvxpy().solve(solver="CLARABEL")))
+    return run.result, run.cpu_seconds
 
 
 def _errors(name: str, X: Array, y: Labels) -> None:
-    order = np.random.default_rng(0).permutation(len(X))
-    cut = int(0.7 * len(X))
-    train, test = order[:cut], order[cut:]
+    X_train, y_train, X_test, y_test = split(X, y, seed=0)
     words = []
     for title, diagonal in (("MMC", False), ("diagonal MMC", True)):
-        problem = sdpkit.MMC(X[train], y[train], diagonal=diagonal, max_pairs=1000)
+        problem = sdpkit.MMC(X_train, y_train, diagonal=diagonal, max_pairs=1000)
         solution, _ = _timed(problem)
-        error = problem.recover(solution).error(X[test], y[test], n_neighbors=3)
+        error = problem.recover(solution).error(X_test, y_test, n_neighbors=3)
         words.append(f"{title} {100 * error:.1f} ({solution.status})")
-    margin = sdpkit.LMNN(X[train], y[train])
+    margin = sdpkit.LMNN(X_train, y_train)
     metric = margin.recover(_timed(margin)[0])
-    words.append(f"LMNN {100 * metric.error(X[test], y[test]):.1f}")
-    plain = sdpkit.Metric(
-        (np.eye(X.shape[1]),),
-        metric.X,
-        metric.labels,
-        metric.classes,
-        metric.block_of,
-        metric.target_pairs,
-        3,
-        0.5,
-    )
-    words.append(f"Euclidean {100 * plain.error(X[test], y[test]):.1f}")
+    words.append(f"LMNN {100 * metric.error(X_test, y_test):.1f}")
+    words.append(f"Euclidean {100 * euclidean(metric).error(X_test, y_test):.1f}")
     print(f"{name}, 3-NN test errors in per cent, one split: {', '.join(words)}")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,7 +9,8 @@ import numpy as np
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
-from sdpkit.papers.bench.engines import roll
+from sdpkit.comparison.measuring import quiet_solve, timed_solve
+from sdpkit.papers.bench.engines import roll_program
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -20,7 +19,7 @@ from sdpkit.solving.call import solve
 
 # What SCS is asked for, one after the other, and the iterations it is given.
 _ASKED = (1e-4, 1e-6)
-_PATIENCE = 12_000
+_PEER_ITERATIONS = 12_000
 _CLASSIC = ("alternating", "gradient-projection", "dykstra")
 
 
@@ -65,7 +64,7 @@ def projection(sizes: Iterable[int] | None = None, peers: bool = True) -> None:
 def toys() -> None:
     """Rates on programs whose rates are known."""
     for angle in (0.2, 0.5, 1.0):
-        solution = _quietly(wedge(angle), "alternating", tol=1e-9)
+        solution = quiet_solve(wedge(angle), "alternating", tol=1e-9)
         far = _far(solution)
         far = far[far > 1e-7]
         print(
@@ -73,7 +72,7 @@ def toys() -> None:
             f"{far[-1] / far[-2]:.5f} a round (theory cos² = {np.cos(angle) ** 2:.5f})",
             flush=True,
         )
-    far = _far(_quietly(touching(), "alternating", max_iter=3000, tol=1e-9))
+    far = _far(quiet_solve(touching(), "alternating", max_iter=3000, tol=1e-9))
     slope = np.log(far[2999] / far[299]) / np.log(10)
     print(f"touching sets: alternating, distance ~ rounds^{slope:.2f}: sublinear", flush=True)
     program = wedge(0.3, cost=(1.0, 0.3), relations=["<=", "=="])
@@ -85,7 +84,7 @@ def toys() -> None:
     ):
         words = []
         for rounds in (30, 300, 3000):
-            solution = _quietly(program, name, max_iter=rounds, **options)
+            solution = quiet_solve(program, name, max_iter=rounds, **options)
             words.append(f"{abs(solution.objective - 1.3):.1e} after {solution.iterations}")
         steps = f" ({options['step']} step)" if options else ""
         print(f"optimum of a wedge: {name}{steps}, error {', '.join(words)}", flush=True)
@@ -93,16 +92,15 @@ def toys() -> None:
 
 def fifty(rounds: Sequence[int] = (100, 1000, 5000)) -> None:
     """The thesis's methods on the Swiss roll of 50 points, equality."""
-    program = roll(50)
+    program = roll_program(50)
     best = solve(program, solver="interior").objective
     for name in (*_CLASSIC, "projection"):
         for limit in rounds:
-            started = time.process_time()
-            solution = _quietly(program, name, max_iter=limit)
-            certificate = solution.certificate
+            run = timed_solve(program, name, max_iter=limit)
+            solution, certificate = run.result, run.result.certificate
             print(
                 f"n = 50: {name}, {solution.iterations} rounds, "
-                f"{time.process_time() - started:.2g} s of CPU, {solution.status}: objective "
+                f"{run.cpu_seconds:.2g} s of CPU, {solution.status}: objective "
                 f"{solution.objective / best:.5f} of the optimum, rows to "
                 f"{certificate.primal_residual:.1e}, certified gap {certificate.relative_gap:.1e}",
                 flush=True,
@@ -117,13 +115,14 @@ def against_scs(n: int = 200, peers: bool = True) -> None:
     SCS's multipliers miss feasibility by far more than its tolerance, because it measures them in
     norms; so it is judged twice, as they are and after the repair that `projection` uses.
     """
-    program = roll(n)
-    _quietly(roll(20), "projection", tol=1e-4)  # imports and first calls are not measured
+    program = roll_program(n)
+    quiet_solve(
+        roll_program(20), "projection", tol=1e-4
+    )  # imports and first calls are not measured
     ours = {}
     for tol in (1e-3, 1e-4):
-        started = time.process_time()
-        solution = _quietly(program, "projection", tol=tol)
-        ours[tol] = time.process_time() - started
+        run = timed_solve(program, "projection", tol=tol)
+        solution, ours[tol] = run.result, run.cpu_seconds
         print(
             f"n = {n}, {program.n_rows} rows, tol {tol:g}: projection {ours[tol]:.3g} s of CPU, "
             f"{solution.iterations} iterations, {solution.status}, gap "
@@ -132,12 +131,12 @@ def against_scs(n: int = 200, peers: bool = True) -> None:
         )
     if not peers:
         return
-    _quietly(roll(20), "scs", tol=1e-3)
+    quiet_solve(roll_program(20), "scs", tol=1e-3)
     reached: dict[float, float] = {}
     for eps in _ASKED:
-        started = time.process_time()
-        solution = _quietly(program, "scs", tol=1e-3, eps_abs=eps, eps_rel=eps, max_iter=_PATIENCE)
-        seconds = time.process_time() - started
+        asked: dict[str, Any] = {"eps_abs": eps, "eps_rel": eps, "max_iter": _PEER_ITERATIONS}
+        run = timed_solve(program, "scs", tol=1e-3, **asked)
+        solution, seconds = run.result, run.cpu_seconds
         repaired = _repaired(solution)
         print(
             f"    scs, eps {eps:g}: {seconds:.3g} s of CPU, {solution.iterations} iterations, rows "
@@ -168,9 +167,3 @@ def _repaired(solution: Solution) -> Certificate:
 
 def _far(solution: Solution) -> Any:
     return np.array([row["distance to the rows"] for row in solution.history])
-
-
-def _quietly(program: Program, solver: str, **options: Any) -> Solution:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return solve(program, solver=solver, **options)

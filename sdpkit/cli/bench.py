@@ -1,0 +1,79 @@
+"""`sdpkit bench`: measure the figures that the docs quote."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+from typing import Any
+
+from sdpkit.errors import InputError
+
+# Tables of figures that the docs quote: name → (module, function, options it takes).
+TABLES = {
+    "cold": ("sdpkit.papers.bench.cold", "cold", ()),
+    "interior": ("sdpkit.papers.bench.engines", "interior", ("sizes", "peers")),
+    "barrier": (
+        "sdpkit.papers.bench.engines",
+        "barrier",
+        ("sizes", "neighbors", "seeds", "tol", "time_limit"),
+    ),
+    "digits-graphs": ("sdpkit.papers.bench.digits", "graphs", ("data", "peers")),
+    "projection": ("sdpkit.papers.bench.projection", "projection", ("sizes", "peers")),
+    "forms": ("sdpkit.papers.bench.engines", "forms", ()),
+    "sdplib": ("sdpkit.papers.bench.engines", "sdplib", ("data",)),
+    "mve": ("sdpkit.papers.bench.engines", "mve", ("data",)),
+    "extension": ("sdpkit.papers.bench.embeddings", "extension", ("data",)),
+    "variational": ("sdpkit.papers.bench.embeddings", "variational", ()),
+    "localization": ("sdpkit.papers.bench.embeddings", "localization", ("data",)),
+    "lmnn-small": ("sdpkit.papers.bench.lmnn", "small", ("data",)),
+    "lmnn-digits": ("sdpkit.papers.bench.lmnn", "digits", ("data", "metric_learn")),
+    "lmnn-letters": ("sdpkit.papers.bench.lmnn", "letters", ("data",)),
+    "lmnn-mnist": ("sdpkit.papers.bench.lmnn", "mnist", ("data", "deskewed")),
+    "lmnn-circles": ("sdpkit.papers.bench.lmnn", "circles", ("picture",)),
+    "lmnn-square": ("sdpkit.papers.bench.lmnn", "square", ()),
+    "impostors": ("sdpkit.papers.bench.lmnn", "impostors", ()),
+    "ellipsoid": ("sdpkit.papers.bench.ellipsoids", "ellipsoid", ()),
+    "query-metric": ("sdpkit.papers.bench.ellipsoids", "query_metric", ("data",)),
+    "mixtures": ("sdpkit.papers.bench.mixtures", "mixtures", ("data",)),
+    "mmc": ("sdpkit.papers.bench.mixtures", "mmc", ("data", "picture")),
+    "threads": ("sdpkit.papers.bench.threads", "threads", ("repeats", "solvers")),
+}
+# Tables that need a folder of data.
+_NEED_DATA = (
+    "sdplib",
+    "digits-graphs",
+    "lmnn-small",
+    "lmnn-digits",
+    "lmnn-letters",
+    "lmnn-mnist",
+    "query-metric",
+)
+
+
+def add_parser(commands: Any) -> None:
+    """The options of the command."""
+    parser = commands.add_parser("bench", help="measure the parser that the docs quote")
+    parser.add_argument("table", choices=sorted(TABLES))
+    parser.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
+    parser.add_argument("--neighbors", type=int, nargs="+", default=[4], help="(table barrier)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="(table barrier)")
+    parser.add_argument("--tol", type=float, default=1e-3, help="(table barrier)")
+    parser.add_argument("--time-limit", type=float, help="seconds for each run (table barrier)")
+    parser.add_argument("--no-peers", action="store_true", help="leave other solvers out")
+    parser.add_argument("--data", type=Path, help="folder of instances or data sets")
+    parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
+    parser.add_argument("--deskewed", action="store_true", help="deskew MNIST's images first")
+    parser.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each (table threads)")
+    parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print one of the tables."""
+    options = {**vars(chosen), "peers": not chosen.no_peers}
+    if chosen.table in _NEED_DATA and chosen.data is None:
+        raise InputError(f"the table {chosen.table!r} needs its data: pass --data FOLDER")
+    module, function, names = TABLES[chosen.table]
+    getattr(importlib.import_module(module), function)(*(options[name] for name in names))
+    return 0

@@ -1,0 +1,40 @@
+"""The matrix of locally linear embedding (Roweis and Saul 2000) and its bottom eigenvectors."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
+from sdpkit.graphs.spectrum import smooth_basis
+from sdpkit.inputs import MatrixLike
+from sdpkit.numerics.barycenter import barycenter_weights
+from sdpkit.numerics.neighbors import row_blocks
+from sdpkit.numerics.threads import one_blas_thread
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@one_blas_thread
+def lle_basis(X: MatrixLike, n_basis: int, *, n_neighbors: int = DEFAULT_NEIGHBORS) -> Floats:
+    """Q, (n, m): the m bottom eigenvectors of LLE's (I−W)ᵀ(I−W) after the constant, orthonormal.
+
+    W rebuilds every point from its neighbours with weights that sum to one.
+
+    >>> lle_basis([[0.0], [1.0], [2.0], [3.0]], 1, n_neighbors=2).shape
+    (4, 1)
+    """
+    lengths = SquaredDistances.from_points(X)
+    points, near = lengths.points, lengths.neighbors(n_neighbors)
+    assert points is not None
+    n, k = near.shape
+    weights = np.empty((n, k))
+    for part in row_blocks(n, k * points.shape[1]):
+        weights[part] = barycenter_weights(points[part], points[near[part]])
+    starts = np.arange(0, n * k + 1, k)
+    rebuilt = sparse.csr_array((weights.ravel(), near.ravel(), starts), shape=(n, n))
+    residual = sparse.eye_array(n, format="csr") - rebuilt
+    return smooth_basis(sparse.csr_array(residual.T @ residual), n_basis)
