@@ -388,7 +388,7 @@ def test_a_batch_of_points_at_their_centres() -> None:
     many = cover(np.ones((3, 4, 2)), np.ones((3, 2)), gamma=0.5)
     assert many.shapes == pytest.approx(np.broadcast_to(0.5 * np.eye(2), (3, 2, 2)))
     assert many[0].radius == 0
-    with pytest.raises(InputError, match="is a point"):
+    with pytest.raises(InputError, match="is a single point"):
         cover(np.ones((3, 4, 2)), np.ones((3, 2)))[1]
 
 
@@ -597,7 +597,7 @@ def test_bad_input() -> None:
     with pytest.raises(InputError, match="not a solution"):
         CoveringEllipsoid(X).recover(other)
     ellipsoid = CoveringEllipsoid(X).recover(solved(CoveringEllipsoid(X)))
-    with pytest.raises(InputError, match="expected"):
+    with pytest.raises(InputError, match="one row per point"):
         ellipsoid.contains(np.zeros((2, 3)))
 
 
