@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the `sdpkit` command."""
     chosen = _parser().parse_args(arguments)
     try:
-        return COMMANDS[chosen.command].run(chosen)
+        code: int = COMMANDS[chosen.command].run(chosen)
+        return code
     except BrokenPipeError:  # the reader has seen enough, as `head` does
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0
