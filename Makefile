@@ -9,7 +9,7 @@ $(VENV)/installed: pyproject.toml
 	$(RUN) -m pip install --quiet -e '.[dev,plot]'
 	touch $@
 
-.PHONY: demo test slow lint types
+.PHONY: demo test slow lint types layers
 demo: $(VENV)/installed
 	$(RUN) -m sdpkit demo
 
@@ -25,10 +25,17 @@ lint: $(VENV)/installed
 
 # mypy cannot follow the mapping of `problems/` and `solvers/` in a source tree: check an
 # installed copy, from a folder outside of the checkout.
-types:
+.types/installed: pyproject.toml $(shell find sdpkit problems solvers -name '*.py*' -not -path '*/__pycache__/*')
 	rm -rf .types && $(PYTHON) -m venv .types
 	.types/bin/python -m pip install --quiet '.[dev]'
+	touch $@
+
+types: .types/installed
 	cd .types && bin/python -m mypy --config-file ../pyproject.toml -p sdpkit
+
+# Who may import whom, on the same installed copy and for the same reason.
+layers: .types/installed
+	cd .types && bin/lint-imports --config ../pyproject.toml --no-cache
 
 # The numbers of docs/how_fast.md and of the README, measured anew (on an idle machine).
 SUITE ?= fast

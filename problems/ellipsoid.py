@@ -27,21 +27,20 @@ offset gives the constants back. Points that occur several times are one row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.numerics.covering import whitened
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import minimise
 from sdpkit.program.form import Program
+from sdpkit.program.sentences import Unknown, Variable, named
 from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.solution.solution import Solution
 
@@ -59,6 +58,11 @@ class CoveringEllipsoid:
     center: (d,) the ellipsoid's centre, or None to find the best
     gamma: γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace have one too
 
+    Derived
+    -------
+    points: (m, d) X as a read-only copy
+    origin: (d,) the given centre, or the mean of the points: where coordinates begin
+
     >>> import sdpkit
     >>> problem = CoveringEllipsoid(np.vstack([np.eye(3), -np.eye(3)]))       # the octahedron
     >>> solution = sdpkit.solve(problem)
@@ -71,6 +75,7 @@ class CoveringEllipsoid:
     """
 
     X: ArrayLike
+    _: KW_ONLY
     center: ArrayLike | None = None
     gamma: float = 0.0
     points: Array = field(init=False)
@@ -80,7 +85,7 @@ class CoveringEllipsoid:
     def __post_init__(self) -> None:
         x = finite_array(self.X, "X")
         if x.ndim != 2 or not x.size:
-            raise InputError(f"X has shape {x.shape}: pass points, (m, d)")
+            raise InputError(f"X has shape {x.shape}, expected (m, d): one row per point")
         if not isinstance(self.gamma, int | float | np.number) or not 0 <= self.gamma < np.inf:
             raise InputError(f"gamma is {self.gamma!r}; it must be a number ≥ 0")
         if self.center is None:
@@ -91,7 +96,7 @@ class CoveringEllipsoid:
                 raise InputError(f"center has shape {origin.shape}, expected ({x.shape[1]},)")
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(x - origin).sum()):
-                raise InputError("X is too large to be squared; rescale it")
+                raise InputError("X is too large: its squares overflow. Rescale the points.")
         for name, value in (("points", x), ("origin", origin)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
@@ -101,7 +106,7 @@ class CoveringEllipsoid:
         if self.gamma == 0 and not np.abs(self.points - self.origin).any():
             where = "each other" if self.is_free else "the center"
             raise InputError(
-                f"all points coincide with {where}: the ellipsoid is a point; give gamma > 0"
+                f"all points coincide with {where}: the ellipsoid is a point; pass gamma > 0"
             )
 
     def __repr__(self) -> str:
@@ -169,21 +174,11 @@ class CoveringEllipsoid:
         """The primal above, one block M and one auxiliary variable t."""
         z, cost, _ = self._whitened
         m, size = z.shape
-        block = Block.of(
-            size,
-            sp.eye_array(m, format="csr"),
-            features=z,
-            cost=Cost.of(size, sparse=(cost + cost.T) / 2),
-            log_det=1.0,
-        )
-        return Program.of(
-            block,
-            np.zeros(m),
-            sense="min",
-            rows_x=-np.ones((m, 1)),
-            relations="<=",
-            cost_x=[1.0],
-            offset=self._log_det_outside - self._constant - size,
+        M, t = Unknown("M", features=z), Variable(1, "t")
+        constant = self._log_det_outside - self._constant - size
+        return minimise(
+            M.inner((cost + cost.T) / 2) + t - M.log_det() + constant,
+            named("z_jᵀ M z_j", M.lengths()) <= t,
             name=f"covering ellipsoid: {m} points, d = {self.dimension}"
             + (", free centre" if self.is_free else "")
             + (f", γ = {self.gamma:g}" if self.gamma else ""),

@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.program.block import differences
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Solution
 from sdpkit.solving.trajectory import Ending
@@ -60,10 +61,10 @@ class AllPairs:
     def add_rows(self, program: Program, pairs: Pairs) -> Program:
         """The program with rows A(K)_ij ≥ d_ij after its own."""
         (block,) = program.blocks
-        p = len(pairs)
-        ends = (np.tile([1.0, -1.0], p), pairs.ravel(), np.arange(0, 2 * p + 1, 2))
-        further = sp.csr_array(ends, shape=(p, block.size))
-        safe = program.safe
+        p, safe, said = len(pairs), program.safe, program.sentences
+        further = differences(pairs[:, 0], pairs[:, 1], block.size)
+        if said is not None and p:
+            said = replace(said, rows=(*said.rows, ("‖y_i − y_j‖² ≥ d_ij", p)))
         return Program.of(
             replace(block, incidence=sp.csr_array(sp.vstack([block.incidence, further]))),
             np.concatenate([program.rhs, self.squared[pairs[:, 0], pairs[:, 1]]]),
@@ -75,6 +76,7 @@ class AllPairs:
             ),
             notes=program.notes,
             name=program.name,
+            sentences=said,
         )
 
     def closeness(self, solution: Solution) -> Array:

@@ -14,38 +14,46 @@ Dual, one multiplier per triplet t = (i, j, l):
 With several metrics the distance to a point is measured by the metric of that point's cluster
 (eq. 2.17), P and the dual constraint are split accordingly, and all are learned in one program.
 
-**Coordinates.** The problem does not change under x → Tᵀx, M → T⁻¹MT⁻ᵀ, so it is stated in those
-in which (1−μ)P = I: without this, first-order methods do not get anywhere. A direction N in
-null(P) costs no pull and pushes for free: the triplets with Nᵀ(x_i − x_l) ≠ 0 are satisfied by
-M + t·NNᵀ for t large enough and have α = 0. They are left out (`groups`), the rest is solved in
-range(P), and `recover` adds the t·NNᵀ that is needed. An explicit `ridge`·tr M is another problem.
+**Coordinates.** The problem does not change under x → Tᵀx, M → T⁻¹MT⁻ᵀ, so it is stated in
+coordinates in which (1−μ)P = I: without this, first-order methods hardly move. Along a direction N
+in null(P) target neighbours do not differ, and M + t·NNᵀ costs nothing: it satisfies every triplet
+with Nᵀ(x_i − x_l) ≠ 0 once t is large enough, and these have α = 0. They are left out (`groups`),
+the rest is solved in range(P), and `recover` adds the t·NNᵀ that is needed. A `ridge`·tr M in the
+objective is another problem.
 
-**Kernels.** With kernel-PCA features of full rank, every class can be collapsed and the optimum
-says nothing: kernel LMNN is stated at a `rank`, or with a ridge.
+**Kernels.** With kernel-PCA features of full rank every class can collapse to a point, and the
+optimum says nothing: kernel LMNN needs a `rank`, or a ridge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.neighbors import nearest
+from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.problems.early_stopping import EarlyStopping
+from sdpkit.problems.targets import (
+    given_targets,
+    nearest_in_class,
+    target_neighbors,
+    target_table,
+)
+from sdpkit.program.comparisons import Impostors
+from sdpkit.program.compilation import minimise
+from sdpkit.program.families import RowFamily, values
 from sdpkit.program.form import Program
+from sdpkit.program.listed import ListedRows
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.triplets import Impostors, ListedTriplets, RowFamily, hinges
-from sdpkit.results.metric import Metric
+from sdpkit.program.sentences import Unknown
+from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
@@ -57,7 +65,7 @@ _NULL = 1e-12
 # Points whose coordinates along null(P) differ by less than this share of the largest agree.
 _SAME = 1e-9
 # Entries of the largest cvxpy model that is built.
-_MODEL_ENTRIES = 2e7
+MODEL_ENTRIES = 2e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +75,7 @@ class Coordinates:
     Attributes
     ----------
     whitening: (D, d) T with TᵀCT = I on the range of C = (1−μ)P + ridge·I
-    free: (D, q) basis of null(C), the directions that push for free
+    free: (D, q) basis of null(C), the directions along which a metric costs nothing
     groups: (n,) points with equal coordinates along `free` share a number
     """
 
@@ -83,18 +91,26 @@ class LMNN:
     Parameters
     ----------
     X: (n, D) points;  y: (n,) labels of any kind
+    kernel: (n, n) Gram matrix instead of X; needs `rank` or `ridge`
+    rank: the number of kernel-PCA features
+    triplets: (m, 3) rows (i, j, l) instead of labels, j to be nearer to i than l
     n_neighbors: k target neighbours per point, nearest in Euclidean distance, ties by index. A
         class with fewer than k + 1 members uses all of its others; a class of one has no targets
         but its point is an impostor to the rest.
+    targets: (n, k) target neighbours instead, −1 where there are fewer
     mu: μ, the weight of the push term; the pull term has 1 − μ
-    targets: (n, k) target neighbours given instead, −1 where there are fewer
-    triplets: (m, 3) rows (i, j, l) given instead, j to be nearer to i than l; then y is optional
-    metrics: "single", "per_class", a number of k-means clusters, or (n,) cluster numbers
-    kernel: (n, n) Gram matrix instead of X; needs `rank` or `ridge`
-    rank: the number of kernel-PCA features
     ridge: add ridge·tr M to the objective
+    metrics: "single", "per_class", a number of k-means clusters, or (n,) cluster numbers
     n_components: rows of a rectangular L; the problem is then not convex and its solution local
     search: how impostors are found, "auto", "blocks" or "tree"; the result is the same
+    random_state: the seed of k-means
+
+    Derived
+    -------
+    points: (n, D) X, or the kernel, as a read-only copy
+    classes: (c,) the labels in order;  labels: (n,) their numbers
+    target_pairs: (p, 2) pairs (i, j), j a target neighbour of i
+    block_of: (n,) the metric by which the distance to a point is measured
 
     >>> import sdpkit
     >>> from sklearn.datasets import load_iris
@@ -112,17 +128,19 @@ class LMNN:
 
     X: Any = None
     y: Any = None
-    n_neighbors: int = 3
-    mu: float = 0.5
-    targets: ArrayLike | None = None
-    triplets: ArrayLike | None = None
-    metrics: Literal["single", "per_class"] | int | ArrayLike = "single"
+    _: KW_ONLY
     kernel: Any = None
     rank: int | None = None
+    triplets: ArrayLike | None = None
+    n_neighbors: int = 3
+    targets: ArrayLike | None = None
+    mu: float = 0.5
     ridge: float = 0.0
+    metrics: Literal["single", "per_class"] | int | ArrayLike = "single"
     n_components: int | None = None
     search: Literal["auto", "blocks", "tree"] = "auto"
     random_state: int = 0
+    points: Array = field(init=False)
     classes: NDArray[Any] = field(init=False)
     labels: Indices = field(init=False)
     target_pairs: Indices = field(init=False)
@@ -133,7 +151,7 @@ class LMNN:
     @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
-        object.__setattr__(self, "X", self._inputs())
+        object.__setattr__(self, "points", self._inputs())
         classes, labels = self._classes()
         object.__setattr__(self, "classes", classes)
         object.__setattr__(self, "labels", labels)
@@ -144,40 +162,40 @@ class LMNN:
 
     def _check_numbers(self) -> None:
         if not isinstance(self.mu, Real) or not 0 < self.mu < 1:
-            raise InputError(f"mu is {self.mu!r}; the weight of the push term lies between 0 and 1")
+            raise InputError(f"mu is {self.mu!r}; it must be a number between 0 and 1")
         if not isinstance(self.ridge, Real) or not 0 <= self.ridge < np.inf:
             raise InputError(f"ridge is {self.ridge!r}; it must be a nonnegative number")
         for name in ("n_neighbors", "n_components", "rank"):
             value = getattr(self, name)
-            if name != "n_neighbors" and value is None:
-                continue
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} is {value!r}; it must be a positive integer")
+            if name == "n_neighbors" or value is not None:
+                integer(value, name)
         if self.search not in ("auto", "blocks", "tree"):
             raise InputError(f"search is {self.search!r}; use 'auto', 'blocks' or 'tree'")
 
     def _inputs(self) -> Array:
         if (self.X is None) == (self.kernel is None):
-            raise InputError("pass the points X, or a kernel matrix, and not both")
-        X = finite(self.X if self.kernel is None else self.kernel, "X or kernel")
+            given = "neither" if self.X is None else "both"
+            raise InputError(f"pass the points X or a kernel matrix, not both; {given} was given")
         if self.kernel is None:
             if self.rank is not None:
                 raise InputError("rank belongs to a kernel; reduce the points X by PCA first")
-            return X
-        if X.shape[0] != X.shape[1] or not np.allclose(X, X.T, atol=1e-8 * np.abs(X).max()):
-            raise InputError(f"the kernel has shape {X.shape}; it must be square and symmetric")
+            return finite_points(self.X, "X")
+        K = finite_points(self.kernel, "kernel")
+        if K.shape[0] != K.shape[1] or not np.allclose(K, K.T, atol=1e-8 * np.abs(K).max()):
+            raise InputError(f"the kernel has shape {K.shape}; it must be square and symmetric")
         if self.rank is None and not self.ridge:
             raise InputError(
-                "kernel LMNN with every feature of the kernel is degenerate: each class can be "
-                "collapsed and the optimum is 0; state a rank (kernel-PCA features) or a ridge"
+                "LMNN on all features of a kernel is degenerate: every class can collapse to a "
+                "point, and the optimum is 0. Pass rank (the number of kernel-PCA features) or "
+                "ridge."
             )
-        return X
+        return K
 
     def _classes(self) -> tuple[NDArray[Any], Indices]:
-        n = self.X.shape[0]
+        n = self.points.shape[0]
         if self.y is None:
             if self.triplets is None:
-                raise InputError("LMNN needs labels y, or triplets")
+                raise InputError("LMNN needs labels y, or triplets; neither was given")
             return np.zeros(1, dtype=np.int64), np.zeros(n, dtype=np.int64)
         y = np.asarray(self.y)
         if y.shape != (n,):
@@ -190,23 +208,25 @@ class LMNN:
         except TypeError as error:
             raise InputError(f"the labels y cannot be put in order: {error}") from error
         if classes.size < 2 and self.triplets is None:
-            raise InputError(f"all points have the label {classes[0]}: there is nothing to push")
+            raise InputError(
+                f"all points have the label {classes[0]}; LMNN needs points of two classes"
+            )
         return classes, labels.astype(np.int64)
 
     def _target_pairs(self) -> Indices:
         if self.triplets is not None:
-            listed = ListedTriplets.of(self.triplets, self.X.shape[0])
-            return listed.target_pairs
+            listed = ListedRows.of(self.triplets, self.points.shape[0])
+            return np.unique(listed.triplets[:, :2], axis=0)
         if self.targets is None:
             pairs = target_neighbors(self._distance_features, self.labels, self.n_neighbors)
         else:
-            pairs = _given_targets(self.targets, self.X.shape[0])
+            pairs = given_targets(self.targets, self.points.shape[0])
         if not pairs.size:
-            raise InputError("no class has two members: there are no target neighbours")
+            raise InputError("no class has two members, so that there are no target neighbours")
         return Impostors.of(pairs, self.labels).target_pairs
 
     def _blocks(self) -> Indices:
-        n = self.X.shape[0]
+        n = self.points.shape[0]
         if isinstance(self.metrics, str):
             if self.metrics not in ("single", "per_class"):
                 raise InputError(
@@ -224,8 +244,10 @@ class LMNN:
         return np.unique(clusters, return_inverse=True)[1].astype(np.int64)
 
     def _clusters(self, count: int) -> Indices:
-        if not 1 <= count <= self.X.shape[0]:
-            raise InputError(f"metrics is {count}; k-means makes 1 … {self.X.shape[0]} clusters")
+        if not 1 <= count <= self.points.shape[0]:
+            raise InputError(
+                f"metrics is {count}; k-means makes 1 … {self.points.shape[0]} clusters"
+            )
         from sklearn.cluster import KMeans
 
         found = KMeans(count, n_init=10, random_state=self.random_state).fit(self.features)
@@ -236,13 +258,13 @@ class LMNN:
         """(n, rank) A with features K A: kernel PCA, its columns orthogonal to the constant."""
         if self.kernel is None:
             return None
-        n = self.X.shape[0]
+        n = self.points.shape[0]
         centre = np.eye(n) - 1.0 / n
-        values, vectors = scipy.linalg.eigh(centre @ self.X @ centre)
+        values, vectors = scipy.linalg.eigh(centre @ self.points @ centre)
         if values[0] < -1e-6 * np.abs(values).max():
             raise InputError(
-                f"the centred kernel has eigenvalues {values[0]:.3g} … {values[-1]:.3g}; a kernel "
-                "is a matrix of inner products, without negative ones"
+                f"the centred kernel has eigenvalues {values[0]:.3g} … {values[-1]:.3g}; a matrix "
+                "of inner products has no negative eigenvalues"
             )
         count = int(np.sum(values > 1e-10 * float(values[-1])))
         rank = count if self.rank is None else int(self.rank)
@@ -250,21 +272,21 @@ class LMNN:
             raise InputError(f"rank is {rank}; the centred kernel has rank {count}")
         if rank == min(count, n - 1) == n - 1 and not self.ridge:
             raise InputError(
-                f"rank {rank} is all of the kernel: each class can be collapsed and the optimum "
-                "is 0; lower the rank or pass a ridge"
+                f"rank {rank} is all of the kernel: every class can collapse to a point, and the "
+                "optimum is 0. Lower the rank or pass a ridge."
             )
         return np.asarray(vectors[:, ::-1][:, :rank] / np.sqrt(values[::-1][:rank]))
 
     @cached_property
     def features(self) -> Array:
         """(n, D) the points, or the kernel-PCA features; centred."""
-        points = self.X if self.kernel_map is None else self.X @ self.kernel_map
+        points = self.points if self.kernel_map is None else self.points @ self.kernel_map
         return np.asarray(points - points.mean(axis=0))
 
     @property
     def _distance_features(self) -> Array:
         """The points in which target neighbours are nearest; not centred, integers tie exactly."""
-        return self.X if self.kernel_map is None else self.features
+        return self.points if self.kernel_map is None else self.features
 
     # -- the program -------------------------------------------------------------------------
 
@@ -305,6 +327,11 @@ class LMNN:
         whitening = units[:, None] * vectors[:, kept] / np.sqrt(values[kept])
         return Coordinates(whitening, free, groups)
 
+    @property
+    def _free(self) -> int:
+        """The number of directions that satisfy some triplets at no cost."""
+        return sum(c.free.shape[1] for c in self.coordinates if c.groups.any())
+
     def _groups(self, free: Array, scale: float) -> Indices:
         """(n,) numbers of the points that agree along the directions `free`; all 0 if all do."""
         keys = np.zeros(self.features.shape[0], dtype=np.int64)
@@ -318,7 +345,7 @@ class LMNN:
 
     @cached_property
     def family(self) -> RowFamily:
-        """The triplets that the program counts: all but those that are pushed for free."""
+        """The triplets that the program counts: all but those satisfied at no cost."""
         if self.triplets is not None:
             return self._listed()
         groups = np.array([c.groups for c in self.coordinates])
@@ -338,59 +365,56 @@ class LMNN:
         bound = groups[each, t[:, 0]] == groups[each, t[:, 2]]
         if not bound.any():
             raise InputError(
-                "every triplet is satisfied without any pull: the points i and j of each agree, "
-                "and l differs from them; there is nothing to learn"
+                "there is nothing to learn: every triplet is satisfied at no cost, since i and j "
+                "agree along a direction in which l differs from them"
             )
-        return ListedTriplets.of(t[bound], len(self.X), weight=self.mu, block_of=self.block_of)
+        return ListedRows.of(t[bound], len(self.points), weight=self.mu, block_of=self.block_of)
 
     @one_blas_thread
     def program(self) -> Program:
         """The problem in the common form, whitened: every cost is the identity."""
-        n = self.X.shape[0]
         if self.n_components is not None and any(c.groups.any() for c in self.coordinates):
             raise InputError(
-                "n_components does not go with directions that cost no pull: as many as there are "
-                "separate classes for free; leave these features out, or pass a ridge"
+                f"{_no_variation(self._free)}, whose weight is not bounded: n_components cannot "
+                "be used. Remove such features, or pass a ridge."
             )
-        blocks = []
-        for number, c in enumerate(self.coordinates):
-            size = c.whitening.shape[1]
-            blocks.append(
-                Block.of(
-                    size,
-                    sp.csr_array((0, n)),
-                    name="M" if self.n_metrics == 1 else f"M{number + 1}",
-                    features=self.features @ c.whitening,
-                    cost=Cost.of(size, identity=1.0),
-                    max_rank=self.n_components,
-                )
-            )
-        free = [c.free.shape[1] for c in self.coordinates if c.groups.any()]
-        note = f"{sum(free)} directions cost no pull and push for free: their triplets are left out"
-        return Program.of(
-            blocks,
-            np.zeros(0),
-            sense="min",
-            family=self.family,
+        metrics = [
+            Unknown(name, features=self.features @ c.whitening, max_rank=self.n_components)
+            for name, c in zip(self._names, self.coordinates, strict=True)
+        ]
+        return minimise(
+            sum(M.trace() for M in metrics),  # (1−μ)P = I in these coordinates
+            family=self.family,  # μ Σ[1 + q_ij − q_il]₊
             safe=SafeBounds(value_scale=self.mu),
-            notes=[note] if free else [],
+            notes=[free_note(self._free)] if self._free else [],
             name="LMNN" if self.n_metrics == 1 else f"LMNN with {self.n_metrics} metrics",
         )
+
+    @property
+    def _names(self) -> list[str]:
+        return ["M"] if self.n_metrics == 1 else [f"M{k + 1}" for k in range(self.n_metrics)]
 
     def to_cvxpy(self) -> Any:
         """The paper's model with a slack per triplet, in the original coordinates.
 
-        Every triplet is written, also those that are pushed for free.
+        Every triplet is written, also those that `program()` leaves out. A limit on the rank is
+        not convex: with `n_components` there is no such model.
         """
         import cvxpy as cp
 
+        if self.n_components is not None:
+            raise InputError(
+                "cvxpy has no model of a limited rank; use replace(problem, n_components=None)"
+            )
         X, D = self.features, self.features.shape[1]
         family: RowFamily = self._every_triplet()
-        rows = family.everything()
-        if rows.size * D > _MODEL_ENTRIES:
-            raise InputError(f"{rows.size} triplets in {D} dimensions are too many for cvxpy")
+        terms = family.terms(family.everything())
+        if terms.size * D > MODEL_ENTRIES:
+            raise InputError(
+                f"{terms.size} triplets in {D} dimensions are too many for cvxpy; use sdpkit.solve"
+            )
         M = [cp.Variable((D, D), PSD=True, name=f"M{b + 1}") for b in range(self.n_metrics)]
-        slack = cp.Variable(rows.size, nonneg=True, name="xi")
+        slack = cp.Variable(terms.size, nonneg=True, name="xi")
 
         def lengths(start: Indices, end: Indices) -> Any:
             """Squared distances to `end`, each by its own metric."""
@@ -403,17 +427,15 @@ class LMNN:
                     places.append(mine)
             return cp.hstack(parts)[np.argsort(np.concatenate(places))]
 
-        i, j = family.target_pairs.T
-        near = lengths(i, j)
+        near, far = lengths(*terms.pulls.T), lengths(*terms.pushes.T)
         pull = (1 - self.mu) * cp.sum(near) + self.ridge * sum(cp.trace(m) for m in M)
-        far = lengths(i[rows.target], rows.impostor)
-        margin = far - near[rows.target] >= 1 - slack
+        margin = far[terms.push] - near[terms.pull] >= 1 - slack
         return cp.Problem(cp.Minimize(pull + self.mu * cp.sum(slack)), [margin])
 
     def _every_triplet(self) -> RowFamily:
         if self.triplets is not None:
-            n = self.X.shape[0]
-            return ListedTriplets.of(self.triplets, n, weight=self.mu, block_of=self.block_of)
+            n = self.points.shape[0]
+            return ListedRows.of(self.triplets, n, weight=self.mu, block_of=self.block_of)
         return Impostors.of(
             self.target_pairs,
             self.labels,
@@ -432,7 +454,7 @@ class LMNN:
             components = [part @ self.kernel_map.T for part in components]
         return Metric(
             tuple(components),
-            self.X,
+            self.points,
             self.labels,
             self.classes,
             self.block_of,
@@ -459,16 +481,14 @@ class LMNN:
             return pushes
         outputs = [self.features @ part.T for part in components]
         every = self._every_triplet()
-        rows = every.near(outputs, 0.0)
-        missing = hinges(every, rows, outputs)
-        anchor = every.target_pairs[rows.target, 0]
+        terms = every.terms(every.near(outputs, 0.0))
+        missing = values(every, terms, outputs)
+        anchor, other = terms.pushes[terms.push].T
         for block, c in enumerate(self.coordinates):
-            apart = (self.block_of[rows.impostor] == block) & (
-                c.groups[anchor] != c.groups[rows.impostor]
-            )
+            apart = (self.block_of[other] == block) & (c.groups[anchor] != c.groups[other])
             if apart.any():
                 free = self.features @ c.free
-                u = free[anchor[apart]] - free[rows.impostor[apart]]
+                u = free[anchor[apart]] - free[other[apart]]
                 # A little more, so that rounding leaves none of them violated.
                 pushes[block] = 1.001 * float(np.max(missing[apart] / np.square(u).sum(axis=1)))
         return pushes
@@ -478,7 +498,7 @@ class LMNN:
         parts = metric.components if isinstance(metric, Metric) else (np.asarray(metric),)
         if len(parts) != self.n_metrics:
             raise InputError(f"{len(parts)} metrics for a problem with {self.n_metrics}")
-        inputs = self.X - self.X.mean(axis=0)
+        inputs = self.points - self.points.mean(axis=0)
         outputs = [inputs @ part.T for part in parts]
         i, j = self.target_pairs.T
         pull = 0.0
@@ -495,7 +515,7 @@ class LMNN:
         if self.kernel is None:
             return float(np.square(part).sum())
         centred = part - part.mean(axis=1, keepdims=True)
-        return float(np.vdot(centred @ self.X, centred))
+        return float(np.vdot(centred @ self.points, centred))
 
     def next_pass(self, solution: Solution) -> LMNN:
         """The problem with the target neighbours of the learned metric: multi-pass LMNN.
@@ -504,14 +524,13 @@ class LMNN:
         old one.
         """
         if self.triplets is not None:
-            raise InputError("given triplets have no target neighbours to choose again")
+            raise InputError(
+                "next_pass chooses new target neighbours; this problem was given triplets, which "
+                "leave no target neighbours to choose"
+            )
         outputs = [self.features @ part.T for part in self._components(solution)]
-        found = _nearest_in_class(outputs, self.labels, self.block_of, self.n_neighbors)
-        return replace(self, targets=target_table(found, self.X.shape[0]), **self._given())
-
-    def _given(self) -> dict[str, Any]:
-        """What was passed as data, which __post_init__ replaced."""
-        return {"X": None if self.kernel is not None else self.X}
+        found = nearest_in_class(outputs, self.labels, self.block_of, self.n_neighbors)
+        return replace(self, targets=target_table(found, self.points.shape[0]))
 
     def early_stopping(
         self, X: ArrayLike, y: ArrayLike, patience: int = 3, rule: Literal["knn", "energy"] = "knn"
@@ -520,7 +539,7 @@ class LMNN:
         return EarlyStopping(self, np.asarray(X), np.asarray(y), patience, rule)
 
     def __repr__(self) -> str:
-        n, d = self.X.shape
+        n, d = self.points.shape
         classes = "" if self.y is None else f" of {len(self.classes)} classes"
         return (
             f"<LMNN: {n} points{classes} in {d} dimensions, {len(self.target_pairs)} target pairs, "
@@ -528,101 +547,13 @@ class LMNN:
         )
 
 
-@dataclass(eq=False)
-class EarlyStopping:
-    """Watches the validation error of a running solve and keeps the best metric."""
-
-    problem: LMNN
-    X: Array
-    y: NDArray[Any]
-    patience: int
-    rule: Literal["knn", "energy"]
-    errors: list[float] = field(default_factory=list)
-    best: Metric | None = None
-
-    def __call__(self, state: Mapping[str, Any]) -> bool:
-        """True if the error has not improved in the last `patience` looks."""
-        if "matrices" not in state:
-            raise InputError("early stopping needs a solver that shows its matrices: 'factored'")
-        metric = self.problem.recover(_Seen(tuple(state["matrices"])))  # type: ignore[arg-type]
-        self.errors.append(metric.error(self.X, self.y, self.rule))
-        if self.errors[-1] <= min(self.errors):
-            self.best = metric
-        return min(self.errors) < min(self.errors[-self.patience :])
+def free_note(directions: int) -> str:
+    """What a reader of the solution should know about triplets that were left out."""
+    return (
+        f"{_no_variation(directions)}; moving along them satisfies some triplets at no cost, so "
+        "those triplets are left out"
+    )
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """The part of a solution that `recover` reads."""
-
-    matrices: tuple[Array, ...]
-
-
-def target_neighbors(X: Array, labels: Indices, k: int) -> Indices:
-    """(p, 2) pairs (i, j): the k nearest points j of the class of i, ties by index.
-
-    >>> target_neighbors(np.array([[0.0], [1.0], [5.0], [2.0]]), np.array([0, 0, 1, 0]), 1)
-    array([[0, 1],
-           [1, 0],
-           [3, 1]])
-    """
-    return _nearest_in_class([X], labels, np.zeros_like(labels), k)
-
-
-def _nearest_in_class(outputs: list[Array], labels: Indices, block_of: Indices, k: int) -> Indices:
-    pairs = [np.empty((0, 2), dtype=np.int64)]
-    for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
-        count = min(k, members.size - 1)
-        if count:
-            parts = [part[members] for part in outputs]
-            blocks = block_of[members]
-            found = nearest(parts, parts, count, block_of=blocks, themselves=True)[0]
-            pairs.append(np.c_[np.repeat(members, count), members[found.ravel()]])
-    out = np.concatenate(pairs)
-    return out[np.lexsort((out[:, 1], out[:, 0]))]
-
-
-def _given_targets(targets: ArrayLike, n: int) -> Indices:
-    table = np.asarray(targets)
-    if table.ndim != 2 or table.shape[0] != n or table.dtype.kind not in "iu":
-        raise InputError(f"targets has shape {table.shape}, expected integers ({n}, k)")
-    if table.min(initial=0) < -1 or table.max(initial=-1) >= n:
-        raise InputError(f"targets names points outside −1 … {n - 1}")
-    i = np.repeat(np.arange(n), table.shape[1])
-    pairs = np.c_[i, table.ravel()]
-    return np.asarray(pairs[pairs[:, 1] >= 0])
-
-
-def target_table(pairs: Indices, n: int) -> Indices:
-    """(n, k) target neighbours from pairs ordered by anchor, −1 where there are fewer."""
-    counts = np.bincount(pairs[:, 0], minlength=n)
-    out = np.full((n, int(counts.max())), -1)
-    place = np.arange(len(pairs)) - np.repeat(np.cumsum(counts) - counts, counts)
-    out[pairs[:, 0], place] = pairs[:, 1]
-    return out
-
-
-def factor(matrix: Array, rank: int | None) -> Array:
-    """(r, d) L with LᵀL = M, rows of decreasing length, without those that are zero."""
-    values, vectors = scipy.linalg.eigh(matrix)
-    kept = values > 1e-14 * max(float(values[-1]), 0.0)
-    rows = (vectors[:, kept] * np.sqrt(values[kept])).T[::-1]
-    return np.asarray(rows[:rank])
-
-
-def finite(values: Any, what: str) -> Array:
-    """Points (n, D), n ≥ 2, as a read-only copy; `what` names them in the error otherwise."""
-    try:
-        given = np.asarray(values)
-        out = np.array(given.real, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} must be an array of numbers: {error}") from error
-    if given.dtype.kind == "c":
-        raise InputError(f"{what} is complex; pass real numbers")
-    if out.ndim != 2 or out.shape[0] < 2 or out.shape[1] < 1:
-        raise InputError(f"{what} has shape {out.shape}, expected (n, D) with n ≥ 2")
-    if not np.isfinite(out).all():
-        raise InputError(f"{what} contains NaN or infinite entries")
-    out.setflags(write=False)
-    return out
+def _no_variation(directions: int) -> str:
+    return f"target neighbours do not differ along {directions} direction{'s' * (directions > 1)}"

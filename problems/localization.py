@@ -14,10 +14,10 @@ Without anchors it is variational MVU (`sdpkit.VariationalMVU`, with its dual), 
 ω = 1 is (3.26) relaxed; the small remainder pulls the network flat. Positions are known up to a
 rigid motion then. With anchors at known a_k the constant joins Q, and the unknown is
 
-    S = [ I_r  Wᵀ ]     minimise  Σ(q_e − d_e)²,   S ⪰ 0,   x_i = Wᵀ Q_i
+    S = [ I_r  Wᵀ ]     maximise  −Σ(q_e − d_e)²,   S ⪰ 0,   x_i = Wᵀ Q_i
         [ W    Z  ]     q_e = (0; Q_i − Q_j)ᵀ S (0; Q_i − Q_j)   between sensors
                         q_e = (a_k; −Q_i)ᵀ S (a_k; −Q_i)         from an anchor to a sensor
-                        dual: maximise −dᵀw − ‖w‖²/4 − tr U   s.t.  Σ w_e v_e v_eᵀ + U⊕0 ⪰ 0
+                        dual: minimise dᵀw + ‖w‖²/4 + tr U   s.t.  Σ w_e v_e v_eᵀ + U⊕0 ⪰ 0
 
 where U, symmetric of size r, holds the multipliers of the identity block, which is fixed
 entirely; v_e are the vectors above. `refine` ends with a local search on (3.26) itself.
@@ -25,7 +25,7 @@ entirely; v_e are the vectors above. `refine` ends with a local search on (3.26)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -37,9 +37,10 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.problems.variational import Fixed, Penalty, VariationalMVU, residual_program
-from sdpkit.program.cost import Cost
+from sdpkit.problems.variational import Fixed, Penalty, Residuals, VariationalMVU, penalised
+from sdpkit.program.compilation import maximise
 from sdpkit.program.form import Program
+from sdpkit.program.sentences import Unknown, Variable, named
 from sdpkit.results.embedding import principal_axes, visible_axes
 from sdpkit.results.refinement import refine
 from sdpkit.solution.solution import Solution
@@ -60,10 +61,17 @@ class Localization:
         sparse one), or a `NeighborhoodGraph`. Two measurements of one pair are averaged.
     anchors: (a, r) known positions;  anchor_lengths: (n, a) measured lengths from each sensor to
         each anchor, dense (nonzeros) or sparse
-    n_components: r, 2 without anchors
     n_basis: m, or None for no reduction: every position on its own (small networks)
-    omega: ω without anchors; by default (1−ω)/ω = κ/30 (see `VariationalMVU`)
     penalty: "squared" or "norm" of the residuals
+    omega: ω without anchors; None takes (1−ω)/ω = κ/30 (see `VariationalMVU`)
+    n_components: r; None takes the anchors' dimension, 2 without anchors
+
+    Attributes
+    ----------
+    network: the lengths between sensors as a graph
+    free: the variational program without anchors, or None;  frame: that with anchors, or None
+    omega_used: ω, given or chosen; 1 with anchors
+    dimension: r, given or chosen
 
     >>> import sdpkit
     >>> true = np.random.default_rng(0).random((200, 2))
@@ -75,15 +83,18 @@ class Localization:
     """
 
     lengths: Any
+    _: KW_ONLY
     anchors: ArrayLike | None = None
     anchor_lengths: Any = None
-    n_components: int | None = None
     n_basis: int | None = 10
-    omega: float | None = None
     penalty: Penalty = "squared"
+    omega: float | None = None
+    n_components: int | None = None
     network: NeighborhoodGraph = field(init=False)
     free: VariationalMVU | None = field(init=False)
     frame: Anchored | None = field(init=False)
+    omega_used: float = field(init=False)
+    dimension: int = field(init=False)
 
     @one_blas_thread
     def __post_init__(self) -> None:
@@ -109,13 +120,17 @@ class Localization:
         if self.omega is None and self.penalty == "squared":
             free = replace(free, omega=1 / (1 + _PULL * free.stiffness))
         r = 2 if self.n_components is None else self.n_components
-        if isinstance(r, bool) or not isinstance(r, int | np.integer) or not 1 <= r <= free.n_basis:
+        if (
+            isinstance(r, bool)
+            or not isinstance(r, int | np.integer)
+            or not 1 <= r <= free.basis_size
+        ):
             raise InputError(
-                f"n_components is {r!r}; it must be an integer between 1 and {free.n_basis}"
+                f"n_components is {r!r}; it must be an integer between 1 and {free.basis_size}"
             )
         object.__setattr__(self, "free", free)
-        object.__setattr__(self, "omega", free.omega)
-        object.__setattr__(self, "n_components", int(r))
+        object.__setattr__(self, "omega_used", free.omega_used)
+        object.__setattr__(self, "dimension", int(r))
 
     def _with_anchors(self, network: NeighborhoodGraph) -> None:
         if self.omega not in (None, 1, 1.0):
@@ -127,8 +142,8 @@ class Localization:
                 f"n_components is {self.n_components!r}, and the anchors have {r} coordinates"
             )
         object.__setattr__(self, "frame", frame)
-        object.__setattr__(self, "omega", 1.0)
-        object.__setattr__(self, "n_components", r)
+        object.__setattr__(self, "omega_used", 1.0)
+        object.__setattr__(self, "dimension", r)
 
     def __repr__(self) -> str:
         anchors = 0 if self.frame is None else len(self.frame.positions)
@@ -160,7 +175,7 @@ class Localization:
     def recover(self, solution: Solution) -> Array:
         """Positions, (n, r), as the program has them: centred, or in the anchors' frame."""
         if self.free is not None:
-            return self.free.recover(solution, self.n_components).coordinates
+            return self.free.recover(solution, self.dimension).coordinates
         assert self.frame is not None
         return self.frame.positions_of(solution)
 
@@ -169,16 +184,15 @@ class Localization:
         if self.frame is not None:
             return self.frame.refined(self.recover(solution), max_iter)
         assert self.free is not None
-        assert self.n_components is not None
         B, d = self.network.incidence(), self.network.squared_lengths / self.free.unit
         # ω of the squared penalty, whichever was solved: (3.26) is squared.
         pull = _PULL * self.free.stiffness
-        omega = float(self.omega or 1.0) if self.penalty == "squared" else 1 / (1 + pull)
+        omega = self.omega_used if self.penalty == "squared" else 1 / (1 + pull)
         unit = np.sqrt(self.free.unit)
-        start = self.free.recover(solution, self.free.n_basis).coordinates / unit
-        p = visible_axes((start**2).sum(axis=0), self.n_components)
+        start = self.free.recover(solution, self.free.basis_size).coordinates / unit
+        p = visible_axes((start**2).sum(axis=0), self.dimension)
         wide = refine(start[:, :p], B, d, omega=omega, hessian=False, max_iter=100, tol=1e-3)
-        flat = principal_axes(wide.coordinates)[0][:, : self.n_components]
+        flat = principal_axes(wide.coordinates)[0][:, : self.dimension]
         found = refine(flat, B, d, max_iter=max_iter)
         return np.asarray(unit * principal_axes(found.coordinates)[0])
 
@@ -280,19 +294,20 @@ class Anchored:
             np.concatenate([np.ones(r), off]),
         )
         n, a = self.network.n_points, len(self.positions)
-        return residual_program(
-            self.vectors,
-            self.squared / self.unit,
-            1.0,
-            penalty,
+        residuals = Residuals.of(self.vectors, self.squared / self.unit)
+        S = Unknown("S", r + m)
+        ξ = Variable(residuals.size, "ξ", free=True)
+        identity = named("I", fixed.values)
+        return maximise(
+            -penalised(ξ, penalty),
+            residuals.lengths(S) == residuals.squared_lengths + ξ,
+            named("S_aa, S_ab", S.lengths(fixed.vectors)) == identity,
+            safe=residuals.safe_bounds(1.0, penalty, fixed),
             name=f"localization, {penalty}: {n} sensors, {a} anchors, {len(self.squared)} lengths",
-            block="S",
-            cost=Cost.of(r + m),
-            fixed=fixed,
         )
 
     def to_cvxpy(self, penalty: Penalty) -> Any:
-        """The model over all lengths."""
+        """The model over all lengths, with the identity block fixed."""
         import cvxpy as cp
 
         r, V = self.positions.shape[1], self.vectors

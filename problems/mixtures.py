@@ -1,19 +1,4 @@
-"""Kernels and mixtures of them for large-margin nearest neighbours (Min 2008).
-
-**Laplacian eigenmaps without the embedding** (section 3.2). A graph with weights W and degrees
-D = diag(W1) has the kernel
-
-    K = D⁻¹WD⁻¹ − eeᵀ/(eᵀDe)
-
-and LMNN on it needs no embedding: the columns of K span what the eigenmap's coordinates span if
-W̃ = D^(−1/2)WD^(−1/2) is positive semidefinite (theorem 3), and linear maps of these columns are
-those of the feature space (theorem 4). The second term is the same in every entry: it cancels in
-all differences of columns. `laplacian_kernel(W)` goes to `LMNN(kernel=…, rank=…)`.
-
-The width σ of Gaussian weights is learned (eq. 5) so that the top c eigenvectors U of W̃ agree
-with the partition E of the points into c classes:
-
-    maximise  J = Σ_r  E_rᵀ D^½ U Uᵀ D^½ E_r / E_rᵀ D E_r,        1 ≤ J ≤ c
+"""Mixtures of kernels and of distances for large-margin nearest neighbours (Min 2008).
 
 **Mixtures of kernels** (eq. 6). With K(θ) = Σθ_k K^(k), θ in the simplex, and f(θ) the optimum of
 LMNN on the first r kernel-PCA features of K(θ), target neighbours fixed,
@@ -33,200 +18,42 @@ block per kernel, each distance the sum over all of them:
     dual      maximise Σα,  0 ≤ α ≤ μ,  (1−μ)P_k + Σα_t (C^k_ij − C^k_il) ⪰ 0  for every k
     bound     θΣα, the largest θ ≤ 1 that satisfies all of them: θ = min_k θ_k
 
-It is solved at once; the paper's assignment of each point to one kernel is no descent step. θ can
-be read off as shares of the learned distances, no more: Q_k has no scale of its own.
+It is solved in one program; the paper's assignment of each point to one kernel is not a descent
+step. θ can only be read off as shares of the learned distances, since Q_k has no scale.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import permutations
-from numbers import Integral, Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.problems.lmnn import LMNN, factor, finite, target_neighbors, target_table
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES, free_note
+from sdpkit.problems.targets import target_neighbors, target_table
+from sdpkit.program.comparisons import Impostors
+from sdpkit.program.compilation import minimise
+from sdpkit.program.families import values
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.triplets import Impostors, hinges
-from sdpkit.results.metric import Metric
+from sdpkit.program.sentences import Unknown
+from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Entries of the largest cvxpy model that is built.
-_MODEL_ENTRIES = 2e7
 # The first exchange between two kernels.
 _FIRST_EXCHANGE = 0.25
-# The search for a width: the first step and the last, as logarithms to the base 2.
-_FIRST_OCTAVE, _LAST_OCTAVE = 1.0, 1 / 64
-
-
-# -- kernels of graphs ----------------------------------------------------------------------
-
-
-@one_blas_thread
-def gaussian_weights(X: ArrayLike, width: float, new: ArrayLike | None = None) -> Array:
-    """(n, n) exp(−‖x_i − x_j‖²/2σ²), or (b, n) between new points and X.
-
-    >>> gaussian_weights([[0.0], [1.0]], width=1.0).round(4)
-    array([[1.    , 0.6065],
-           [0.6065, 1.    ]])
-    """
-    points = finite(X, "X")
-    if not isinstance(width, Real) or not 0 < width < np.inf:
-        raise InputError(f"width is {width!r}; it must be a positive number")
-    others = points if new is None else _rows_like(new, points.shape[1], "new points")
-    from scipy.spatial.distance import cdist
-
-    return np.asarray(np.exp(-cdist(others, points, "sqeuclidean") / (2 * width**2)))
-
-
-@one_blas_thread
-def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
-    """(n, n) 0/1 weights of the symmetric neighbourhood graph, with self-loops.
-
-    Each loop weighs as much as the node's edges together. The random walk then stays where it is
-    half of the time: the eigenvectors are those without loops, and no eigenvalue is negative, as
-    theorem 3 needs it.
-
-    >>> adjacency_weights([[0.0], [1.0], [3.0]], n_neighbors=1)
-    array([[1., 1., 0.],
-           [1., 2., 1.],
-           [0., 1., 1.]])
-    """
-    points = finite(X, "X")
-    everyone = np.zeros(len(points), dtype=np.int64)
-    pairs = target_neighbors(points, everyone, _positive_whole("n_neighbors", n_neighbors))
-    adjacency = np.zeros((len(points),) * 2)
-    adjacency[pairs[:, 0], pairs[:, 1]] = adjacency[pairs[:, 1], pairs[:, 0]] = 1.0
-    return np.asarray(adjacency + np.diag(adjacency.sum(axis=1)))
-
-
-@one_blas_thread
-def laplacian_kernel(weights: ArrayLike, new: ArrayLike | None = None) -> Array:
-    """(n, n) K = D⁻¹WD⁻¹ − eeᵀ/(eᵀDe) of a graph's weights W, (n, n).
-
-    For new points, `new` are their weights to the n nodes, (b, n), and the result is their rows
-    of kernel values, as a `Metric` takes them.
-
-    >>> K = laplacian_kernel(adjacency_weights([[0.0], [1.0], [3.0]], n_neighbors=1))
-    >>> K
-    array([[ 0.125,  0.   , -0.125],
-           [ 0.   ,  0.   ,  0.   ],
-           [-0.125,  0.   ,  0.125]])
-    """
-    W, degrees = _weights(weights)
-    if new is None:
-        rows, row_degrees = W, degrees
-    else:
-        rows = _rows_like(new, len(W), "weights of new points")
-        row_degrees = rows.sum(axis=1)
-        if np.any(rows < 0) or np.any(row_degrees <= 0):
-            raise InputError("a new point has negative weights, or none to any node")
-    return np.asarray(rows / np.outer(row_degrees, degrees) - 1.0 / degrees.sum())
-
-
-def _weights(weights: ArrayLike) -> tuple[Array, Array]:
-    W = finite(weights, "weights")
-    if W.shape[0] != W.shape[1] or not np.allclose(W, W.T, atol=1e-10 * np.abs(W).max()):
-        raise InputError(f"weights have shape {W.shape}; they must be square and symmetric")
-    degrees = W.sum(axis=1)
-    if W.min() < 0:
-        raise InputError(f"weights go down to {W.min():.3g}; they must not be negative")
-    if degrees.min() <= 0:
-        node = int(degrees.argmin())
-        raise InputError(f"node {node} has no weight at all; give it a neighbour or a self-loop")
-    return W, degrees
-
-
-@one_blas_thread
-def partition_agreement(weights: ArrayLike, y: ArrayLike) -> float:
-    """J of eq. 5: how well the top eigenvectors of W̃ agree with the classes, 1 … c.
-
-    >>> from scipy.linalg import block_diag
-    >>> cliques = block_diag(np.ones((2, 2)), np.ones((3, 3)))
-    >>> round(partition_agreement(cliques, [0, 0, 1, 1, 1]), 9)
-    2.0
-    """
-    W, degrees = _weights(weights)
-    labels = np.unique(np.asarray(y), return_inverse=True)[1]
-    if labels.shape != (len(W),):
-        raise InputError(f"y has shape {labels.shape}, expected ({len(W)},): one label per point")
-    if labels.max() == 0:
-        raise InputError("all points have the same label: there is no partition to agree with")
-    n, c = len(W), int(labels.max()) + 1
-    roots = np.sqrt(degrees)
-    # The top eigenvector is known; it is taken out, or others of eigenvalue 1 might replace it.
-    top = roots / np.linalg.norm(roots)
-    rest = W / np.outer(roots, roots) - 2 * np.outer(top, top)
-    U = np.c_[top, scipy.linalg.eigh(rest, subset_by_index=[n - c + 1, n - 1])[1]]
-    indicators = roots[:, None] * (labels[:, None] == np.arange(c))
-    shares = np.square(U.T @ indicators).sum(axis=0) / np.square(indicators).sum(axis=0)
-    return float(shares.sum())
-
-
-@dataclass(frozen=True)
-class LearnedWidth:
-    """The width of Gaussian weights, its agreement J, and the (σ, J) that led to it, rising."""
-
-    width: float
-    agreement: float
-    path: tuple[tuple[float, float], ...]
-
-
-@one_blas_thread
-def learned_width(X: ArrayLike, y: ArrayLike, start: float | None = None) -> LearnedWidth:
-    """σ by eq. 5: a line search on log σ that only goes up; the maximum is local.
-
-    It starts at the median distance, or at `start`, and stays between half the median distance
-    to the nearest neighbour and the largest distance: below, no point has neighbours, and any
-    vectors are eigenvectors.
-
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> found = learned_width(X, y)
-    >>> 0.1 < found.width < 2.0, 2.5 < found.agreement < 3
-    (True, True)
-    """
-    points = finite(X, "X")
-    from scipy.spatial.distance import pdist, squareform
-
-    lengths = pdist(points)
-    if lengths.max() == 0:
-        raise InputError("all points are equal: there is no width to learn")
-    nearest = squareform(lengths) + np.diag(np.full(len(points), np.inf))
-    low = max(0.5 * float(np.median(nearest.min(axis=1))), 1e-3 * float(lengths.max()))
-    high = float(lengths.max())
-    at = float(np.median(lengths)) if start is None else start
-    if not isinstance(at, Real) or not 0 < at < np.inf:
-        raise InputError(f"start is {start!r}; it must be a positive width")
-    at = float(np.clip(at, low, high))
-    path = [(at, partition_agreement(gaussian_weights(points, at), y))]
-    step, sign = _FIRST_OCTAVE, 1.0
-    while step >= _LAST_OCTAVE:
-        for direction in (sign, -sign):
-            trial = float(np.clip(path[-1][0] * 2.0 ** (direction * step), low, high))
-            value = partition_agreement(gaussian_weights(points, trial), y)
-            if value > path[-1][1]:
-                path.append((trial, value))
-                sign = direction
-                break
-        else:
-            step /= 2
-    return LearnedWidth(*path[-1], tuple(path))
 
 
 # -- mixtures of kernels --------------------------------------------------------------------
@@ -240,14 +67,22 @@ class KernelMixture:
     θ weighs what they say, not their units. Target neighbours are given or found once, in the
     mixture of equal parts, so that every θ is judged by the same comparisons.
 
+    It takes a program per θ, and f is not convex: `sdpkit.solve` runs the search, `at(theta)` is
+    the convex problem of one θ.
+
     Parameters
     ----------
     kernels: m Gram matrices, (n, n);  y: (n,) labels
     rank: the number of kernel-PCA features of the mixture
-    n_neighbors, mu, targets, ridge: as in `LMNN`
+    n_neighbors, targets, mu, ridge: as in `LMNN`
     min_gain: a step must lower the objective by this share
     min_step: the least exchange between two kernels
     max_steps: at most so many programs
+
+    Derived
+    -------
+    grams: the kernels as read-only copies;  scales: (m,) the mean squared distance of each
+    target_table: (n, k) the target neighbours of every θ, −1 where there are fewer
 
     >>> import sdpkit
     >>> X, y = sdpkit.datasets.concentric_circles(12)
@@ -263,15 +98,18 @@ class KernelMixture:
 
     kernels: Sequence[ArrayLike]
     y: Any
+    _: KW_ONLY
     rank: int
     n_neighbors: int = 3
-    mu: float = 0.5
     targets: ArrayLike | None = None
+    mu: float = 0.5
     ridge: float = 0.0
     min_gain: float = 1e-3
     min_step: float = 0.02
     max_steps: int = 300
+    grams: tuple[Array, ...] = field(init=False)
     scales: Array = field(init=False)
+    target_table: Any = field(init=False)
 
     default_tol = 1e-3
 
@@ -282,26 +120,30 @@ class KernelMixture:
             if not isinstance(value, int | float | np.number) or not 0 < value < 1:
                 raise InputError(f"{name} is {value!r}; it must lie between 0 and 1")
         for name in ("rank", "n_neighbors", "max_steps"):
-            _positive_whole(name, getattr(self, name))
-        kernels = _same_points(self.kernels, "kernel")
-        for kernel in kernels:
-            if kernel.shape[0] != kernel.shape[1]:
-                raise InputError(f"a kernel has shape {kernel.shape}; it must be square")
-        spreads = [_spread(kernel) for kernel in kernels]
-        object.__setattr__(self, "kernels", kernels)
-        object.__setattr__(self, "scales", np.array(spreads))
-        if self.targets is None:
-            views = [_gram_features(k / s) for k, s in zip(kernels, spreads, strict=True)]
-            found = _common_targets(views, self.y, self.n_neighbors)
-            object.__setattr__(self, "targets", found)
-        # A kernel that is none, labels that are none: LMNN says so.
+            integer(getattr(self, name), name)
+        grams = _same_points(self.kernels, "kernel")
+        for gram in grams:
+            if gram.shape[0] != gram.shape[1]:
+                raise InputError(f"a kernel has shape {gram.shape}; it must be square")
+        scales = np.array([_spread(gram) for gram in grams])
+        object.__setattr__(self, "grams", grams)
+        object.__setattr__(self, "scales", scales)
+        object.__setattr__(self, "target_table", self._targets())
+        # LMNN refuses what is not a kernel, or not labels.
         for theta in np.eye(self.n_kernels):
             _ = self.at(theta).features
+
+    def _targets(self) -> Any:
+        if self.targets is not None:
+            return self.targets
+        scaled = zip(self.grams, self.scales, strict=True)
+        views = [_gram_features(gram / scale) for gram, scale in scaled]
+        return _common_targets(views, self.y, self.n_neighbors)
 
     @property
     def n_kernels(self) -> int:
         """m."""
-        return len(self.kernels)
+        return len(self.grams)
 
     def mixed(self, theta: ArrayLike, new: Sequence[ArrayLike] | None = None) -> Array:
         """(n, n) Σθ_k K^(k), of kernels of equal scale; of rows (b, n) of new points per kernel.
@@ -309,7 +151,7 @@ class KernelMixture:
         A metric that was recovered takes such rows.
         """
         weights = _simplex(theta, self.n_kernels)
-        parts: Sequence[ArrayLike] = self.kernels if new is None else new
+        parts: Sequence[ArrayLike] = self.grams if new is None else new
         if len(parts) != self.n_kernels:
             raise InputError(f"{len(parts)} arrays of new points for {self.n_kernels} kernels")
         terms = zip(weights / self.scales, parts, strict=True)
@@ -320,11 +162,11 @@ class KernelMixture:
         return LMNN(
             None,
             self.y,
-            n_neighbors=self.n_neighbors,
-            mu=self.mu,
-            targets=self.targets,
             kernel=self.mixed(theta),
             rank=self.rank,
+            n_neighbors=self.n_neighbors,
+            targets=self.target_table,
+            mu=self.mu,
             ridge=self.ridge,
         )
 
@@ -358,7 +200,10 @@ class KernelMixture:
                         break
                     theta, best, gained, length = trial, value, True, 2 * length
             exchange = exchange if gained else exchange / 2
-        return f"no exchange of {self.min_step:g} gains more than a share of {self.min_gain:g}"
+        return (
+            f"no exchange of {self.min_step:g} between two kernels lowers the objective by more "
+            f"than {100 * self.min_gain:g} %"
+        )
 
     def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
         """The program of the next θ, or the end at the best one."""
@@ -378,7 +223,9 @@ class KernelMixture:
     def path(self, solution: Solution) -> tuple[Array, Array]:
         """((s, m) every θ that was tried, (s,) the objective there), the m kernels first."""
         if solution.trajectory is None:
-            raise InputError("this solution has no trajectory: it is not that of a mixture")
+            raise InputError(
+                "this solution has no trajectory; pass what sdpkit.solve returned for this mixture"
+            )
         values = [step.objective for step in solution.trajectory]
         search = self._search()
         thetas = [next(search)]
@@ -393,8 +240,15 @@ class KernelMixture:
 
     # -- the other formulation, and the way back ---------------------------------------------
 
+    def program(self) -> NoReturn:
+        """There is one program per θ: `at(theta).program()`."""
+        raise InputError(
+            "KernelMixture takes one program per theta and has no single one. Use "
+            "sdpkit.solve(problem), or problem.at(theta).program() for one theta."
+        )
+
     def to_cvxpy(self, theta: ArrayLike) -> Any:
-        """The paper's model at one θ, the convex part."""
+        """The paper's model at one θ only; the search over θ is not convex, and is not in it."""
         return self.at(theta).to_cvxpy()
 
     @one_blas_thread
@@ -403,7 +257,7 @@ class KernelMixture:
         return self.at(self.theta(solution)).recover(solution)
 
     def __repr__(self) -> str:
-        n = np.asarray(self.kernels[0]).shape[0]
+        n = len(self.grams[0])
         return f"<KernelMixture: {self.n_kernels} kernels of {n} points, rank {self.rank}>"
 
 
@@ -428,8 +282,13 @@ class DistanceMixture:
     views: m arrays of the same n points, (n, D_k);  y: (n,) labels
     kernels: m Gram matrices (n, n) instead
     rank: the number of kernel-PCA features, one number or one per kernel
-    n_neighbors, mu, targets, ridge: as in `LMNN`; target neighbours that are not given are
+    n_neighbors, targets, mu, ridge: as in `LMNN`; target neighbours that are not given are
         nearest in the sum of the inputs' own distances, each put to the same scale
+
+    Derived
+    -------
+    parts: LMNN on each of the distances alone, all with the same target neighbours
+    target_table: (n, k) these neighbours, −1 where there are fewer
 
     >>> import sdpkit
     >>> from sklearn.datasets import load_wine
@@ -447,12 +306,14 @@ class DistanceMixture:
 
     views: Sequence[ArrayLike] | None = None
     y: Any = None
+    _: KW_ONLY
     kernels: Sequence[ArrayLike] | None = None
     rank: int | Sequence[int] | None = None
     n_neighbors: int = 3
-    mu: float = 0.5
     targets: ArrayLike | None = None
+    mu: float = 0.5
     ridge: float = 0.0
+    target_table: Any = field(init=False)
     parts: tuple[LMNN, ...] = field(init=False)
 
     default_tol = 1e-3
@@ -460,16 +321,18 @@ class DistanceMixture:
     @one_blas_thread
     def __post_init__(self) -> None:
         if (self.views is None) == (self.kernels is None):
-            raise InputError("pass views of the points, or kernels, and not both")
-        _positive_whole("n_neighbors", self.n_neighbors)
+            given = "neither" if self.views is None else "both"
+            raise InputError(f"pass views of the points or kernels, not both; {given} was given")
+        integer(self.n_neighbors, "n_neighbors")
         inputs = _same_points(
             self.kernels if self.views is None else self.views,
             "kernel" if self.views is None else "view",
         )
-        if self.targets is None:
+        found: Any = self.targets
+        if found is None:
             features = list(inputs) if self.kernels is None else [_gram_features(k) for k in inputs]
             found = _common_targets([_unit(f) for f in features], self.y, self.n_neighbors)
-            object.__setattr__(self, "targets", found)
+        object.__setattr__(self, "target_table", found)
         object.__setattr__(self, "parts", tuple(self._part(k, x) for k, x in enumerate(inputs)))
         _ = [part.features for part in self.parts]
 
@@ -483,15 +346,15 @@ class DistanceMixture:
             if ranks.size not in (1, len(self.kernels)):
                 raise InputError(f"{ranks.size} ranks for {len(self.kernels)} kernels")
             rank = ranks[k % ranks.size]
-            rank = rank if rank is None else _positive_whole("rank", rank)
+            rank = rank if rank is None else integer(rank, "rank")
             data = {"kernel": inputs, "rank": rank}
         elif self.rank is not None:
             raise InputError("rank belongs to kernels; reduce the views by PCA first")
         return LMNN(
             y=self.y,
             n_neighbors=self.n_neighbors,
+            targets=self.target_table,
             mu=self.mu,
-            targets=self.targets,
             ridge=self.ridge,
             **data,
         )
@@ -499,11 +362,11 @@ class DistanceMixture:
     @property
     def n_points(self) -> int:
         """n."""
-        return int(self.parts[0].X.shape[0])
+        return int(self.parts[0].points.shape[0])
 
     @cached_property
     def groups(self) -> Indices | None:
-        """(1, n) points that no view keeps apart for free share a number; None if all do."""
+        """(1, n) points that no view keeps apart at no cost share a number; None if all do."""
         table = np.array([part.coordinates[0].groups for part in self.parts])
         if not table.any():
             return None
@@ -518,28 +381,17 @@ class DistanceMixture:
     @one_blas_thread
     def program(self) -> Program:
         """One block per view, whitened: every cost is the identity."""
-        blocks = []
-        for number, part in enumerate(self.parts):
-            whitening = part.coordinates[0].whitening
-            size = whitening.shape[1]
-            blocks.append(
-                Block.of(
-                    size,
-                    sp.csr_array((0, self.n_points)),
-                    name=f"N{number + 1}",
-                    features=part.features @ whitening,
-                    cost=Cost.of(size, identity=1.0),
-                )
-            )
-        free = sum(part.coordinates[0].free.shape[1] for part in self.parts)
-        note = f"{free} directions cost no pull and push for free: their triplets are left out"
-        return Program.of(
-            blocks,
-            np.zeros(0),
-            sense="min",
-            family=self._family(self.groups),
+        views = [(part.features, part.coordinates[0]) for part in self.parts]
+        unknowns = [
+            Unknown(f"N{k + 1}", features=features @ c.whitening)
+            for k, (features, c) in enumerate(views)
+        ]
+        free = sum(c.free.shape[1] for _, c in views)
+        return minimise(
+            sum(N.trace() for N in unknowns),  # (1−μ)P_k = I in these coordinates
+            family=self._family(self.groups),  # μ Σ[1 + q_ij − q_il]₊, summed over the views
             safe=SafeBounds(value_scale=self.mu),
-            notes=[] if self.groups is None else [note],
+            notes=[] if self.groups is None else [free_note(free)],
             name=f"LMNN on a sum of {len(self.parts)} distances",
         )
 
@@ -548,10 +400,13 @@ class DistanceMixture:
         import cvxpy as cp
 
         family = self._family(None)
-        rows = family.everything()
+        terms = family.terms(family.everything())
         widths = [part.features.shape[1] for part in self.parts]
-        if rows.size * sum(widths) > _MODEL_ENTRIES:
-            raise InputError(f"{rows.size} triplets in {sum(widths)} dimensions are too many")
+        if terms.size * sum(widths) > MODEL_ENTRIES:
+            raise InputError(
+                f"{terms.size} triplets in {sum(widths)} dimensions are too many "
+                "for cvxpy; use sdpkit.solve"
+            )
         N = [cp.Variable((D, D), PSD=True, name=f"N{k + 1}") for k, D in enumerate(widths)]
 
         def lengths(start: Indices, end: Indices) -> Any:
@@ -562,11 +417,10 @@ class DistanceMixture:
                 terms.append(cp.sum(cp.multiply(v @ matrix, v), axis=1))
             return sum(terms)
 
-        i, j = family.target_pairs.T
-        near, far = lengths(i, j), lengths(i[rows.target], rows.impostor)
-        slack = cp.Variable(rows.size, nonneg=True, name="xi")
+        near, far = lengths(*terms.pulls.T), lengths(*terms.pushes.T)
+        slack = cp.Variable(terms.size, nonneg=True, name="xi")
         pull = (1 - self.mu) * cp.sum(near) + self.ridge * sum(cp.trace(m) for m in N)
-        margin = far - near[rows.target] >= 1 - slack
+        margin = far[terms.push] - near[terms.pull] >= 1 - slack
         return cp.Problem(cp.Minimize(pull + self.mu * cp.sum(slack)), [margin])
 
     # -- the answer --------------------------------------------------------------------------
@@ -580,7 +434,7 @@ class DistanceMixture:
         first = self.parts[0]
         return Metric(
             (np.asarray(scipy.linalg.block_diag(*seen)),),
-            np.hstack([part.X for part in self.parts]),
+            np.hstack([part.points for part in self.parts]),
             first.labels,
             first.classes,
             np.zeros(self.n_points, dtype=np.int64),
@@ -600,15 +454,15 @@ class DistanceMixture:
         every = self._family(None)
         pairs = zip(self.parts, components, strict=True)
         outputs = [part.features @ component.T for part, component in pairs]
-        rows = every.near(outputs, 0.0)
-        missing = hinges(every, rows, outputs)
-        anchor = every.target_pairs[rows.target, 0]
+        terms = every.terms(every.near(outputs, 0.0))
+        missing = values(every, terms, outputs)
+        anchor, other = terms.pushes[terms.push].T
         for k, part in enumerate(self.parts):
             c = part.coordinates[0]
-            apart = (c.groups[anchor] != c.groups[rows.impostor]) & (missing > 0)
+            apart = (c.groups[anchor] != c.groups[other]) & (missing > 0)
             if apart.any():
                 free = part.features @ c.free
-                u = free[anchor[apart]] - free[rows.impostor[apart]]
+                u = free[anchor[apart]] - free[other[apart]]
                 # A little more, so that rounding leaves none of them violated.
                 push = 1.001 * float(np.max(missing[apart] / np.square(u).sum(axis=1)))
                 components[k] = np.vstack([components[k], np.sqrt(push) * c.free.T])
@@ -617,12 +471,12 @@ class DistanceMixture:
 
     def objective(self, metric: Metric) -> float:
         """The exact objective of a metric on all views side by side, over all triplets."""
-        widths = np.cumsum([part.X.shape[1] for part in self.parts])[:-1]
+        widths = np.cumsum([part.points.shape[1] for part in self.parts])[:-1]
         parts = np.split(metric.components[0], widths, axis=1)
         value = 0.0
         outputs = []
         for part, component in zip(self.parts, parts, strict=True):
-            outputs.append((part.X - part.X.mean(axis=0)) @ component.T)
+            outputs.append((part.points - part.points.mean(axis=0)) @ component.T)
             value += self.ridge * part.trace(component) if self.ridge else 0.0
         i, j = self.parts[0].target_pairs.T
         pull = sum(float(np.square(points[i] - points[j]).sum()) for points in outputs)
@@ -630,11 +484,11 @@ class DistanceMixture:
 
     def shares(self, metric: Metric) -> Array:
         """(m,) what each view contributes to the mean squared distance between the points."""
-        widths = np.cumsum([part.X.shape[1] for part in self.parts])[:-1]
+        widths = np.cumsum([part.points.shape[1] for part in self.parts])[:-1]
         parts = np.split(metric.components[0], widths, axis=1)
         spreads = np.array(
             [
-                np.square((part.X - part.X.mean(axis=0)) @ component.T).sum()
+                np.square((part.points - part.points.mean(axis=0)) @ component.T).sum()
                 for part, component in zip(self.parts, parts, strict=True)
             ]
         )
@@ -657,7 +511,7 @@ def _same_points(given: Any, what: str) -> tuple[Array, ...]:
     if isinstance(given, str) or (isinstance(given, np.ndarray) and given.ndim < 3):
         raise InputError(f"pass a list of {what}s, one array each")
     try:
-        arrays = tuple(finite(one, f"{what} {k + 1}") for k, one in enumerate(given))
+        arrays = tuple(finite_points(one, f"{what} {k + 1}") for k, one in enumerate(given))
     except TypeError as error:
         raise InputError(f"pass a list of {what}s, one array each") from error
     if not arrays:
@@ -677,7 +531,7 @@ def _common_targets(views: Sequence[Array], y: Any, k: int) -> Indices:
     labels = np.unique(given, return_inverse=True)[1].astype(np.int64)
     pairs = target_neighbors(np.hstack(list(views)), labels, k)
     if not pairs.size:
-        raise InputError("no class has two members: there are no target neighbours")
+        raise InputError("no class has two members, so that there are no target neighbours")
     return target_table(pairs, n)
 
 
@@ -690,7 +544,7 @@ def _spread(kernel: Array) -> float:
     """The mean squared distance of a kernel's points from their centre."""
     spread = float(np.trace(_centred(kernel))) / len(kernel)
     if spread <= 0:
-        raise InputError("a kernel in which all points are equal says nothing; leave it out")
+        raise InputError("all points are equal in one of the kernels, which says nothing; drop it")
     return spread
 
 
@@ -713,17 +567,4 @@ def _simplex(theta: ArrayLike, m: int) -> Array:
         raise InputError(f"theta is {theta!r}; it must be {m} nonnegative numbers")
     if abs(out.sum() - 1) > 1e-9:
         raise InputError(f"theta adds up to {out.sum():.6g}; it must add up to 1")
-    return out
-
-
-def _positive_whole(name: str, value: Any) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} is {value!r}; it must be a positive integer")
-    return int(value)
-
-
-def _rows_like(values: ArrayLike, width: int, what: str) -> Array:
-    out = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    if out.ndim != 2 or out.shape[1] != width or not np.isfinite(out).all():
-        raise InputError(f"{what} have shape {out.shape}, expected finite numbers (b, {width})")
     return out

@@ -8,8 +8,7 @@ q_p = v_pᵀ M v_p, v_p the difference of a pair,
 
 a concave objective: without the root it would be an eigenvalue problem, as in discriminant
 analysis. Every pair counts once. (Sums over ordered pairs count twice; that halves M and multiplies
-f by √2.) In the common form √q_p
-is the entry s_p of a matrix of its own (`sdpkit.program.roots` has the details):
+f by √2.) In the common form √q_p is the entry s_p of a 2×2 matrix (`sdpkit.program.roots`):
 
     maximise Σ s_p,     [[t_p, s_p], [s_p, 1]] ⪰ 0,   t_p ≤ q_p,   <A, M> ≤ 1
 
@@ -35,7 +34,7 @@ vanishes there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -44,11 +43,11 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, UnboundedProblemError
+from sdpkit.inputs import distinct_pairs, finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.problems.lmnn import factor, finite
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
-from sdpkit.results.metric import Metric
+from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
@@ -75,6 +74,12 @@ class MMC:
         similar ones than ten times that; a sum over fewer pairs is another problem, and a note
         says so
 
+    Derived
+    -------
+    points: (n, D) X as a read-only copy
+    similar_pairs, dissimilar_pairs: (m, 2) the pairs i < j that the sums run over, each once
+    notes: what was left out
+
     >>> import sdpkit
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -91,33 +96,33 @@ class MMC:
 
     X: Any
     y: Any = None
+    _: KW_ONLY
     similar: ArrayLike | None = None
     dissimilar: ArrayLike | None = None
     diagonal: bool = False
     max_pairs: int | None = None
+    points: Array = field(init=False)
+    similar_pairs: Indices = field(init=False)
+    dissimilar_pairs: Indices = field(init=False)
     notes: tuple[str, ...] = field(init=False, default=())
 
     @one_blas_thread
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", finite(self.X, "X"))
+        object.__setattr__(self, "points", finite_points(self.X, "X"))
         if self.y is None and (self.similar is None or self.dissimilar is None):
             raise InputError("MMC needs labels y, or both similar and dissimilar pairs")
         if self.y is not None and (self.similar is not None or self.dissimilar is not None):
             raise InputError("pass labels y or pairs, not both")
-        if self.max_pairs is not None and (
-            isinstance(self.max_pairs, bool)
-            or not isinstance(self.max_pairs, int | np.integer)
-            or self.max_pairs < 1
-        ):
-            raise InputError(f"max_pairs is {self.max_pairs!r}; it must be a positive integer")
+        if self.max_pairs is not None:
+            integer(self.max_pairs, "max_pairs")
         similar, dissimilar = self._pairs()
         if self.max_pairs is not None:
             similar = self._thinned(similar, 10 * self.max_pairs, "similar")
             dissimilar = self._thinned(dissimilar, self.max_pairs, "dissimilar")
-        object.__setattr__(self, "similar", similar)
-        object.__setattr__(self, "dissimilar", dissimilar)
+        object.__setattr__(self, "similar_pairs", similar)
+        object.__setattr__(self, "dissimilar_pairs", dissimilar)
         if not len(dissimilar):
-            raise InputError("there are no dissimilar pairs: nothing is to be far apart")
+            raise InputError("there are no dissimilar pairs; MMC needs at least one")
         if not len(similar):
             raise UnboundedProblemError(
                 "there are no similar pairs: nothing keeps the metric from growing without limit"
@@ -125,9 +130,12 @@ class MMC:
         _ = self.whitening
 
     def _pairs(self) -> tuple[Indices, Indices]:
-        n = len(self.X)
+        n = len(self.points)
         if self.y is None:
-            given = _checked(self.similar, n, "similar"), _checked(self.dissimilar, n, "dissimilar")
+            given = (
+                distinct_pairs(self.similar, n, "similar"),
+                distinct_pairs(self.dissimilar, n, "dissimilar"),
+            )
             keys = [set(map(tuple, pairs.tolist())) for pairs in given]
             if both := keys[0] & keys[1]:
                 raise InputError(f"the pair {min(both)} is given as similar and as dissimilar")
@@ -153,10 +161,10 @@ class MMC:
     @cached_property
     def _differences(self) -> tuple[Array, Array]:
         """(similar, dissimilar) rows v_p in the original coordinates."""
-        centred = self.X - self.X.mean(axis=0)
+        centred = self.points - self.points.mean(axis=0)
         parts = []
-        for pairs in (self.similar, self.dissimilar):
-            i, j = np.asarray(pairs).T
+        for pairs in (self.similar_pairs, self.dissimilar_pairs):
+            i, j = pairs.T
             parts.append(centred[i] - centred[j])
         return parts[0], parts[1]
 
@@ -176,7 +184,9 @@ class MMC:
         kept = values > _NULL
         self._check_free(far * units @ vectors[:, ~kept])
         if not kept.any() or not far.any():
-            raise InputError("the points of every dissimilar pair are equal: nothing can be far")
+            raise InputError(
+                "the two points of every dissimilar pair are equal; pass pairs of different points"
+            )
         return np.asarray(units[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
 
     def _check_free(self, along: Array) -> None:
@@ -216,7 +226,10 @@ class MMC:
         return Roots(values, self.diagonal).program(name, self.notes)
 
     def to_cvxpy(self) -> Any:
-        """The paper's model, in features of unit spread."""
+        """The paper's model, every pair written, in features of unit spread.
+
+        Its matrix is that of the scaled features; its optimal value is that of `program()`.
+        """
         import cvxpy as cp
 
         near, far = self._differences
@@ -247,16 +260,16 @@ class MMC:
         components = components[np.abs(components).max(axis=1) > 0]
         total = float(np.square(self._differences[0] @ components.T).sum())
         components = components / np.sqrt(total) if total > 0 else components
-        n = len(self.X)
+        n = len(self.points)
         y = np.zeros(n, dtype=np.int64) if self.y is None else np.asarray(self.y)
         classes, labels = np.unique(y, return_inverse=True)
         return Metric(
             (components,),
-            self.X,
+            self.points,
             labels.astype(np.int64),
             classes,
             np.zeros(n, dtype=np.int64),
-            np.asarray(self.similar),
+            self.similar_pairs,
             1,
             0.5,
         )
@@ -275,31 +288,20 @@ class MMC:
     def _lengths(self, matrix: ArrayLike) -> Array:
         """(m,) squared distances of the dissimilar pairs, in units of the similar ones' sum."""
         M = np.asarray(matrix, dtype=np.float64)
-        if M.shape != (self.X.shape[1],) * 2:
-            raise InputError(f"the metric has shape {M.shape}, expected {(self.X.shape[1],) * 2}")
+        if M.shape != (self.points.shape[1],) * 2:
+            raise InputError(
+                f"the metric has shape {M.shape}, expected {(self.points.shape[1],) * 2}"
+            )
         near, far = (np.einsum("pi,pi->p", v @ M, v) for v in self._differences)
         if near.sum() <= 0:
-            raise InputError("the metric does not see any similar pair: it has no scale")
+            raise InputError(
+                "the metric gives every similar pair the distance 0, so that it has no scale"
+            )
         return np.asarray(np.maximum(far, 0.0) / near.sum())
 
     def __repr__(self) -> str:
-        n, d = self.X.shape
+        n, d = self.points.shape
         return (
             f"<MMC{', diagonal' if self.diagonal else ''}: {n} points in {d} dimensions, "
-            f"{len(np.asarray(self.similar))} similar and {len(np.asarray(self.dissimilar))} "
-            "dissimilar pairs>"
+            f"{len(self.similar_pairs)} similar and {len(self.dissimilar_pairs)} dissimilar pairs>"
         )
-
-
-def _checked(pairs: ArrayLike | None, n: int, what: str) -> Indices:
-    """(m, 2) pairs i < j, each once."""
-    out = np.asarray(pairs)
-    if out.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if out.ndim != 2 or out.shape[1] != 2 or out.dtype.kind not in "iu":
-        raise InputError(f"{what} pairs have shape {out.shape}, expected whole numbers (m, 2)")
-    if out.min() < 0 or out.max() >= n:
-        raise InputError(f"{what} pairs name points outside 0 … {n - 1}")
-    if np.any(out[:, 0] == out[:, 1]):
-        raise InputError(f"{what} pairs name a point twice")
-    return np.unique(np.sort(out.astype(np.int64), axis=1), axis=0)

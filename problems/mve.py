@@ -25,7 +25,7 @@ Fidelity is the share of the trace in the top d eigenvalues.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -36,8 +36,9 @@ from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.graphs.distances import SquaredDistances
+from sdpkit.inputs import one_of
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.problems.mvu import MVU, Form, Part, one_of
+from sdpkit.problems.mvu import MVU, Form, Part
 from sdpkit.program.block import LARGE
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -51,7 +52,7 @@ Array = NDArray[np.float64]
 Start = Literal["kernel", "mvu", "random"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MVE(MVU):
     """Minimum volume embedding of points, distances, a kernel or a graph.
 
@@ -67,6 +68,10 @@ class MVE(MVU):
         (seeded by `random_state`)
     min_gain: stop when a step gains no more than this share of the objective (`tol` at least)
     max_steps: at most so many values of B
+
+    Attributes
+    ----------
+    alpha: the α, given by `weights` or chosen by `n_components`
 
     >>> import sdpkit
     >>> star = sdpkit.datasets.star_graph(8, 3)                   # eight spokes of three points
@@ -86,17 +91,18 @@ class MVE(MVU):
     start: Start = "kernel"
     min_gain: float = 1e-4
     max_steps: int = 50
+    alpha: tuple[float, ...] = field(init=False)
 
     @one_blas_thread
     def __post_init__(self) -> None:
-        one_of("start", self.start, ("kernel", "mvu", "random"))
+        one_of(self.start, "start", ("kernel", "mvu", "random"))
         for name in ("n_components", "max_steps"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise InputError(f"{name} is {value!r}; it must be a whole number of at least 1")
         if not isinstance(self.min_gain, int | float | np.number) or not 0 <= self.min_gain < 1:
             raise InputError(f"min_gain is {self.min_gain!r}; it must be a share, 0 ≤ min_gain < 1")
-        object.__setattr__(self, "weights", tuple(self._falling_weights().tolist()))
+        object.__setattr__(self, "alpha", tuple(self._falling_weights().tolist()))
         super().__post_init__()
         if self.n_components >= self.neighborhood.n_points:
             raise InputError(
@@ -126,11 +132,26 @@ class MVE(MVU):
         return ("equality", "inequality", "slack")
 
     def _pull(self) -> float:
-        assert self.weights is not None
         first = 1.0 if self.start == "mvu" else 0.0  # MVU's own step must be bounded as well
-        return max(float(self.weights[0]), first)
+        return max(self.alpha[0], first)
 
     # -- the steps ---------------------------------------------------------------------------
+
+    def program(self) -> Program:
+        """An error: MVE is a sequence of programs, of which each depends on the answer before."""
+        raise InputError(
+            "MVE takes several programs: call sdpkit.solve(problem), or problem.first_program() "
+            "for the first of them alone"
+        )
+
+    def first_program(self) -> Program:
+        """The first step, with B from `start`; of FULL's pairs it has all rows."""
+        return super().program()
+
+    @property
+    def _weight(self) -> float:
+        """What <B, K> is multiplied by: 1 − ω in the slack form."""
+        return 1.0 if self.omega_used is None else 1 - self.omega_used
 
     def _costs(self) -> list[Cost]:
         """The first step's."""
@@ -153,8 +174,7 @@ class MVE(MVU):
 
     def _pulled(self, part: Part) -> int:
         """How many eigenvectors of a part have a weight of their own."""
-        assert self.weights is not None
-        return min(len(self.weights), len(part.nodes)) - 1
+        return min(len(self.alpha), len(part.nodes)) - 1
 
     def _points(self, part: Part) -> NDArray[np.int64]:
         """(n,) for each node of a part the first of the points that it stands for."""
@@ -174,19 +194,19 @@ class MVE(MVU):
         return lengths.to_all(np.arange(lengths.n_points))
 
     def _cost(self, part: Part, vectors: Array) -> Cost:
-        """(1−ω)·Σ α_i v_i v_iᵀ as a_n·C + Σ (α_i − α_n) v_i v_iᵀ, seen from the nodes."""
-        alpha = np.array(self.weights)[: len(part.nodes)]
+        """B = Σ α_i v_i v_iᵀ as α_n·C + Σ (α_i − α_n) v_i v_iᵀ, seen from the nodes."""
+        alpha = np.array(self.alpha)[: len(part.nodes)]
         m = part.multiplicities
         rooted = np.sqrt(m)[:, None] * vectors[:, : alpha.size - 1]
         leading = rooted - m[:, None] * rooted.sum(axis=0) / m.sum()
-        rest = self._weight * alpha[-1]
+        rest = float(alpha[-1])
         distinct = bool(np.all(m == 1))
         return Cost.of(
             m.size,
             identity=rest if distinct else 0.0,
             sparse=None if distinct else sp.diags_array(rest * m),
             factor=np.column_stack([m, leading]),
-            weights=np.r_[-rest / m.sum(), self._weight * (alpha[:-1] - alpha[-1])],
+            weights=np.r_[-rest / m.sum(), alpha[:-1] - alpha[-1]],
         )
 
     def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
@@ -233,10 +253,14 @@ class MVE(MVU):
         program = solution.program
         pieces = zip(program.blocks, self.parts, solution.matrices, strict=True)
         blocks = tuple(
-            replace(block, cost=self._cost(part, _leading(part, K, self._pulled(part)).vectors))
+            replace(block, cost=self._next_cost(part, K).scaled(self._weight))
             for block, part, K in pieces
         )
         return replace(program, blocks=blocks, safe=self._tightened(solution))
+
+    def _next_cost(self, part: Part, K: Matrix) -> Cost:
+        """B from the eigenvectors of K."""
+        return self._cost(part, _leading(part, K, self._pulled(part)).vectors)
 
     def _tightened(self, solution: Solution) -> SafeBounds:
         """The program's safe bounds, with T from MVU's own bound if this was MVU's step."""
@@ -254,7 +278,7 @@ class MVE(MVU):
         """g(K) = Σ α_i λ_i; in the slack form (1−ω)·g(K) − ω Σ|ξ|."""
         value = float(solution.program.cost_x @ solution.x)
         for part, K in zip(self.parts, solution.matrices, strict=True):
-            alpha = np.array(self.weights)[: len(part.nodes)]
+            alpha = np.array(self.alpha)[: len(part.nodes)]
             top = _leading(part, K, alpha.size - 1)
             gain = alpha[-1] * top.trace + (alpha[:-1] - alpha[-1]) @ top.values
             value += self._weight * float(gain)
@@ -275,6 +299,13 @@ class MVE(MVU):
 
     # -- the other formulation, and the way back ---------------------------------------------
 
+    def to_cvxpy(self) -> Any:
+        """The model of the *first step* as a `cvxpy.Problem` over all points: B is fixed.
+
+        MVE itself is not convex, and no cvxpy model states it.
+        """
+        return super().to_cvxpy()
+
     def _cvxpy_gain(self, K: Any) -> Any:
         """<B, K> of the first step, over all points."""
         import cvxpy as cp
@@ -284,7 +315,7 @@ class MVE(MVU):
         for part, cost in zip(self.parts, self._costs(), strict=True):
             # Spread over the points of a node, the cost of the node is kept.
             share = cost.dense() / np.outer(part.multiplicities, part.multiplicities)
-            B[np.ix_(part.nodes, part.nodes)] = share / self._weight
+            B[np.ix_(part.nodes, part.nodes)] = share
         return cp.trace(B[np.ix_(self.group, self.group)] @ K)
 
     def kernel_pca(self) -> Embedding:

@@ -30,7 +30,7 @@ to the null directions, which changes nothing about the problem but its solvabil
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -44,13 +44,15 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.repair import cliques, merge_coincident, split_components
+from sdpkit.inputs import one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
-from sdpkit.program.block import Block
+from sdpkit.program.compilation import maximise, minimise
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, StackedGram, is_finite, trace
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.sentences import Unknown, Variable, named, stack
 from sdpkit.results.embedding import Embedding, outputs
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending
@@ -93,14 +95,21 @@ class MVU:
     kernel: (n, n) Gram matrix, d = A_ii + A_jj − 2A_ij
     graph: adjacency matrix, dense or sparse. With X, distances or kernel its nonzeros are the
         edges; alone, its entries are the edges' lengths.
-    n_neighbors, radius, edges: other ways to say which pairs are edges (default 4 neighbours)
+    edges, n_neighbors, radius: other ways to say which pairs are edges (default 4 neighbours)
     angles: join the neighbours of each point too, so that angles are preserved
-    form: "equality", "inequality", "slack" or "min_trace"; the module states them
-    omega: the slack form's ω; by default from its boundedness threshold, see `omega_default`
     connect: what to do with a disconnected graph in the forms that maximise: "error", "bridge"
         (thesis 3.1.12, seeded by `random_state`), or "components" (unfold each on its own)
+    form: "equality", "inequality", "slack" or "min_trace"; the module states them
+    omega: the slack form's ω; None takes one from the boundedness threshold (`omega_default`)
     full: no pair of points may come closer than it was (FULL); needs X, distances or kernel
     facial_reduction: "auto" or "off"
+
+    Attributes
+    ----------
+    neighborhood: the graph over all points
+    group: (n,) the node of each point; points joined by edges of length zero share one
+    parts: the semidefinite unknowns, one per connected component that is unfolded apart
+    omega_used: ω of the slack form, given or chosen; None in the other forms
 
     >>> import sdpkit
     >>> problem = MVU(graph=sdpkit.datasets.path_graph(4))        # four points on a string
@@ -112,28 +121,30 @@ class MVU:
     """
 
     X: Any = None
-    n_neighbors: int | None = None
-    form: Form = "equality"
-    angles: bool = False
+    _: KW_ONLY
     distances: Any = None
     kernel: Any = None
     graph: Any = None
     edges: ArrayLike | None = None
+    n_neighbors: int | None = None
     radius: float | None = None
-    omega: float | None = None
+    angles: bool = False
     connect: Literal["error", "bridge", "components"] = "error"
+    form: Form = "equality"
+    omega: float | None = None
+    full: bool = False
     facial_reduction: Literal["auto", "off"] = "auto"
     random_state: int = 0
-    full: bool = False
     neighborhood: NeighborhoodGraph = field(init=False)
     group: NDArray[np.int64] = field(init=False)
     parts: tuple[Part, ...] = field(init=False)
+    omega_used: float | None = field(init=False)
 
     @one_blas_thread
     def __post_init__(self) -> None:
-        one_of("form", self.form, self._forms())
-        one_of("connect", self.connect, ("error", "bridge", "components"))
-        one_of("facial_reduction", self.facial_reduction, ("auto", "off"))
+        one_of(self.form, "form", self._forms())
+        one_of(self.connect, "connect", ("error", "bridge", "components"))
+        one_of(self.facial_reduction, "facial_reduction", ("auto", "off"))
         neighborhood = neighborhood_graph(
             self.X,
             distances=self.distances,
@@ -155,7 +166,7 @@ class MVU:
         object.__setattr__(self, "neighborhood", neighborhood)
         object.__setattr__(self, "group", group)
         object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "omega", self._omega())
+        object.__setattr__(self, "omega_used", self._omega())
         if self.full:
             self._check_full()
 
@@ -236,7 +247,7 @@ class MVU:
 
     def __repr__(self) -> str:
         graph = self.neighborhood
-        omega = f", omega {self.omega:.4g}" if self.omega else ""
+        omega = f", omega {self.omega_used:.4g}" if self.omega_used else ""
         full = ", full" if self.full else ""
         name = type(self).__name__
         return f"<{name}, {self.form}{full}{omega}: {graph.n_points} points, {graph.n_edges} edges>"
@@ -245,49 +256,48 @@ class MVU:
 
     @one_blas_thread
     def program(self) -> Program:
-        """The problem in squared lengths, one block K per part; all pairs, if `full`."""
+        """The problem in squared lengths, one unknown K per part; all pairs, if `full`."""
         program = self._without_pairs(self._costs())
         pairs = self.all_pairs
         return program if pairs is None else pairs.add_rows(program, pairs.pairs())
 
     def _costs(self) -> list[Cost]:
-        """Per part what is maximised: the variance."""
-        return [_variance(part.multiplicities, self._weight) for part in self.parts]
-
-    @property
-    def _weight(self) -> float:
-        """1 − ω, the weight of the cost against that of the slacks."""
-        return 1 - self.omega if self.omega else 1.0
+        """Per part the C with <C, K> = tr K over all points: the variance."""
+        return [_variance(part.multiplicities) for part in self.parts]
 
     def _without_pairs(self, costs: list[Cost]) -> Program:
-        """The rods alone, with these costs."""
-        blocks = [
-            Block.of(
-                part.graph.n_points,
-                part.graph.incidence(),
-                name="K" if len(self.parts) == 1 else f"K{k + 1}",
-                cost=cost,
-                null=part.null,
-            )
-            for k, (part, cost) in enumerate(zip(self.parts, costs, strict=True))
+        """The rods alone; the module states the four forms."""
+        unknowns = [
+            Unknown("K" if len(self.parts) == 1 else f"K{k + 1}", len(part.nodes), null=part.null)
+            for k, part in enumerate(self.parts)
         ]
-        d = np.concatenate([part.graph.squared_lengths for part in self.parts])
-        m = d.size
-        slack: dict[str, Any] = {}
-        if self.omega:
-            eye = sp.eye_array(m, format="csr")
-            slack = {"rows_x": sp.hstack([-eye, eye]), "cost_x": np.full(2 * m, -self.omega)}
-        name = f"{type(self).__name__}, {self.form}{', full' if self.full else ''}"
-        return Program.of(
-            blocks,
-            d,
-            sense="min" if self.form == "min_trace" else "max",
-            relations="<=" if self.form == "inequality" else "==",
-            safe=self._safe_bounds(d),
-            notes=self._notes(),
-            name=f"{name}: n = {self.neighborhood.n_points}, {m} edges",
-            **slack,
+        spread = sum(K.inner(C) for K, C in zip(unknowns, costs, strict=True))
+        lengths = stack(
+            K.distances(part.graph.edges) for K, part in zip(unknowns, self.parts, strict=True)
         )
+        squared = np.concatenate([part.graph.squared_lengths for part in self.parts])
+        d, m = named("d_ij", squared), squared.size
+        about: dict[str, Any] = {
+            "name": f"{type(self).__name__}, {self.form}{', full' if self.full else ''}: "
+            f"n = {self.neighborhood.n_points}, {m} edges",
+            "safe": self._safe_bounds(squared),
+            "notes": self._notes(),
+        }
+        if self.form == "equality":
+            return maximise(spread, lengths == d, **about)
+        if self.form == "inequality":
+            return maximise(spread, lengths <= d, **about)
+        if self.form == "min_trace":
+            return minimise(spread, lengths == d, **about)
+        ω = self._omega_in_use()
+        up, down = Variable(m, "ξ⁺_ij"), Variable(m, "ξ⁻_ij")  # ξ = ξ⁺ − ξ⁻
+        return maximise(
+            (1 - ω) * spread - ω * (up.sum() + down.sum()), lengths == d + up - down, **about
+        )
+
+    def _omega_in_use(self) -> float:
+        assert self.omega_used is not None
+        return self.omega_used
 
     # -- the rounds of FULL ------------------------------------------------------------------
 
@@ -349,10 +359,9 @@ class MVU:
     def _safe_bounds(self, d: Array) -> SafeBounds:
         n = self.neighborhood.n_points
         scale = float(d.sum()) / n
-        if self.omega:
-            return SafeBounds(
-                anchor=np.full(d.size, self.omega), value_scale=(1 - self.omega) * scale
-            )
+        if self.form == "slack":
+            ω = self._omega_in_use()
+            return SafeBounds(anchor=np.full(d.size, ω), value_scale=(1 - ω) * scale)
         trace = tuple(part.graph.variance_bound() for part in self.parts)
         connectivity = [part.graph.algebraic_connectivity() for part in self.parts]
         sizes = [part.graph.n_edges for part in self.parts]
@@ -392,9 +401,9 @@ class MVU:
             return cp.Problem(cp.Maximize(gain), [*limits, length <= D])
         if self.form == "min_trace":
             return cp.Problem(cp.Minimize(gain), [*limits, length == D])
-        omega = float(self.omega or 0.0)
+        ω = self._omega_in_use()
         xi = cp.Variable(len(D), name="xi")
-        objective = (1 - omega) * gain - omega * cp.norm1(xi)
+        objective = (1 - ω) * gain - ω * cp.norm1(xi)
         return cp.Problem(cp.Maximize(objective), [*limits, length == D + xi])
 
     def _cvxpy_gain(self, K: Any) -> Any:
@@ -465,22 +474,16 @@ class MVU:
         return np.concatenate(rods).reshape(-1, 2)
 
 
-def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the allowed ones, naming them."""
-    if value not in allowed:
-        raise InputError(f"{name} is {value!r}; use one of {', '.join(map(repr, allowed))}")
-
-
-def _variance(multiplicities: Array, weight: float) -> Cost:
-    """weight · (diag(m) − mmᵀ/n); for distinct points the identity, which equals it on 1⊥."""
+def _variance(multiplicities: Array) -> Cost:
+    """diag(m) − mmᵀ/n; for distinct points the identity, which equals it on 1⊥."""
     n = multiplicities.size
     if np.all(multiplicities == 1):
-        return Cost.of(n, identity=weight)
+        return Cost.of(n, identity=1.0)
     return Cost.of(
         n,
-        sparse=sp.diags_array(weight * multiplicities),
+        sparse=sp.diags_array(multiplicities),
         factor=multiplicities[:, None],
-        weights=np.array([-weight / multiplicities.sum()]),
+        weights=np.array([-1.0 / multiplicities.sum()]),
     )
 
 

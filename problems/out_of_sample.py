@@ -24,21 +24,20 @@ placed by `sdpkit.results.placement.place` and `Embedding.extend`, which solve t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import minimise
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.sentences import Unknown, Variable, named
 from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
@@ -55,6 +54,11 @@ class OutOfSample:
     distances: (k,) lengths ‖x_i − x_t‖ (not squared) to them in the input
     variant: "centred" (the module's program) or "published" (the thesis's)
 
+    Attributes
+    ----------
+    anchors: (k, r) the neighbours around `origin`;  squared: (k,) squared distances to them
+    origin: (r,) the neighbours' mean, or zero for the published program
+
     >>> import sdpkit
     >>> corners = np.array([[10.0, 0.0], [11.0, 0.0], [10.0, 1.0]])
     >>> lengths = np.linalg.norm(corners - [13.0, 2.0], axis=1)
@@ -68,6 +72,7 @@ class OutOfSample:
 
     neighbors: ArrayLike
     distances: ArrayLike
+    _: KW_ONLY
     variant: Variant = "centred"
     anchors: Array = field(init=False)
     squared: Array = field(init=False)
@@ -107,26 +112,26 @@ class OutOfSample:
 
     @one_blas_thread
     def program(self) -> Program:
-        """The problem in squared lengths, one block S of size r + 1."""
+        """The problem in squared lengths, one unknown S of size r + 1.
+
+        Lengths are in units of `unit`, the objective is not: it is `unit`² (s + Σ|ξ|).
+        """
         k, r = self.anchors.shape
-        identity, ones = self._identity_rows()
-        m = len(ones)
+        worth = self.unit**2
+        S = Unknown("S", r + 1)
+        up, down = Variable(k, "ξ⁺_i"), Variable(k, "ξ⁻_i")  # ξ = ξ⁺ − ξ⁻
+        vectors, values = self._identity_rows()
+        block = named("S_aa" if self.variant == "published" else "S_aa, S_ab", S.lengths(vectors))
         hats = np.hstack([self.anchors / self.unit, -np.ones((k, 1))])
-        worth = self.unit**2  # lengths are in units, the objective is not
-        corner = sp.csr_array(([worth], ([r], [r])), shape=(r + 1, r + 1))
-        eye = sp.eye_array(k, format="csr")
-        slack = sp.vstack([sp.csr_array((m, 2 * k)), sp.hstack([-eye, eye])])
+        δ = named("δ_i", self.squared / worth)
         # Multipliers −1 of the diagonal and 0 of all other rows leave the dual slack worth·I.
-        anchor = np.concatenate([np.full(r, -worth), np.zeros(m - r + k)])
-        return Program.of(
-            Block.of(
-                r + 1, np.vstack([identity, hats]), name="S", cost=Cost.of(r + 1, sparse=corner)
-            ),
-            np.concatenate([ones, self.squared / worth]),
-            sense="min",
-            rows_x=slack,
-            cost_x=np.full(2 * k, worth),
-            safe=SafeBounds(anchor=anchor, value_scale=worth),
+        diagonal = np.where(np.arange(values.size) < r, -worth, 0.0)
+        return minimise(
+            worth * (S[r, r] + up.sum() + down.sum()),
+            block == named("I", values),
+            named("ŷ_iᵀ S ŷ_i", S.lengths(hats)) == δ + up - down,
+            safe=SafeBounds(value_scale=worth),
+            anchor=(diagonal, 0.0),
             name=f"out-of-sample, {self.variant}: {k} neighbours, r = {r}",
         )
 
@@ -140,7 +145,7 @@ class OutOfSample:
         return np.vstack([unit, *sums]), np.concatenate([np.ones(r), np.full(len(sums), 2.0)])
 
     def to_cvxpy(self) -> Any:
-        """The thesis's model as a `cvxpy.Problem`, for teaching and cross-checks."""
+        """The model of this variant as a `cvxpy.Problem`, around `origin` and in input units."""
         import cvxpy as cp
 
         k, r = self.anchors.shape

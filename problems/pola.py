@@ -19,13 +19,13 @@ the start (M_1, b_1) and over any number of pairs in any order,
     Σ_t ℓ_t²  ≤  R · (‖M* − M_1‖_F² + (b* − b_1)²)
 
 because each projection brings (M, b) nearer to (M*, b*), the first by ℓ_t²/(‖v_t‖⁴ + 1) in squared
-distance, and the second by no less than nothing. So a loss of more than β occurs at most
+distance, the second by at least 0. So a loss of more than β occurs at most
 R·(…)/β² times: the batch version, which repeats the pairs until none has a greater loss, ends.
 """
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -33,8 +33,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.inputs import integer
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.problems.lmnn import factor
+from sdpkit.results.metric import factor
 
 Array = NDArray[np.float64]
 
@@ -72,7 +73,7 @@ class POLA:
     converged_: bool
     n_features_in_: int
 
-    def __init__(self, beta: float = 1e-3, max_iter: int = 1000) -> None:
+    def __init__(self, *, beta: float = 1e-3, max_iter: int = 1000) -> None:
         self.beta = beta
         self.max_iter = max_iter
 
@@ -96,12 +97,7 @@ class POLA:
         """Repeat the pairs X (m, 2, d), y ±1, until none has a loss of more than beta."""
         if not isinstance(self.beta, Real) or not 0 < self.beta < np.inf:
             raise InputError(f"beta is {self.beta!r}; it must be a positive number")
-        if (
-            not isinstance(self.max_iter, Integral)
-            or isinstance(self.max_iter, bool)
-            or self.max_iter < 1
-        ):
-            raise InputError(f"max_iter is {self.max_iter!r}; it must be a positive integer")
+        integer(self.max_iter, "max_iter")
         differences, signs = _pairs(X, y)
         self._begin(differences.shape[1])
         self.converged_ = False
@@ -152,7 +148,7 @@ class POLA:
     def components_(self) -> Array:
         """(r, d) L with M = LᵀL."""
         self._check_fitted()
-        return factor(self.matrix_, None)
+        return factor(self.matrix_)
 
     def transform(self, X: ArrayLike) -> Array:
         """(n, r) the images L x, whose Euclidean distance is the metric."""
@@ -198,7 +194,7 @@ class POLA:
     def _check_width(self, width: int) -> None:
         if width != self.n_features_in_:
             raise InputError(
-                f"points of {width} features; this was fitted to {self.n_features_in_}"
+                f"the points have {width} features; this POLA was fitted to {self.n_features_in_}"
             )
 
 
@@ -225,5 +221,8 @@ def _signs(y: ArrayLike, count: int) -> NDArray[Any]:
     if signs.shape != (count,):
         raise InputError(f"y has shape {signs.shape}, expected ({count},): one sign per pair")
     if not np.isin(signs, (-1, 1)).all():
-        raise InputError("y holds +1 for similar pairs and −1 for the others, and nothing else")
+        other = np.unique(signs[~np.isin(signs, (-1, 1))])[:3].tolist()
+        raise InputError(
+            f"y must hold +1 for similar pairs and −1 for dissimilar ones; it also holds {other}"
+        )
     return signs

@@ -13,8 +13,9 @@ A(Z)_e = v_eᵀ Z v_e and squared lengths d_e divided by their mean:
 is bounded iff ω λ_min(Σ u_e v_e v_eᵀ) ≥ 1 − ω for some ‖u‖ = 1; with κ the smallest eigenvalue of
 Σ v_e v_eᵀ, ω κ/√|E| ≥ 1 − ω suffices.
 
-Whatever |E| is, residuals are linear in the m(m+1)/2 entries of Z: one QR factorisation of
-[rows, d] leaves m(m+1)/2 + 1 of them, with the same norm for every Z.
+Whatever |E| is, the residuals ξ = A(Z) − d are linear in the m(m+1)/2 entries of Z: one QR
+factorisation of [A, d] leaves m(m+1)/2 + 1 of them, with the same norm for every Z. The program
+then reads  R A(Z) = R d + ξ.
 
 Q is the bottom of the spectrum of the graph Laplacian, which needs distances only, or of LLE's
 matrix (I−W)ᵀ(I−W), which needs points and serves long, thin manifolds better. Afterwards `refine`
@@ -24,7 +25,7 @@ searches locally: first in ℝᵐ, where there is room to unfold, then in ℝʳ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -39,10 +40,10 @@ from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.lle import lle_basis
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import maximise
 from sdpkit.program.form import Program
-from sdpkit.program.safe import NormPenalty, SafeBounds
+from sdpkit.program.safe import SafeBounds
+from sdpkit.program.sentences import Expression, Unknown, Variable, named
 from sdpkit.results.embedding import Embedding, principal_axes, suggested_dimension, visible_axes
 from sdpkit.results.refinement import refine
 from sdpkit.solution.solution import Solution
@@ -64,23 +65,29 @@ class VariationalMVU:
 
     Parameters
     ----------
-    X, distances, kernel, graph, n_neighbors, radius, edges: as for `MVU`
-    n_basis: m
+    X, distances, kernel, graph, edges, n_neighbors, radius: as for `MVU`
+    connect: "error" or "bridge" for a disconnected graph, seeded by `random_state`
+    n_basis: m; where `basis` is a matrix, its columns count
     basis: "laplacian", "lle" (needs X), or Q itself, (n, m); it is centred and orthonormalised
     penalty: "squared" or "norm"; the module states both
-    omega: ω; by default (1−ω)/ω = κ/10 (squared) or κ/(4√|E|) (norm)
+    omega: ω; None takes (1−ω)/ω = κ/10 (squared) or κ/(4√|E|) (norm)
     compress: replace |E| residuals by m(m+1)/2 + 1 with the same norm
-    connect: "error" or "bridge" for a disconnected graph, seeded by `random_state`
+
+    Attributes
+    ----------
+    neighborhood: the graph
+    Q: (n, m) the basis, orthonormal and orthogonal to the constant
+    omega_used: ω, given or chosen
 
     >>> import sdpkit
     >>> X = sdpkit.datasets.swiss_roll(500, noise_dims=0)
     >>> problem = VariationalMVU(X, n_neighbors=6)
     >>> print(problem.program())
     variational MVU, squared: n = 500, 1793 edges, m = 10
-      maximise    <C, Z> − ½Σhx²,  C = 0.00083... I
-      subject to  A_q q + A_x x = b  (56 rows),  q_p = v_pᵀ Z v_p  (55 measurements)
+      maximise    0.00083... tr Z − 0.99917 ‖ξ‖²
+      subject to  R A(Z) = R d + ξ  (56 rows)
                   Z ∈ S¹⁰, Z ⪰ 0
-                  x: 0 nonnegative, 56 free
+                  ξ free  (56)
     >>> solution = sdpkit.solve(problem)
     >>> embedding = problem.refine(solution, n_components=2)
     >>> sdpkit.quality.local_continuity(X, embedding.coordinates) > 0.95
@@ -88,21 +95,23 @@ class VariationalMVU:
     """
 
     X: Any = None
-    n_neighbors: int | None = None
-    n_basis: int = 10
-    basis: Any = "laplacian"
-    penalty: Penalty = "squared"
-    omega: float | None = None
+    _: KW_ONLY
     distances: Any = None
     kernel: Any = None
     graph: Any = None
     edges: ArrayLike | None = None
+    n_neighbors: int | None = None
     radius: float | None = None
-    compress: bool = True
     connect: Literal["error", "bridge"] = "error"
+    n_basis: int = 10
+    basis: Any = "laplacian"
+    penalty: Penalty = "squared"
+    omega: float | None = None
+    compress: bool = True
     random_state: int = 0
     neighborhood: NeighborhoodGraph = field(init=False)
     Q: Array = field(init=False)
+    omega_used: float = field(init=False)
 
     @one_blas_thread
     def __post_init__(self) -> None:
@@ -128,8 +137,7 @@ class VariationalMVU:
         Q = self._basis(graph)
         Q.setflags(write=False)
         object.__setattr__(self, "Q", Q)
-        object.__setattr__(self, "n_basis", Q.shape[1])
-        object.__setattr__(self, "omega", self._omega())
+        object.__setattr__(self, "omega_used", self._omega())
 
     def _basis(self, graph: NeighborhoodGraph) -> Array:
         if isinstance(self.basis, str):
@@ -159,6 +167,11 @@ class VariationalMVU:
     def unit(self) -> float:
         """The mean squared length, by which d is divided: Z is in units of it."""
         return float(self.neighborhood.squared_lengths.mean())
+
+    @property
+    def basis_size(self) -> int:
+        """m, the number of columns of Q."""
+        return int(self.Q.shape[1])
 
     @cached_property
     def vectors(self) -> Array:
@@ -197,41 +210,44 @@ class VariationalMVU:
             )
 
     def __repr__(self) -> str:
-        graph = self.neighborhood
+        graph, omega = self.neighborhood, self.omega_used
         return (
-            f"<VariationalMVU, {self.penalty}, omega {self.omega:.6g}: {graph.n_points} points, "
-            f"{graph.n_edges} edges, {self.n_basis} basis vectors>"
+            f"<VariationalMVU, {self.penalty}, omega {omega:.6g}: {graph.n_points} points, "
+            f"{graph.n_edges} edges, {self.basis_size} basis vectors>"
         )
 
     # -- the two formulations ----------------------------------------------------------------
 
     @one_blas_thread
     def program(self) -> Program:
-        """The problem in squared lengths, one block Z of size m."""
-        graph, m, omega = self.neighborhood, self.n_basis, float(self.omega or 0.0)
-        return residual_program(
-            self.vectors,
-            graph.squared_lengths / self.unit,
-            omega,
-            self.penalty,
+        """The problem in squared lengths, one unknown Z of size m."""
+        graph, ω = self.neighborhood, self.omega_used
+        residuals = Residuals.of(self.vectors, self._squared, self.compress)
+        Z = Unknown("Z", self.basis_size)
+        ξ = Variable(residuals.size, "ξ", free=True)
+        return maximise(
+            (1 - ω) * Z.trace() - ω * penalised(ξ, self.penalty),
+            residuals.lengths(Z) == residuals.squared_lengths + ξ,
+            safe=residuals.safe_bounds(ω, self.penalty),
             name=f"variational MVU, {self.penalty}: n = {graph.n_points}, "
-            f"{graph.n_edges} edges, m = {m}",
-            block="Z",
-            cost=Cost.of(m, identity=1 - omega),
-            compress=self.compress,
+            f"{graph.n_edges} edges, m = {self.basis_size}",
         )
+
+    @property
+    def _squared(self) -> Array:
+        """(|E|,) d, in units of its mean."""
+        return np.asarray(self.neighborhood.squared_lengths / self.unit)
 
     def to_cvxpy(self) -> Any:
-        """The thesis's model as a `cvxpy.Problem`, in units of the mean squared length."""
+        """The thesis's model over all edges as a `cvxpy.Problem`, in units of the mean squared
+        length; no residuals are compressed."""
         import cvxpy as cp
 
-        m, omega, V = self.n_basis, float(self.omega or 0.0), self.vectors
+        m, ω, V = self.basis_size, self.omega_used, self.vectors
         Z = cp.Variable((m, m), PSD=True, name="Z")
-        residual = cp.sum(cp.multiply(V @ Z, V), axis=1) - (
-            self.neighborhood.squared_lengths / self.unit
-        )
+        residual = cp.sum(cp.multiply(V @ Z, V), axis=1) - self._squared
         xi = cp.sum_squares(residual) if self.penalty == "squared" else cp.norm(residual, 2)
-        return cp.Problem(cp.Maximize((1 - omega) * cp.trace(Z) - omega * xi))
+        return cp.Problem(cp.Maximize((1 - ω) * cp.trace(Z) - ω * xi))
 
     # -- the way back ------------------------------------------------------------------------
 
@@ -247,12 +263,12 @@ class VariationalMVU:
 
         Both maximise (1−ω) Σ‖y_i‖² − ω Σ(‖y_i − y_j‖² − d_e)²; the end is stationary at best.
         """
-        omega = float(self.omega or 0.0)
+        omega = self.omega_used
         if self.penalty == "norm":
             # The squared penalty that pulls as hard at the solution: ω‖ξ‖ has slope ω/‖ξ‖·ξ.
             size = float(np.linalg.norm(self.residuals(solution)))
             omega = omega / (omega + (1 - omega) * 2 * max(size, 1e-6))
-        B, d = self.neighborhood.incidence(), self.neighborhood.squared_lengths / self.unit
+        B, d = self.neighborhood.incidence(), self._squared
         start, variances = principal_axes(self._factor(solution) / np.sqrt(self.unit))
         least = self._dimension(n_components, variances)
         p = visible_axes(variances, least)
@@ -267,10 +283,10 @@ class VariationalMVU:
         """(|E|,) A(Z) − d in units of the mean squared length."""
         V = self.vectors
         lengths = np.einsum("ea,ab,eb->e", V, self._matrix(solution), V, optimize=True)
-        return np.asarray(lengths - self.neighborhood.squared_lengths / self.unit)
+        return np.asarray(lengths - self._squared)
 
     def _matrix(self, solution: Solution) -> Array:
-        m = self.n_basis
+        m = self.basis_size
         shapes = [matrix.shape for matrix in solution.matrices]
         if shapes != [(m, m)]:
             raise InputError(f"the solution has matrices {shapes}; this problem has size {m}")
@@ -287,12 +303,16 @@ class VariationalMVU:
 
     def _dimension(self, n_components: int | None, variances: Array) -> int:
         if n_components is None:
-            return min(suggested_dimension(variances), self.n_basis)
+            return min(suggested_dimension(variances), self.basis_size)
         r = n_components
-        if isinstance(r, bool) or not isinstance(r, int | np.integer) or not 1 <= r <= self.n_basis:
+        if (
+            isinstance(r, bool)
+            or not isinstance(r, int | np.integer)
+            or not 1 <= r <= self.basis_size
+        ):
             raise InputError(
-                f"n_components is {r!r}; it must be an integer between 1 and n_basis = "
-                f"{self.n_basis}"
+                f"n_components is {r!r}; it must be an integer between 1 and the basis's size, "
+                f"{self.basis_size}"
             )
         return int(r)
 
@@ -313,7 +333,7 @@ class VariationalMVU:
             coordinates,
             eigenvalues,
             graph.edges,
-            2 * float(self.omega or 0.0) * stretch / self.unit,
+            2 * self.omega_used * stretch / self.unit,
             graph.component_labels,
             SquaredDistances.of(self.X, distances=distances, kernel=self.kernel) if known else None,
         )
@@ -322,42 +342,74 @@ class VariationalMVU:
 # -- residuals in a small matrix ----------------------------------------------------------------
 
 
-def residual_program(
-    vectors: Array,
-    squared: Array,
-    omega: float,
-    penalty: Penalty,
-    *,
-    name: str,
-    block: str,
-    cost: Cost,
-    compress: bool = True,
-    fixed: Fixed | None = None,
-) -> Program:
-    """maximise <C, M> − ω·penalty(v_eᵀMv_e − d_e), M ⪰ 0, as a program.
+def penalised(residual: Variable, penalty: Penalty) -> Expression:
+    """‖ξ‖² or ‖ξ‖."""
+    return residual.sum_squares() if penalty == "squared" else residual.norm()
 
-    Parameters
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """The residuals A(M) − d of lengths A(M)_e = v_eᵀMv_e, or fewer of the same norm.
+
+    Attributes
     ----------
-    vectors: (|E|, m) rows v_e;  squared: (|E|,) d
-    fixed: lengths that are fixed, if any
+    vectors: (|E|, m) rows v_e
+    measured: (p, m) vectors whose squared lengths q are measured
+    rows: the residuals are rows·q − squared; None for q − squared itself
+    squared: d, or its part in the compressed residuals
+    ones: multipliers that act on M as ones on all edges do
     """
-    n_edges, m = vectors.shape
-    fixed = fixed or Fixed(np.zeros((0, m)), np.zeros(0), np.zeros(0))
-    V, rows, d, ones = vectors, sp.eye_array(n_edges, format="csr"), squared, np.ones(n_edges)
-    if compress and n_edges > m * (m + 1) // 2 + 1:
-        V, rows, d, ones = _compressed(vectors, squared)
-    n, k = len(d), len(fixed.values)
-    return Program.of(
-        Block.of(m, np.vstack([V, fixed.vectors]), name=block, cost=cost),
-        np.concatenate([d, fixed.values]),
-        rows_q=sp.block_diag([rows, sp.eye_array(k)], format="csr") if k else rows,
-        rows_x=sp.vstack([-sp.eye_array(n), sp.csr_array((k, n))], format="csr"),
-        free_x=np.ones(n, dtype=bool),
-        quadratic_x=np.full(n, 2 * omega) if penalty == "squared" else None,
-        norms=[NormPenalty(omega, tuple(range(n)))] if penalty == "norm" else [],
-        safe=_safe_bounds(vectors, fixed, ones, omega, penalty, cost, float(d @ d)),
-        name=name,
-    )
+
+    vectors: Array
+    measured: Array
+    rows: sp.csr_array | None
+    squared: Array
+    ones: Array
+
+    @classmethod
+    def of(cls, vectors: Array, squared: Array, compress: bool = True) -> Residuals:
+        """Residuals of vectors (|E|, m) and squared lengths (|E|,)."""
+        n_edges, m = vectors.shape
+        if compress and n_edges > m * (m + 1) // 2 + 1:
+            return cls(vectors, *_compressed(vectors, squared))
+        return cls(vectors, vectors, None, squared, np.ones(n_edges))
+
+    @property
+    def size(self) -> int:
+        """How many residuals there are."""
+        return int(self.squared.size)
+
+    def lengths(self, unknown: Unknown) -> Expression:
+        """A(M), or R A(M)."""
+        q = unknown.lengths(self.measured)
+        if self.rows is None:
+            return named(f"A({unknown.name})", q)
+        return named(f"R A({unknown.name})", self.rows @ q)
+
+    @property
+    def squared_lengths(self) -> Expression:
+        """d, or R d."""
+        return named("d" if self.rows is None else "R d", self.squared)
+
+    def safe_bounds(self, omega: float, penalty: Penalty, fixed: Fixed | None = None) -> SafeBounds:
+        """Multipliers one on all edges push M back: the repair direction, and for the norm, scaled
+        into its ball, a feasible dual. The pull 1 − ω is that of tr M."""
+        stiff, push = self.vectors.T @ self.vectors, self.ones
+        if fixed is not None:
+            stiff = stiff + fixed.vectors.T @ (fixed.weights[:, None] * fixed.vectors)
+            push = np.concatenate([push, fixed.weights])
+        kappa = float(np.linalg.eigvalsh(stiff)[0])
+        small = _NEGLIGIBLE * np.sqrt(float(self.squared @ self.squared))
+        scale = omega * float(small**2 if penalty == "squared" else small)
+        if kappa <= 0:
+            return SafeBounds(value_scale=scale)
+        if penalty == "squared":
+            return SafeBounds(direction=push / kappa, value_scale=scale)
+        root = np.sqrt(len(self.vectors))
+        # A hair inside the ball, which rounding would leave.
+        anchor = (1 - 1e-12) * omega / root * push
+        bounded = (1 - 1e-9) * omega * kappa / root >= 1 - omega
+        return SafeBounds(anchor=anchor if bounded else None, value_scale=scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,33 +420,6 @@ class Fixed:
     vectors: Array
     values: Array
     weights: Array
-
-
-def _safe_bounds(
-    vectors: Array,
-    fixed: Fixed,
-    ones: Array,
-    omega: float,
-    penalty: Penalty,
-    cost: Cost,
-    size: float,
-) -> SafeBounds:
-    """Multipliers one on all edges push Z back: the repair direction, and for the norm, scaled
-    into its ball, a feasible dual."""
-    stiff = vectors.T @ vectors + fixed.vectors.T @ (fixed.weights[:, None] * fixed.vectors)
-    kappa = float(np.linalg.eigvalsh(stiff)[0])
-    small = _NEGLIGIBLE * np.sqrt(size)
-    scale = omega * float(small**2 if penalty == "squared" else small)
-    if kappa <= 0:
-        return SafeBounds(value_scale=scale)
-    push = np.concatenate([ones, fixed.weights])
-    if penalty == "squared":
-        return SafeBounds(direction=push / kappa, value_scale=scale)
-    root = np.sqrt(len(vectors))
-    # A hair inside the ball, which rounding would leave.
-    anchor = (1 - 1e-12) * omega / root * push
-    bounded = (1 - 1e-9) * omega * kappa / root >= cost.identity
-    return SafeBounds(anchor=anchor if bounded else None, value_scale=scale)
 
 
 def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Array, Array]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 _checkout = Path(__file__).resolve().parent.parent
 if (_checkout / "problems" / "__init__.py").exists() and (_checkout / "pyproject.toml").exists():
@@ -28,204 +28,33 @@ if (_checkout / "problems" / "__init__.py").exists() and (_checkout / "pyproject
 
 __version__ = "0.1.0"
 
-# Public name → module that defines it. Imported on first use, so that `import sdpkit` stays fast.
-_EXPORTS = {
-    "Program": "sdpkit.program",
-    "Block": "sdpkit.program",
-    "Cost": "sdpkit.program",
-    "SafeBounds": "sdpkit.program",
-    "Solution": "sdpkit.solution",
-    "Status": "sdpkit.solution",
-    "Answer": "sdpkit.solution",
-    "Settings": "sdpkit.solution",
-    "Stop": "sdpkit.solution",
-    "Capabilities": "sdpkit.solution.solver",
-    "ConvergenceWarning": "sdpkit.solving",
-    "NormPenalty": "sdpkit.program",
-    "NeighborhoodGraph": "sdpkit.graphs",
-    "Certificate": "sdpkit.certificate",
-    "certify": "sdpkit.certificate",
-    "solve": "sdpkit.solving",
-    "available_solvers": "sdpkit.solving.registry",
-    "register_solver": "sdpkit.solving.registry",
-    "solver_table": "sdpkit.solving.registry",
-    "set_threads": "sdpkit.numerics.threads",
-    "read_sdpa": "sdpkit.program.sdpa",
-    "write_sdpa": "sdpkit.program.sdpa",
-    "Embedding": "sdpkit.results.embedding",
-    "MVU": "sdpkit.problems.mvu",
-    "MVE": "sdpkit.problems.mve",
-    "Ending": "sdpkit.solving.trajectory",
-    "Trajectory": "sdpkit.solving.trajectory",
-    "LMNN": "sdpkit.problems.lmnn",
-    "CoveringEllipsoid": "sdpkit.problems.ellipsoid",
-    "Ellipsoid": "sdpkit.results.ellipsoid",
-    "Metric": "sdpkit.results.metric",
-    "QueryMetric": "sdpkit.doors.query_metric",
-    "KernelMixture": "sdpkit.problems.mixtures",
-    "DistanceMixture": "sdpkit.problems.mixtures",
-    "gaussian_weights": "sdpkit.problems.mixtures",
-    "adjacency_weights": "sdpkit.problems.mixtures",
-    "laplacian_kernel": "sdpkit.problems.mixtures",
-    "learned_width": "sdpkit.problems.mixtures",
-    "MMC": "sdpkit.problems.mmc",
-    "POLA": "sdpkit.problems.pola",
-    "OutOfSample": "sdpkit.problems.out_of_sample",
-    "VariationalMVU": "sdpkit.problems.variational",
-    "Localization": "sdpkit.problems.localization",
-    "compare": "sdpkit.comparison.competition",
-    "Comparison": "sdpkit.comparison.table",
-    "SdpkitError": "sdpkit.errors",
-    "InputError": "sdpkit.errors",
-    "GraphError": "sdpkit.errors",
-    "UnboundedProblemError": "sdpkit.errors",
-    "SolverError": "sdpkit.errors",
-    "SolverUnavailableError": "sdpkit.errors",
-    "UnsuitableSolverError": "sdpkit.errors",
-    "NotEnoughMemoryError": "sdpkit.errors",
-}
-# Public name of a module → where it lives.
-_MODULES = {
-    "datasets": "sdpkit.datasets",
-    "errors": "sdpkit.errors",
-    "extension": "sdpkit.results.placement",
-    "graphs": "sdpkit.graphs",
-    "plotting": "sdpkit.plotting",
-    "problems": "sdpkit.problems",
-    "quality": "sdpkit.results.quality",
-    "solvers": "sdpkit.solvers",
-    "suites": "sdpkit.comparison.suites",
-}
 
-if TYPE_CHECKING:
-    from sdpkit import datasets, errors, graphs, plotting
-    from sdpkit.certificate.certificate import Certificate
-    from sdpkit.certificate.judge import certify
-    from sdpkit.comparison import suites
-    from sdpkit.comparison.competition import compare
-    from sdpkit.comparison.table import Comparison
-    from sdpkit.doors.query_metric import QueryMetric
-    from sdpkit.errors import (
-        GraphError,
-        InputError,
-        NotEnoughMemoryError,
-        SdpkitError,
-        SolverError,
-        SolverUnavailableError,
-        UnboundedProblemError,
-        UnsuitableSolverError,
-    )
-    from sdpkit.graphs.graph import NeighborhoodGraph
-    from sdpkit.numerics.threads import set_threads
-    from sdpkit.problems.ellipsoid import CoveringEllipsoid
-    from sdpkit.problems.lmnn import LMNN
-    from sdpkit.problems.localization import Localization
-    from sdpkit.problems.mixtures import (
-        DistanceMixture,
-        KernelMixture,
-        adjacency_weights,
-        gaussian_weights,
-        laplacian_kernel,
-        learned_width,
-    )
-    from sdpkit.problems.mmc import MMC
-    from sdpkit.problems.mve import MVE
-    from sdpkit.problems.mvu import MVU
-    from sdpkit.problems.out_of_sample import OutOfSample
-    from sdpkit.problems.pola import POLA
-    from sdpkit.problems.variational import VariationalMVU
-    from sdpkit.program.block import Block
-    from sdpkit.program.cost import Cost
-    from sdpkit.program.form import Program
-    from sdpkit.program.safe import NormPenalty, SafeBounds
-    from sdpkit.program.sdpa import read_sdpa, write_sdpa
-    from sdpkit.results import placement as extension
-    from sdpkit.results import quality
-    from sdpkit.results.ellipsoid import Ellipsoid
-    from sdpkit.results.embedding import Embedding
-    from sdpkit.results.metric import Metric
-    from sdpkit.solution.answer import Answer, Settings, Stop
-    from sdpkit.solution.solution import Solution, Status
-    from sdpkit.solution.solver import Capabilities
-    from sdpkit.solving.call import solve
-    from sdpkit.solving.judgement import ConvergenceWarning
-    from sdpkit.solving.registry import available_solvers, register_solver, solver_table
-    from sdpkit.solving.trajectory import Ending, Trajectory
+def _public_names() -> dict[str, tuple[str, str]]:
+    """Public name → (module, name there), from the lines of `__init__.pyi`."""
+    lines = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8").splitlines()
+    words = [line.split() for line in lines if line.startswith("from ") and " as " in line]
+    return {public: (module, name) for _, module, _, name, _, public in words}
+
+
+_EXPORTS = {**_public_names(), "extension": ("sdpkit.results", "placement")}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        value = getattr(importlib.import_module(_EXPORTS[name]), name)
-        globals()[name] = value
-        return value
-    if name in _MODULES:
-        return importlib.import_module(_MODULES[name])
-    raise AttributeError(f"module 'sdpkit' has no attribute {name!r}")
+    """A public name, imported on first use, so that `import sdpkit` stays fast."""
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'sdpkit' has no attribute {name!r}")
+    room, attribute = _EXPORTS[name]
+    module = importlib.import_module(room)
+    if room == __name__ or not hasattr(module, attribute):
+        value: Any = importlib.import_module(f"{room}.{attribute}")
+    else:
+        value = getattr(module, attribute)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*_EXPORTS, *_MODULES, "__version__"])
+    return sorted([*_EXPORTS, "__version__"])
 
 
-__all__ = [
-    "LMNN",
-    "MMC",
-    "MVE",
-    "MVU",
-    "POLA",
-    "Answer",
-    "Block",
-    "Capabilities",
-    "Certificate",
-    "Comparison",
-    "ConvergenceWarning",
-    "Cost",
-    "CoveringEllipsoid",
-    "DistanceMixture",
-    "Ellipsoid",
-    "Embedding",
-    "Ending",
-    "GraphError",
-    "InputError",
-    "KernelMixture",
-    "Localization",
-    "Metric",
-    "NeighborhoodGraph",
-    "NormPenalty",
-    "NotEnoughMemoryError",
-    "OutOfSample",
-    "Program",
-    "QueryMetric",
-    "SafeBounds",
-    "SdpkitError",
-    "Settings",
-    "Solution",
-    "SolverError",
-    "SolverUnavailableError",
-    "Status",
-    "Stop",
-    "Trajectory",
-    "UnboundedProblemError",
-    "UnsuitableSolverError",
-    "VariationalMVU",
-    "adjacency_weights",
-    "available_solvers",
-    "certify",
-    "compare",
-    "datasets",
-    "errors",
-    "extension",
-    "gaussian_weights",
-    "graphs",
-    "laplacian_kernel",
-    "learned_width",
-    "plotting",
-    "quality",
-    "read_sdpa",
-    "register_solver",
-    "set_threads",
-    "solve",
-    "solver_table",
-    "suites",
-    "write_sdpa",
-]
+__all__ = list(_EXPORTS)

@@ -69,7 +69,7 @@ def finite_matrix(value: MatrixLike, name: str, columns: int | None = None) -> F
     """
     entries: Any = value
     if sp.issparse(value):
-        entries = value.toarray()  # type: ignore[attr-defined]
+        entries = value.toarray()
     matrix = real_array(entries, name)
     if matrix.ndim == 1 and matrix.size:
         raise InputError(
@@ -94,6 +94,39 @@ def finite_rows(value: ArrayLike, columns: int, name: str) -> Floats:
     if rows.ndim != 2 or rows.shape[1] != columns:
         raise InputError(f"{name} has shape {rows.shape}: pass one row per point, (b, {columns})")
     return rows
+
+
+def finite_points(value: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Points (n, D), n ≥ 2, as a new read-only array; anything else is refused by `name`.
+
+    >>> finite_points([[1, 2]], "X")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: X has shape (1, 2), expected (n, D) with n ≥ 2
+    """
+    points = finite_array(value, name)
+    if points.ndim != 2 or points.shape[0] < 2 or points.shape[1] < 1:
+        raise InputError(f"{name} has shape {points.shape}, expected (n, D) with n ≥ 2")
+    points.setflags(write=False)
+    return points
+
+
+def distinct_pairs(value: ArrayLike | None, n_points: int, name: str) -> NDArray[np.int64]:
+    """(m, 2) pairs i < j of n points, in order and each once; anything else is refused by `name`.
+
+    >>> distinct_pairs([[2, 0], [0, 2], [1, 2]], 3, "similar")
+    array([[0, 2],
+           [1, 2]])
+    """
+    pairs = np.asarray(() if value is None else value)
+    if pairs.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(f"{name} pairs have shape {pairs.shape}, expected whole numbers (m, 2)")
+    if pairs.min() < 0 or pairs.max() >= n_points:
+        raise InputError(f"{name} pairs name points outside 0 … {n_points - 1}")
+    if np.any(pairs[:, 0] == pairs[:, 1]):
+        raise InputError(f"{name} pairs name a point twice; a pair is two different points")
+    return np.unique(np.sort(pairs.astype(np.int64), axis=1), axis=0)
 
 
 def symmetric_matrix(value: MatrixLike, name: str) -> Floats:

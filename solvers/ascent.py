@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
 from sdpkit.program.form import Program
+from sdpkit.program.kinds import why_no_roots
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Capabilities
@@ -157,7 +158,6 @@ class Ascent:
 
     name = "ascent"
     capabilities = Capabilities(
-        only="roots",
         callback=True,
         summary="MMC: sums of square roots, ascent in the factor, certified",
     )
@@ -166,11 +166,20 @@ class Ascent:
         """It always works."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Sums of square roots."""
+        reason = why_no_roots(program)
+        return reason and f"only solves sums of square roots; {reason}"
+
     def memory(self, program: Program) -> float:
         """The matrices T and a few copies of the vectors."""
         squares = float(sum(block.size**2 for block in program.blocks))
         width = max(program.n_auxiliary, program.blocks[0].size)
         return 8.0 * (4 * squares + 8 * program.n_rows * width)
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """Steps over the vectors."""
+        return 0.005 + 1e-8 * program.n_rows * program.blocks[0].size ** 2
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Ascend; interrupted, the best point so far is returned."""

@@ -37,6 +37,7 @@ to the residual of that equation and is positive semidefinite iff w − Δ is fe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -51,8 +52,9 @@ from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, ResolventGram
+from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.recognition import (
     components,
     cost_extremes,
@@ -554,7 +556,6 @@ class Barrier:
     name: str = "barrier"
     capabilities: Capabilities = field(
         default_factory=lambda: Capabilities(
-            only="graphs",
             warm_start=True,
             callback=True,
             checkpoint=True,
@@ -566,6 +567,11 @@ class Barrier:
         """Always available."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Graph programs."""
+        lacking, reason = unsupported(self.capabilities, program), why_no_graph(program)
+        return lacking or (reason and f"only solves graph programs; {reason}")
+
     def memory(self, program: Program) -> float:
         """Bytes: the preconditioner's blocks, the pairs of the factor, and K where it is formed."""
         m = float(program.n_rows)
@@ -576,6 +582,15 @@ class Barrier:
             for b in program.blocks
         )
         return float(8.0 * (2.0 * blocks + formed + pairs + 60.0 * m))
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """By rows and the fill of the sparse factor; below 1500 nodes K is formed too."""
+        m, sizes = float(program.n_rows), [float(block.size) for block in program.blocks]
+        if any(block.is_large_graph for block in program.blocks):
+            pairs = sum(block.pattern.pairs for block in program.blocks if block.is_large_graph)
+            return 5e-5 * digits(tol) * m * math.pow(pairs, 0.25)
+        formed = 2e-8 * max(m, *sizes) * sum(n**2 for n in sizes)
+        return 0.05 + digits(tol) / 6 * 1.5 * (formed + 3e-9 * m**3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else follow the path of centres."""

@@ -41,7 +41,7 @@ from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import Reduction, reduce
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.algebra import (
     Breakdown,
     Cone,
@@ -565,6 +565,10 @@ class Interior:
         """Always available."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities."""
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """Bytes: the Schur matrix and its factor, gathered measurements, a dozen n × n."""
         n2 = sum(block.size**2 for block in program.blocks)
@@ -580,6 +584,17 @@ class Interior:
             rows = 4.0 * program.n_rows * entries + 3.0 * entries**2
             p2 = 0
         return 8.0 * (rows + p2 + 4 * widest + 14 * n2)
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """Iterations times the factor of the normal equations and ten n × n products."""
+        rows = float(program.n_rows)
+        equations = rows**3 / 3
+        if _entries_are_fewer(program):
+            entries = EntryEquations.n_entries([block.size for block in program.blocks])
+            equations = rows * entries**2 + entries**3 / 3
+        products = 10.0 * sum(block.size**3 for block in program.blocks)
+        iterations = 1 + 4 * digits(tol)
+        return 0.01 + iterations * (equations + products) / 1.2e10
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, follow the central path, lift the best point."""

@@ -33,6 +33,7 @@ allows (for a graph: dᵀw/λ₂(L(w))).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,10 +50,10 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix, is_finite
-from sdpkit.program.shapes import beyond
+from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 
 Array = NDArray[np.float64]
@@ -179,7 +180,7 @@ class _Model:
     @cached_property
     def is_graph(self) -> bool:
         """Whether the rows are the edges of graphs and all auxiliary variables have boxes."""
-        return not self.kept.size and beyond("graphs", self.program) is None
+        return not self.kept.size and why_no_graph(self.program) is None
 
     # An unknown is the list of the blocks' Y and, last, the vector that stands for x.
 
@@ -922,6 +923,10 @@ def _trimmed(y: Array) -> Array:
 # -- the solver -------------------------------------------------------------------------------
 
 
+# Multiplications of a sparse factorisation beyond which low-rank factors are the cheaper ones.
+FILLED = 1_000_000
+
+
 @dataclass(frozen=True)
 class LowRank:
     """The engine behind `solver="lowrank"`."""
@@ -941,6 +946,10 @@ class LowRank:
         """Always available."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities."""
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """Bytes: some vectors of unknowns, the Hessian where it is formed, the factors."""
         total = 0.0
@@ -951,13 +960,25 @@ class LowRank:
             total += 3.0 * block.pattern.size if block.is_large_graph else 6.0 * block.size**2
         return 8.0 * total
 
+    def seconds(self, program: Program, tol: float) -> float:
+        """By rows and, where equations keep the optimum from a low rank, by the fill."""
+        m = float(program.n_rows)
+        large = [block for block in program.blocks if block.is_large_graph]
+        if not large or why_no_graph(program) is not None:
+            work = dense_work(program)
+            return 0.5 + digits(tol) / 6 * (2e-5 * work + 2e-8 * m**3)
+        if bool((program.relations != 0).all()):
+            return 5e-5 * digits(tol) * m * math.pow(FILLED, 0.25)
+        pairs = float(sum(block.pattern.pairs for block in large))
+        return 6e-5 * digits(tol) * m * math.pow(max(pairs, 4e7), 0.25)
+
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else update multipliers until the gap is met."""
         for option in settings.options:
             if option != "init":
                 raise InputError(f"lowrank has no option {option!r}; there is init")
         started = clock()
-        if beyond("graphs", program) is None:
+        if why_no_graph(program) is None:
             without = drifting_apart(program) or shortcut(program)
             if without is not None:
                 return replace(without, solve_time=clock() - started)

@@ -37,7 +37,7 @@ from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import Reduction, reduce
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.sets import DENSE_ROWS, TwoSets, metric
 
 Array = NDArray[np.float64]
@@ -554,6 +554,10 @@ class Projection:
         """It always works."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities."""
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """Bytes: AAᵀ and its factor, gathered measurements, thirty copies of the matrices."""
         n2 = sum(block.size**2 for block in program.blocks)
@@ -564,6 +568,11 @@ class Projection:
     def feasible(self, program: Program, dual: Array) -> Array | None:
         """`feasible_multipliers`, for those who know the solver by its name."""
         return feasible_multipliers(program, dual)
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """Thousands of eigendecompositions."""
+        work = dense_work(program)
+        return 0.5 + digits(tol) / 6 * (2e-4 * work + 2e-8 * float(program.n_rows) ** 3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, iterate, lift."""

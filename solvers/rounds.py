@@ -40,7 +40,7 @@ from sdpkit.numerics.kernels import clock, fast_kernel
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import Reduction
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.projection import RAY_TOL, Run, options_of
 
 Array = NDArray[np.float64]
@@ -260,6 +260,10 @@ class _Classic(ABC):
         """It always works."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities."""
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """Bytes: the rows as vectors and a dozen copies of the matrices."""
         n2 = sum(block.size**2 for block in program.blocks)
@@ -267,6 +271,11 @@ class _Classic(ABC):
             float((np.diff(b.vectors().indptr).astype(float) ** 2).sum()) for b in program.blocks
         )
         return 8.0 * (4 * rows + 12 * n2)
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """A hundred times what `projection` needs."""
+        work = dense_work(program)
+        return 10.0 + digits(tol) / 6 * (2e-2 * work + 2e-6 * float(program.n_rows) ** 3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Go round until the tolerance, a limit or an interruption."""

@@ -28,7 +28,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.reduction import reduce
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 
 Array = NDArray[np.float64]
 
@@ -51,6 +51,7 @@ class SdpaProgram:
     command: Callable[[Path, Settings], list[str]]
     read: Callable[[Path, list[int], int], Point]
     stop: Callable[[int, str], tuple[Stop, str]]
+    slowness: float = 1.0
 
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
@@ -58,9 +59,18 @@ class SdpaProgram:
             return f"no {self.executable!r} on the PATH (Debian: {self.debian})"
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities."""
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """A dense Schur matrix and about a dozen n × n matrices, in bytes."""
         return 8.0 * (1.2 * program.n_rows**2 + 14 * sum(b.size**2 for b in program.blocks))
+
+    def seconds(self, program: Program, tol: float) -> float:
+        """By the n × n matrices and the Schur matrix."""
+        work = self.slowness * dense_work(program)
+        return 0.05 + digits(tol) / 6 * (1e-6 * work + 1e-9 * float(program.n_rows) ** 3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, write, run, read, lift."""
@@ -279,4 +289,5 @@ SDPA = SdpaProgram(
     _sdpa_command,
     _sdpa_read,
     _sdpa_stop,
+    slowness=2.0,
 )

@@ -2,12 +2,14 @@
 
     M ← P(M − s·G),   G = C + weight·Σ_{t active} (C_ij − C_il)
 
-with P the projection onto the cone. The gradient changes only by the triplets that become active
-or cease to be (eq. 2.15); all triplets are looked at every ten steps, the ones seen active so far
-in between. The step s grows by 1 % after a decrease of the objective and halves after an increase.
+with P the projection onto the cone, for the rows z_t = c_t + q_ij − q_il of any family
+(`sdpkit.program.families`); z_t > 0 makes a row active. The gradient changes only by the rows that
+become active or cease to be (eq. 2.15); all rows are looked at every ten steps, the ones seen
+active so far in between. The step s grows by 1 % after a decrease of the objective and halves
+after an increase.
 
-The algorithm has no dual of its own. Averages of the activity of each triplet, weighted by the
-steps, converge to multipliers (slowly: this is the baseline that others are compared with); they
+The algorithm itself has no dual. Averages of the activity of each row, weighted by the steps,
+converge to multipliers (slowly: this is the baseline that others are compared with); they
 are begun anew whenever the number of steps has doubled.
 
 One deviation: the start is the best multiple of the identity, in the program's coordinates,
@@ -25,17 +27,17 @@ from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
 from sdpkit.numerics.kernels import clock
+from sdpkit.program.families import RowFamily, Rows, Terms, best_scale, values
 from sdpkit.program.form import Program
-from sdpkit.program.triplets import RowFamily, Rows, best_scale, hinges, row_keys, rows_of
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, unsupported
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Active = NDArray[np.bool_]
 
 _MAX_ITER = 3000
-# Steps between looks at all triplets, and the factors of the step after a success or a failure.
+# Steps between looks at all rows, and the factors of the step after a success or a failure.
 _CHECK = 10
 _GROW, _SHRINK = 1.01, 0.5
 # The first step moves M by this share of its norm.
@@ -44,31 +46,35 @@ _FIRST_STEP = 1e-3
 
 @dataclass(eq=False)
 class _Seen:
-    """The triplets seen active so far, in order of their keys.
+    """The rows seen active so far.
 
     Attributes
     ----------
+    rows: their numbers;  terms: what they say
     active: which of them the present gradient counts
     activity: their activity summed over the steps, weighted by the step; steps: Σ of the weights
     """
 
     family: RowFamily
-    keys: Indices
+    rows: Rows
+    terms: Terms
     active: Active
     activity: Array
     steps: float = 0.0
 
-    @property
-    def rows(self) -> Rows:
-        return rows_of(self.family, self.keys)
+    @classmethod
+    def nothing(cls, family: RowFamily) -> _Seen:
+        none = np.empty(0, np.int64)
+        return cls(family, none, family.terms(none), np.zeros(0, bool), np.zeros(0))
 
     def add(self, found: Rows) -> None:
-        """Take in triplets that a look at all of them found."""
-        keys = np.union1d(self.keys, row_keys(self.family, found))
-        place = np.searchsorted(keys, self.keys)
-        active, activity = np.zeros(keys.size, dtype=bool), np.zeros(keys.size)
+        """Take in rows that a look at all of them found."""
+        rows = np.union1d(self.rows, found)
+        place = np.searchsorted(rows, self.rows)
+        active, activity = np.zeros(rows.size, dtype=bool), np.zeros(rows.size)
         active[place], activity[place] = self.active, self.activity
-        self.keys, self.active, self.activity = keys, active, activity
+        self.rows, self.active, self.activity = rows, active, activity
+        self.terms = self.family.terms(rows)
 
     def average(self, step: float) -> None:
         """Count the present activity with the weight of a step."""
@@ -107,7 +113,7 @@ def _descend(program: Program, family: RowFamily, run: _Run) -> None:
     """Algorithm 3."""
     costs = [block.cost.dense() for block in program.blocks]
     matrices, gradients = run.matrices, [cost.copy() for cost in costs]
-    seen = _Seen(family, np.empty(0, np.int64), np.zeros(0, bool), np.zeros(0))
+    seen = _Seen.nothing(family)
     step, last, anew = 0.0, np.inf, 2 * _CHECK
     end = run.settings.max_iter or _MAX_ITER
     for t in range(end + 1):
@@ -137,14 +143,11 @@ def _update(
     seen: _Seen,
     gradients: list[Array],
 ) -> tuple[float, list[Array]]:
-    """The objective over the triplets seen, and the gradient by the change of the active ones."""
-    rows = seen.rows
-    z = hinges(seen.family, rows, outputs)
+    """The objective over the rows seen, and the gradient by the change of the active ones."""
+    z = values(seen.family, seen.terms, outputs)
     weight = seen.family.weight
     now = z > 0
-    changed = now != seen.active
-    signs = weight * np.where(now, 1.0, -1.0)[changed]
-    images = program.comparison_images(rows.where(changed), signs)
+    images = program.family_images(seen.terms, weight * (now.astype(float) - seen.active))
     seen.active = now
     pulls = [float(np.vdot(c, m)) for c, m in zip(costs, matrices, strict=True)]
     value = sum(pulls) + weight * float(z[now].sum())
@@ -154,14 +157,14 @@ def _update(
 def _look(
     program: Program, run: _Run, matrices: list[Array], seen: _Seen, value: float, step: float
 ) -> bool:
-    """After a look at all triplets: keep the best of both sides; True if it is time to stop."""
+    """After a look at all rows: keep the best of both sides; True if it is time to stop."""
     if value < run.objective:
         run.objective, run.matrices = value, matrices
     if seen.steps > 0:
         alpha = seen.family.weight * seen.activity / seen.steps
-        share = _share(program, seen.rows, alpha)
-        if share * alpha.sum() > run.bound:
-            run.bound, run.rows, run.alpha = share * float(alpha.sum()), seen.rows, share * alpha
+        share, value = _share(program, seen.terms, alpha), float(seen.terms.row_constants @ alpha)
+        if share * value > run.bound:
+            run.bound, run.rows, run.alpha = share * value, seen.rows, share * alpha
     row = {
         "iteration": float(run.iterations),
         "objective": value,
@@ -187,10 +190,10 @@ def _look(
     return False
 
 
-def _share(program: Program, rows: Rows, alpha: Array) -> float:
+def _share(program: Program, terms: Terms, alpha: Array) -> float:
     """The largest θ ≤ 1 for which θα is dual feasible."""
     share = 1.0
-    images = program.comparison_images(rows, alpha)
+    images = program.family_images(terms, alpha)
     for block, image in zip(program.blocks, images, strict=True):
         low = scipy.linalg.eigvalsh(image, block.cost.dense(), subset_by_index=[0, 0])[0]
         if low < -1:
@@ -214,7 +217,6 @@ class Subgradient:
     name = "subgradient"
     capabilities = Capabilities(
         families=True,
-        only="families",
         callback=True,
         summary="LMNN as published: projected subgradients with an active set",
     )
@@ -223,16 +225,30 @@ class Subgradient:
         """It always works."""
         return None
 
+    def accepts(self, program: Program) -> str | None:
+        """Programs with a family of comparisons."""
+        if program.family is None:
+            return "only solves programs with a family of comparisons; this program has none"
+        return unsupported(self.capabilities, program)
+
     def memory(self, program: Program) -> float:
         """A few copies of the outputs; the active set is not known beforehand."""
         points = 0 if program.family is None else program.family.n_points
         return 8.0 * 4 * points * sum(block.size for block in program.blocks)
 
+    def seconds(self, program: Program, tol: float) -> float:
+        """A hundred times what `factored` needs."""
+        points = 0 if program.family is None else program.family.n_points
+        return 20.0 + 5e-4 * points * sum(block.size for block in program.blocks)
+
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Descend; interrupted, the best point so far is returned."""
         began, family = clock(), program.family
         if family is None or any(block.max_rank is not None for block in program.blocks):
-            raise SolverError("subgradient takes families of comparisons, without a limit on rank")
+            raise SolverError(
+                "solver 'subgradient' only solves programs with a family of rows and without a "
+                "limit on the rank. Use solver='factored'."
+            )
         if settings.options:
             raise SolverError(f"subgradient takes no options, not {sorted(settings.options)}")
         identities = [np.eye(block.size) for block in program.blocks]

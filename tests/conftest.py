@@ -56,7 +56,7 @@ def unfolding_optimum(problem: sdpkit.MVU) -> float:
     Z = cp.Variable((n - 1, n - 1), PSD=True)
     length = cp.sum(cp.multiply(differences @ Z, differences), axis=1)
     if problem.form == "slack":
-        xi, omega = cp.Variable(d.size), problem.omega
+        xi, omega = cp.Variable(d.size), problem.omega_used
         value = (1 - omega) * cp.trace(Z) - omega * cp.norm1(xi)
         model = cp.Problem(cp.Maximize(value), [length == d + xi])
     elif problem.form == "inequality":

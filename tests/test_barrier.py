@@ -27,8 +27,9 @@ from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.solution.answer import Settings
 from sdpkit.solvers import barrier
 from sdpkit.solving.call import solve
+from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
-from sdpkit.solving.registry import choose, get_solver
+from sdpkit.solving.registry import get_solver
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
@@ -280,13 +281,13 @@ def test_a_corner_without_a_sign_proves_nothing() -> None:
 @pytest.mark.parametrize("form", ["equality", "inequality", "slack"])
 def test_minimum_volume_agrees_with_interior(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One step of MVE, its K as an array and as an operator."""
-    program = volume(60, form).program()
+    program = volume(60, form).first_program()
     exact = solve(program, solver="interior", tol=1e-7)
     solution = solve(program, solver="barrier", tol=1e-6)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(exact.objective, rel=2e-6)
     monkeypatch.setattr("sdpkit.program.block.LARGE", 50)
-    large = volume(60, form).program()
+    large = volume(60, form).first_program()
     operator = solve(large, solver="barrier", tol=1e-6)
     assert operator.status is Status.OPTIMAL
     assert isinstance(operator.matrix, ResolventGram)
@@ -306,7 +307,7 @@ def test_minimum_volume_of_a_large_graph(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("sdpkit.program.block.LARGE", 50)
     monkeypatch.setattr("sdpkit.problems.mve.LARGE", 50)
     problem = volume(60)
-    large = solve(problem, tol=1e-5)
+    large = solve(problem, solver="barrier", tol=1e-5)
     assert (large.status, large.solver) == (Status.STATIONARY, "barrier")
     assert isinstance(large.matrix, Gram)
     assert problem.value(large) == pytest.approx(volume(60).value(small), rel=1e-3)
@@ -316,7 +317,7 @@ def test_minimum_volume_of_a_large_graph(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_start_that_is_far_from_the_path_is_left() -> None:
     """A solution of the last cost is a bad start for the next; it must not be the end of it."""
     problem = volume(60, min_gain=0.0)
-    first = solve(problem.program(), solver="barrier", tol=1e-5)
+    first = solve(problem.first_program(), solver="barrier", tol=1e-5)
     second = problem.advance((first,), 1e-5)
     assert isinstance(second, Program)
     warm = solve(second, solver="barrier", tol=1e-5, warm_start=first)
@@ -405,7 +406,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_operators_are_certified_like_arrays(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = roll(60, form)
-    solution = solve(problem, tol=1e-5)
+    solution = solve(problem, solver="barrier", tol=1e-5)
     assert solution.solver == "barrier"
     assert isinstance(solution.matrix, Gram)
     assert solution.status is Status.OPTIMAL
@@ -426,7 +427,7 @@ def test_operators_are_certified_like_arrays(form: str, monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("everything_is_large")
 def test_nothing_about_an_operator_is_believed() -> None:
-    solution = solve(roll(50), tol=1e-5)
+    solution = solve(roll(50), solver="barrier", tol=1e-5)
     program, gram, w = solution.program, solution.matrix, solution.dual
     assert isinstance(gram, ResolventGram)
     assert w is not None
@@ -447,7 +448,7 @@ def test_nothing_about_an_operator_is_believed() -> None:
 @pytest.mark.usefixtures("everything_is_large")
 def test_embeddings_of_operators() -> None:
     problem = roll(60)
-    solution = solve(problem, tol=1e-5)
+    solution = solve(problem, solver="barrier", tol=1e-5)
     embedding = problem.recover(solution, n_components=2)
     values, vectors = np.linalg.eigh(solution.matrix.toarray())  # type: ignore[union-attr]
     assert embedding.eigenvalues.size == 12
@@ -462,7 +463,7 @@ def test_embeddings_of_operators() -> None:
 def test_large_components_are_unfolded_apart() -> None:
     graph = sp.block_diag([sdpkit.datasets.path_graph(40), sdpkit.datasets.path_graph(6)])
     problem = MVU(graph=graph, connect="components")
-    solution = solve(problem, tol=1e-5)
+    solution = solve(problem, solver="barrier", tol=1e-5)
     assert solution.solver == "barrier"
     assert solution.status is Status.OPTIMAL
     assert isinstance(solution.matrices[0], Gram)
@@ -478,14 +479,14 @@ def test_large_rays() -> None:
     graph = sdpkit.datasets.cycle_graph(n).toarray()
     graph[0, n - 1] = graph[n - 1, 0] = n  # longer than the way around
     program = MVU(graph=graph).program()
-    solution = solve(program)
+    solution = solve(program, solver="barrier")
     assert solution.status is Status.INFEASIBLE
     assert solution.ray is not None
     assert bool(solution.ray.verify())
     assert solution.iterations == 0
     rods = np.kron(np.eye(20), [[1.0, -1.0]])
     block = Block.of(40, rods, cost=Cost.of(40, identity=1.0), null=np.ones(40))
-    loose = solve(Program.of(block, np.ones(20)))
+    loose = solve(Program.of(block, np.ones(20)), solver="barrier")
     assert loose.status is Status.UNBOUNDED
     assert loose.ray is not None
     assert isinstance(loose.ray.matrices[0], FactoredGram)  # type: ignore[index]
@@ -660,16 +661,16 @@ def test_what_it_does_not_take() -> None:
     merged = MVU(graph=np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]) * 1.0)
     assert solve(merged, solver="barrier").status is Status.OPTIMAL
     X = np.array([[0.0], [0.0], [1.0], [3.0]])
-    with pytest.raises(sdpkit.SolverError, match="use interior"):
+    with pytest.raises(sdpkit.SolverError, match="Use solver='interior'"):
         solve(MVU(X, n_neighbors=3), solver="barrier")  # coincident points: C is no multiple of I
     with pytest.raises(sdpkit.InputError, match="no option 'speed'"):
         solve(roll(20), solver="barrier", speed=11)
 
 
-def test_auto_takes_it_for_large_graphs_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_takes_it_for_large_graphs_only() -> None:
     assert choose(roll(20).program())[0].name == "interior"
-    monkeypatch.setattr("sdpkit.program.block.LARGE", 19)
-    assert choose(roll(20).program())[0].name == "barrier"
+    assert choose(roll(1400).program())[0].name == "interior"
+    assert choose(roll(1600).program())[0].name == "barrier"
 
 
 def test_memory_stays_far_below_dense() -> None:

@@ -91,7 +91,7 @@ def test_objective_is_the_forms_own(unfoldings: dict[str, Any], form: str) -> No
     K = case.solution.matrix
     expected = np.trace(K)
     if form == "slack":
-        omega, d = case.problem.omega, case.program.rhs
+        omega, d = case.problem.omega_used, case.program.rhs
         xi = case.program.measure([K]) - d
         expected = (1 - omega) * np.trace(K) - omega * np.abs(xi).sum()
     found = certify(case.program, K, case.solution.x, case.solution.dual).objective
@@ -228,9 +228,9 @@ def test_wrong_signs_in_the_inequality_form_are_refused(unfoldings: dict[str, An
 def test_multipliers_outside_of_the_slack_box_are_refused(unfoldings: dict[str, Any]) -> None:
     case = unfoldings["slack"]
     w = case.solution.dual.copy()
-    w[0] = case.problem.omega + 0.25
+    w[0] = case.problem.omega_used + 0.25
     certificate = certify(case.program, case.solution.matrix, case.solution.x, w)
-    magnitude = max(1 - case.problem.omega, case.problem.omega)
+    magnitude = max(1 - case.problem.omega_used, case.problem.omega_used)
     assert certificate.dual_residual == pytest.approx(0.25 / magnitude, rel=1e-9)
 
 
@@ -605,7 +605,7 @@ def test_a_zero_optimum_passes() -> None:
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_units_do_not_matter(unfoldings: dict[str, Any], form: str, factor: float) -> None:
     case = unfoldings[form]
-    more = {"omega": case.problem.omega} if form == "slack" else {}
+    more = {"omega": case.problem.omega_used} if form == "slack" else {}
     X = sdpkit.datasets.swiss_roll(12)
     scaled = sdpkit.MVU(factor * X, n_neighbors=4, form=form, **more).program()
     rng = np.random.default_rng(0)

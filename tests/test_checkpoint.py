@@ -105,7 +105,7 @@ def test_everybody_who_keeps_a_state_is_tested() -> None:
 
 
 def test_engines_without_a_state_say_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"interior keeps no checkpoints; .*barrier"):
+    with pytest.raises(InputError, match=r"'interior' cannot write checkpoints. .*barrier"):
         solve(problem(), solver="interior", checkpoint=tmp_path / "run.npz")
 
 
@@ -115,7 +115,7 @@ def test_of_several_programs_the_first_has_a_state(tmp_path: Path) -> None:
     solution = solve(mve, solver="barrier", tol=1e-4, checkpoint=path)
     assert solution.trajectory is not None
     assert len(solution.trajectory) > 1
-    assert Checkpoint(path, mve.program().fingerprint, "barrier").state is not None
+    assert Checkpoint(path, mve.first_program().fingerprint, "barrier").state is not None
     again = solve(mve, solver="barrier", tol=1e-4, checkpoint=path)
     assert again.status is Status.STATIONARY
     assert again.objective == pytest.approx(solution.objective, rel=1e-3)

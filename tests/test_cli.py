@@ -199,7 +199,7 @@ def test_exit_codes_tell_how_it_ended(roll, tmp_path, capsys):
         ("1,2,3\n4,5,6\n", ["--problem", "lmnn"], "lmnn needs --labels"),
         ("1,2\n3,4\n5,6\n", ["--set", "angle=1"], "mvu has no parameter angle; it has X, angles"),
         ("1,2\n3,4\n5,6\n", ["--set", "angles"], "write NAME=VALUE"),
-        ("1,2\n3,4\n5,6\n", ["--form", "best"], "form is 'best'"),
+        ("1,2\n3,4\n5,6\n", ["--form", "best"], "form='best'"),
         ("1,2\n3,4\n5,6\n6,7\n1,1\n2,2\n", ["--output", "a.txt"], "must end in .csv or .npz"),
     ],
 )
@@ -211,3 +211,13 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path, capsys, content, op
     error = capsys.readouterr().err
     assert error.startswith("sdpkit: ")
     assert words in error
+
+
+def test_a_checkpoint_does_not_cut_a_sequence_short(roll, tmp_path, capsys):
+    options = ["--problem", "mve", "--solver", "barrier", "--tol", "1e-4", "--json"]
+    found = []
+    for more in ([], ["--checkpoint", str(tmp_path / "run.npz")]):
+        assert main(["solve", str(roll), *options, *more]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [answer["status"] for answer in found] == ["stationary"] * 2
+    assert found[0]["objective"] == pytest.approx(found[1]["objective"], rel=1e-3)

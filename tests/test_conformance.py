@@ -5,9 +5,11 @@ Whatever the registry offers is tested, so a new solver is held to this suite by
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import itertools
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit import MVU, Block, Cost, Program, Solution, Status
+from sdpkit import MVU, Program, Solution, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -24,6 +26,10 @@ from sdpkit.solving import registry
 from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import available_solvers, get_solver, known_solvers
+from sdpkit.testing.agreement import check_agreement, check_bound
+from sdpkit.testing.problems import check_problem, problem_checks
+from sdpkit.testing.programs import free_and_lower, loose_string, spring, two_rods
+from sdpkit.testing.solvers import check_solver, solver_checks
 
 Array = NDArray[np.float64]
 
@@ -31,7 +37,8 @@ REQUIRED = ("barrier", "clarabel", "cvxopt", "interior", "lowrank", "projection"
 USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
 # The thesis's own methods have a suite of their own below: they are right, and slow.
 CLASSIC = [name for name in USABLE if get_solver(name).capabilities.teaching]
-PLAIN = [name for name in USABLE if get_solver(name).capabilities.plain]
+STRING = MVU(graph=sdpkit.datasets.path_graph(3)).program()
+PLAIN = [name for name in USABLE if get_solver(name).accepts(STRING) is None]
 SOLVERS = [name for name in PLAIN if name not in CLASSIC]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 # A first-order method may miss the certified gap; then it has to say so.
@@ -109,6 +116,123 @@ def test_registered_solver_is_offered_and_used() -> None:
     assert "boaster" not in available_solvers()
 
 
+# -- the suite that is shipped ----------------------------------------------------------------
+
+# What methods as published reach in the steps that they take.
+LOOSER = {"subgradient": 2e-2}
+SHIPPED = [
+    pytest.param(check, id=f"{name}: {what}")
+    for name in USABLE
+    for what, check in solver_checks(get_solver(name), LOOSER.get(name, 1e-5))
+]
+
+
+@pytest.mark.parametrize("check", SHIPPED)
+def test_shipped_checks(check: Callable[[], None]) -> None:
+    check()
+
+
+X = sdpkit.datasets.swiss_roll(SMALL, random_state=0)
+TURNED = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1],) * 2))[0]
+UNFOLDINGS = [
+    pytest.param(check, id=f"{form}: {what}")
+    for form in FORMS
+    for what, check in problem_checks(
+        MVU(X, n_neighbors=4, form=form),
+        equivalent={
+            "shifted points": MVU(X + 3.0, n_neighbors=4, form=form),
+            "turned points": MVU(X @ TURNED, n_neighbors=4, form=form),
+            "points in another order": MVU(X[::-1], n_neighbors=4, form=form),
+        },
+    )
+]
+
+
+@pytest.mark.parametrize("check", UNFOLDINGS)
+def test_shipped_checks_of_problems(check: Callable[[], None]) -> None:
+    check()
+
+
+def test_checks_of_problems_find_what_is_wrong() -> None:
+    class Loose:
+        def program(self) -> Program:
+            return two_rods()
+
+    with pytest.raises(AssertionError, match="Loose is not a dataclass"):
+        check_problem(Loose())
+    checks = dict(problem_checks(MVU(X, n_neighbors=4), equivalent={"doubled": MVU(2 * X)}))
+    with pytest.raises(AssertionError, match="the values are"):
+        checks["same value: doubled"]()
+
+
+class Wrong:
+    """`interior` with one defect."""
+
+    name = "wrong"
+    capabilities = Capabilities()
+
+    def unavailable(self) -> str | None:
+        return None
+
+    def memory(self, program: Program) -> float:
+        return 0.0
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        return get_solver("interior").solve(program, settings)
+
+
+class Negated(Wrong):
+    """Multipliers with the other sign."""
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        answer = super().solve(program, settings)
+        return dataclasses.replace(answer, dual=None if answer.dual is None else -answer.dual)
+
+
+class Hasty(Wrong):
+    """Half of the way."""
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        return super().solve(program, dataclasses.replace(settings, tol=0.1))
+
+
+class Choosy(Wrong):
+    """It takes nothing."""
+
+    def accepts(self, program: Program) -> str | None:
+        return "takes nothing; this program is something"
+
+
+class Silent(Wrong):
+    """It refuses without words."""
+
+    def accepts(self, program: Program) -> str | None:
+        return None if program.is_linear else ""
+
+
+class Deaf(Wrong):
+    """It ignores options."""
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        return super().solve(program, dataclasses.replace(settings, options={}))
+
+
+@pytest.mark.parametrize(
+    ("solver", "words"),
+    [
+        (Wrong, "Wrong is a class"),
+        (Negated(), "not solved"),
+        (Hasty(), "not solved"),
+        (Choosy(), "refuses every program"),
+        (Silent(), "in words why it refuses"),
+        (Deaf(), "no_such_option"),
+    ],
+)
+def test_checks_of_solvers_find_what_is_wrong(solver: Any, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_solver(solver)
+
+
 # -- optimal programs -----------------------------------------------------------------------
 
 
@@ -144,7 +268,7 @@ def check_by_hand(solution: Solution, problem: MVU) -> None:
     assert np.abs(K @ ones).max() <= 1e-9 * np.abs(K).max()
     assert np.linalg.eigvalsh(K)[0] >= -1e-12 * np.linalg.norm(K, 2)
 
-    form, omega = problem.form, problem.omega or 0.0
+    form, omega = problem.form, problem.omega_used or 0.0
     off = lengths - d
     value = np.trace(K)
     residual = np.abs(off).max()
@@ -168,42 +292,6 @@ def check_by_hand(solution: Solution, problem: MVU) -> None:
     if form == "slack":
         assert np.abs(w).max() <= omega
     assert certificate.dual_objective == pytest.approx(d @ w, rel=1e-12)
-
-
-def uncertainty(solution: Solution) -> float:
-    """The certified gap, and what the rows are off at the prices of the multipliers."""
-    program = solution.program
-    assert solution.dual is not None
-    q = program.measure(solution.matrices)
-    off = program.violations(q, solution.x)
-    gap = abs(solution.certificate.safe_bound - solution.objective)
-    return gap + float(np.abs(solution.dual) @ off)
-
-
-def check_bound_against_point(bound: Solution, point: Solution) -> None:
-    """tr K ≤ dᵀw + wᵀ(A(K) − d) + ε·tr(L(w) − C) for K ⪰ −εI, for any program in this form."""
-    program, certificate = bound.program, bound.certificate
-    w = certificate.multipliers
-    if w is None:
-        w = program.sign * bound.dual
-    q = program.measure(point.matrices)
-    off = program.row_values(q, point.x) - program.rhs
-    slack = 0.0
-    slacks = program.dual_slacks(w)
-    for block, S, K in zip(program.blocks, slacks, point.matrices, strict=True):
-        epsilon = max(0.0, -float(np.linalg.eigvalsh(K)[0]))
-        slack += epsilon * abs(float(np.trace(block.face.T @ S @ block.face)))
-    value, limit = program.sign * point.objective, program.sign * certificate.safe_bound
-    rounding = 1e-11 * max(abs(value), abs(limit))
-    assert value <= limit + float(w @ off) + slack + rounding, (bound.solver, point.solver)
-
-
-def check_agreement(solutions: list[Solution]) -> None:
-    for a, b in itertools.combinations(solutions, 2):
-        difference = abs(a.objective - b.objective)
-        assert difference <= uncertainty(a) + uncertainty(b), (a.solver, b.solver)
-    for bound, point in itertools.product(solutions, repeat=2):
-        check_bound_against_point(bound, point)
 
 
 @every_form
@@ -257,8 +345,9 @@ def test_facial_reduction(name: str) -> None:
     """A complete graph on a plane: nothing moves, and no K of the face is interior without it."""
     X = np.random.default_rng(3).standard_normal((8, 2))
     problem = MVU(X, n_neighbors=7)
-    if get_solver(name).capabilities.only == "graphs":
-        with pytest.raises(sdpkit.SolverError, match="blocks but those of graphs"):
+    if get_solver(name).accepts(problem.program()) is not None:
+        assert name == "barrier"
+        with pytest.raises(sdpkit.SolverError, match="is not that of a graph"):
             solve(problem, solver=name)
         return
     solution = solve(problem, solver=name)
@@ -284,19 +373,10 @@ def test_free_variables_and_lower_limits(name: str) -> None:
 
     q is the squared length of the one rod, 1 ≤ q ≤ 4, x free with q − x = 0; max 3q − 2x = q.
     """
-    block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2), null=np.ones(2))
-    program = Program.of(
-        block,
-        [1.0, 4.0, 0.0],
-        rows_q=np.array([[1.0], [1.0], [1.0]]),
-        rows_x=np.array([[0.0], [0.0], [-1.0]]),
-        relations=[1, -1, 0],
-        cost_q=[3.0],
-        cost_x=[-2.0],
-        free_x=[True],
-    )
-    if get_solver(name).capabilities.only == "graphs":
-        with pytest.raises(sdpkit.SolverError, match="rows but single measurements"):
+    program = free_and_lower()
+    if get_solver(name).accepts(program) is not None:
+        assert name == "barrier"
+        with pytest.raises(sdpkit.SolverError, match="rows that are not single measurements"):
             solve(program, solver=name)
         return
     solution = solve(program, solver=name, tol=1e-5)
@@ -305,7 +385,7 @@ def test_free_variables_and_lower_limits(name: str) -> None:
     assert solution.x == pytest.approx([4.0], rel=1e-4)
     # L: 3 − w₁ − w₂ − w₃ = 0, −2 + w₃ = 0: the limit at 4 is worth one per unit.
     assert solution.dual == pytest.approx([0.0, 1.0, 2.0], abs=1e-4)
-    smallest = Program.of(block, [1.0], relations=">=", sense="min", cost_q=[3.0])
+    smallest = Program.of(program.blocks[0], [1.0], relations=">=", sense="min", cost_q=[3.0])
     solution = solve(smallest, solver=name, tol=1e-5)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(3.0, rel=1e-5)
@@ -329,13 +409,6 @@ def test_quadratic_penalties(name: str) -> None:
         assert solution.objective == pytest.approx(d / 2 + 1 / (8 * h), rel=2e-5)
         assert solution.x == pytest.approx([1 / (2 * h)], rel=1e-3)
         assert solution.dual == pytest.approx([0.5], rel=1e-3)
-
-
-def spring(d: float, h: float) -> Program:
-    block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=np.ones(2))
-    return Program.of(
-        block, [d], rows_x=np.array([[-1.0]]), free_x=[True], quadratic_x=[h], name="spring"
-    )
 
 
 # -- programs without an optimum --------------------------------------------------------------
@@ -421,13 +494,6 @@ def test_no_ray_is_believed_by_its_size(longest: float, reduction: str) -> None:
         assert not certify_infeasible(program, [2.0, 2.0, -1.0 - delta]).passes(1e-7), delta
 
 
-def two_rods(relations: str) -> Program:
-    """Two rods that nothing ties together, of lengths 2 and 3."""
-    rods = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
-    block = Block.of(4, rods, name="K", cost=Cost.of(4, identity=1.0), null=np.ones(4))
-    return Program.of(block, [4.0, 9.0], relations=relations, name="two rods")
-
-
 @every_solver
 @pytest.mark.parametrize("relations", ["==", "<="])
 def test_unbounded_disconnected(name: str, relations: str) -> None:
@@ -454,20 +520,6 @@ def test_the_textbook_direction_is_a_proof() -> None:
     stretched = u + 1e-2 * np.array([1.0, -1.0, 0.0, 0.0])
     assert not certify_unbounded(program, [np.outer(stretched, stretched)], []).passes(1e-7)
     assert not certify_unbounded(two_rods("=="), [np.zeros((4, 4))], []).passes(1e-7)
-
-
-def loose_string(omega: float, scale: float = 1.0) -> Program:
-    """The slack form on a string of two rods; unbounded below ω = 1/(1 + λ₂) = 1/2."""
-    rods = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-    block = Block.of(3, rods, name="K", cost=Cost.of(3, identity=1 - omega), null=np.ones(3))
-    eye = sp.eye_array(2)
-    return Program.of(
-        block,
-        [4.0 * scale, 9.0 * scale],
-        rows_x=sp.hstack([-eye, eye]),
-        cost_x=np.full(4, -omega),
-        name="loose string",
-    )
 
 
 @every_solver
@@ -582,7 +634,7 @@ def test_classic_methods_on_small_rolls(name: str, form: str) -> None:
         return
     sign = solution.program.sign
     assert sign * certificate.safe_bound >= sign * best.objective * (1 - sign * 1e-7)
-    check_bound_against_point(solution, best)
+    check_bound(solution, best)
     if name == "dykstra":
         assert certificate.relative_gap <= 2e-2
         assert solution.status is Status.OPTIMAL or form == "min_trace"

@@ -17,8 +17,8 @@ from sklearn.datasets import load_iris, load_wine
 
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
-from sdpkit.problems.lmnn import target_neighbors, target_table
-from sdpkit.program.triplets import hinges
+from sdpkit.problems.targets import target_neighbors, target_table
+from sdpkit.program.families import values
 from sdpkit.solving.judgement import ConvergenceWarning
 
 Array = NDArray[np.float64]
@@ -198,8 +198,9 @@ def test_optimality_conditions(name: str) -> None:
     assert alpha.min() >= 0
     assert alpha.max() <= problem.mu
     family = program.family
-    z = hinges(family, solution.rows, program.outputs(solution.matrices))
-    images = program.comparison_images(solution.rows, alpha)
+    terms = family.terms(solution.rows)
+    z = values(family, terms, program.outputs(solution.matrices))
+    images = program.family_images(terms, alpha)
     slacks = [b.cost.dense() + a for b, a in zip(program.blocks, images, strict=True)]
     inner = sum(float(np.vdot(m, g)) for m, g in zip(solution.matrices, slacks, strict=True))
     above = float((problem.mu - alpha) @ np.maximum(z, 0.0))
@@ -223,8 +224,9 @@ def test_dual_in_the_papers_coordinates() -> None:
     assert solution.rows is not None
     i, j = problem.target_pairs.T
     pull = (X[i] - X[j]).T @ (X[i] - X[j])
-    i, j = solution.program.family.target_pairs[solution.rows.target].T
-    near, far = X[i] - X[j], X[i] - X[solution.rows.impostor]
+    terms = solution.program.family.terms(solution.rows)
+    (i, j), other = terms.pulls[terms.pull].T, terms.pushes[terms.push, 1]
+    near, far = X[i] - X[j], X[i] - X[other]
     alpha = solution.dual
     G = (1 - mu) * pull + (alpha * near.T) @ near - (alpha * far.T) @ far
     assert np.linalg.eigvalsh(G)[0] >= -1e-6 * np.linalg.norm(pull, 2)
@@ -248,7 +250,7 @@ def test_classes_that_part_for_free_cost_nothing(solver: str) -> None:
     solution = solved(problem, tol=1e-4, solver=solver)
     assert solution.status is Status.OPTIMAL
     assert solution.objective <= 1e-4
-    assert any("push for free" in note for note in solution.notes)
+    assert any("at no cost" in note for note in solution.notes)
     metric = problem.recover(solution)
     assert problem.objective(metric) <= 1e-4
     assert metric.leave_one_out_error() == 0
@@ -420,10 +422,10 @@ def test_inputs_are_not_changed_and_not_shared() -> None:
     fingerprint = problem.program().fingerprint
     X[:] = 0.0
     y[:] = 0
-    assert np.array_equal(problem.X, before)
+    assert np.array_equal(problem.points, before)
     assert LMNN(before, problem.labels, n_neighbors=2).program().fingerprint == fingerprint
     with pytest.raises(ValueError, match="read-only"):
-        problem.X[0, 0] = 1.0
+        problem.points[0, 0] = 1.0
 
 
 def test_many_neighbours_are_all_there_are() -> None:
@@ -465,13 +467,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"mu": -0.5}, "between 0 and 1"),
     ({"mu": np.nan}, "between 0 and 1"),
     ({"mu": "0.5"}, "between 0 and 1"),
-    ({"n_neighbors": 0}, "positive integer"),
-    ({"n_neighbors": 1.5}, "positive integer"),
-    ({"n_neighbors": np.nan}, "positive integer"),
-    ({"n_neighbors": None}, "positive integer"),
-    ({"n_neighbors": "3"}, "positive integer"),
-    ({"n_components": 0}, "positive integer"),
-    ({"n_components": 1.5}, "positive integer"),
+    ({"n_neighbors": 0}, "pass an integer of at least 1"),
+    ({"n_neighbors": 1.5}, "pass an integer of at least 1"),
+    ({"n_neighbors": np.nan}, "pass an integer of at least 1"),
+    ({"n_neighbors": None}, "pass an integer of at least 1"),
+    ({"n_neighbors": "3"}, "pass an integer of at least 1"),
+    ({"n_components": 0}, "pass an integer of at least 1"),
+    ({"n_components": 1.5}, "pass an integer of at least 1"),
     ({"ridge": -1}, "nonnegative"),
     ({"ridge": np.inf}, "nonnegative"),
     ({"ridge": "a"}, "nonnegative"),
@@ -496,7 +498,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"kernel": GRAM, "rank": 2}, "not both"),
     ({"X": None, "kernel": GRAM}, "degenerate"),
     ({"X": None, "kernel": GRAM, "rank": 4}, "has rank 3"),
-    ({"X": None, "kernel": GRAM, "rank": 0}, "positive integer"),
+    ({"X": None, "kernel": GRAM, "rank": 0}, "pass an integer of at least 1"),
     ({"X": None, "kernel": GRAM[:5], "rank": 2}, "square"),
     ({"X": None, "kernel": np.triu(GRAM), "rank": 2}, "symmetric"),
     ({"X": None, "kernel": -GRAM, "rank": 2}, "negative"),
@@ -527,7 +529,7 @@ def test_given_triplets_need_no_second_pass() -> None:
 
 def test_rank_and_free_directions_do_not_go_together() -> None:
     X, y = separated()
-    with pytest.raises(InputError, match="cost no pull"):
+    with pytest.raises(InputError, match="cannot be used"):
         LMNN(X, y, n_components=2).program()
     assert LMNN(X, y, n_components=2, ridge=0.1).program().blocks[0].max_rank == 2
 

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit import ConvergenceWarning, GraphError, InputError, Localization, Status
+from sdpkit import (
+    Block,
+    ConvergenceWarning,
+    GraphError,
+    InputError,
+    Localization,
+    Program,
+    Status,
+)
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.results.quality import aligned, position_errors
@@ -23,7 +31,7 @@ from sdpkit.solving.registry import get_solver, known_solvers
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
 # Engines for comparisons and for graphs take nothing else.
-GENERAL = [s for s in USABLE if not s.capabilities.only]
+GENERAL = [s for s in USABLE if s.accepts(Program.of(Block.of(1, [[1.0]]), [1.0])) is None]
 SOLVERS = [s.name for s in GENERAL if not s.capabilities.teaching]
 some = settings(max_examples=12, deadline=None, derandomize=True)
 ANCHORS = np.array([[0.1, 0.1], [0.9, 0.1], [0.5, 0.9], [0.2, 0.8]])

@@ -27,10 +27,10 @@ from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solvers import lowrank
-from sdpkit.solving import registry
 from sdpkit.solving.call import solve
+from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
-from sdpkit.solving.registry import choose, get_solver
+from sdpkit.solving.registry import get_solver
 
 Array = NDArray[np.float64]
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
@@ -135,7 +135,7 @@ def test_networks_with_anchors(penalty_basis: int | None) -> None:
     true, anchors = rng.random((14, 2)), np.array([[0.0, 0.0], [1.0, 0.0], [0.3, 1.0]])
     graph = sdpkit.graphs.neighborhood_graph(true, radius=0.6)
     to_anchors = np.linalg.norm(true[:, None] - anchors[None], axis=2)
-    problem = Localization(graph, anchors, to_anchors, n_basis=penalty_basis)
+    problem = Localization(graph, anchors=anchors, anchor_lengths=to_anchors, n_basis=penalty_basis)
     ours = solve(problem, solver="lowrank", tol=1e-5)
     theirs = solve(problem, solver="interior", tol=1e-6)
     assert ours.status is Status.OPTIMAL
@@ -450,18 +450,18 @@ def test_lowest_eigenvalues_are_bounded_from_below(
 
 
 def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sdpkit.program.block.LARGE", 19)
-    assert choose(roll(20).program())[0].name == "barrier"
-    monkeypatch.setattr(registry, "FILLED", 10)
-    solver, reason = choose(roll(20).program())
+    large, rigid = roll(1600).program(), roll(1600, "equality").program()
+    assert choose(large)[0].name == "barrier"
+    monkeypatch.setattr(lowrank, "FILLED", 10)
+    solver, reason = choose(large)
     assert solver.name == "lowrank"
-    assert reason == "auto"
-    assert choose(roll(20, "equality").program())[0].name == "barrier"
+    assert reason.startswith("auto: lowrank, about 2.1 s; next barrier, about ")
+    assert choose(rigid)[0].name == "barrier"
     monkeypatch.setattr(get_solver("barrier").__class__, "memory", lambda *_: np.inf)
-    solver, reason = choose(roll(20, "equality").program())
+    solver, reason = choose(rigid)
     assert solver.name == "lowrank"
-    assert reason == "auto; not barrier: too little memory"
-    monkeypatch.setattr("sdpkit.program.block.LARGE", 20)
+    assert "; too little memory for barrier" in reason
+    assert "; not suited: ascent, covering, " in reason
     assert choose(roll(20).program())[0].name == "interior"
 
 

@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris
 import sdpkit
 from sdpkit import LMNN, InputError, Status
 from sdpkit.numerics.neighbors import nearest
-from sdpkit.problems.lmnn import target_neighbors
+from sdpkit.problems.targets import target_neighbors
 from sdpkit.results.metric import Metric
 from sdpkit.solving.judgement import ConvergenceWarning
 
@@ -288,5 +288,5 @@ def test_early_stopping() -> None:
         min(watch.errors[: k + 1]) >= min(watch.errors[max(0, k - 1) : k + 1])
         for k in range(len(watch.errors) - 1)
     )
-    with pytest.raises(InputError, match="shows its matrices"):
+    with pytest.raises(InputError, match="passes its matrices"):
         watch({"objective": 1.0})

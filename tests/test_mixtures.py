@@ -16,14 +16,15 @@ from sklearn.datasets import load_iris, load_wine
 
 import sdpkit
 from sdpkit import LMNN, DistanceMixture, InputError, KernelMixture, Program, Status
-from sdpkit.problems.mixtures import (
+from sdpkit.problems.graph_kernels import (
     adjacency_weights,
     gaussian_weights,
     laplacian_kernel,
     learned_width,
     partition_agreement,
 )
-from sdpkit.program.triplets import Impostors, hinges, laplacians
+from sdpkit.program.comparisons import Impostors
+from sdpkit.program.families import laplacians, values
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -88,7 +89,7 @@ def test_theorem_3_no_embedding_is_needed() -> None:
     assert eigenvalues[-1] == pytest.approx(1.0)
     embedding = vectors[:, -4:-1] / roots[:, None]
     by_kernel = LMNN(None, y, kernel=laplacian_kernel(W), rank=3, n_neighbors=2)
-    targets = sdpkit.problems.lmnn.target_table(by_kernel.target_pairs, 18)
+    targets = sdpkit.problems.targets.target_table(by_kernel.target_pairs, 18)
     by_embedding = LMNN(embedding, y, targets=targets)
     assert value(by_embedding) == pytest.approx(value(by_kernel), rel=1e-5)
     assert value(by_kernel) > 1
@@ -98,7 +99,7 @@ def test_theorem_4_columns_of_the_kernel_are_features() -> None:
     X, y = blobs(2, d=3)
     K = X @ X.T
     by_kernel = LMNN(None, y, kernel=K, rank=3, n_neighbors=2)
-    targets = sdpkit.problems.lmnn.target_table(by_kernel.target_pairs, 18)
+    targets = sdpkit.problems.targets.target_table(by_kernel.target_pairs, 18)
     by_columns, by_points = LMNN(K, y, targets=targets), LMNN(X, y, targets=targets)
     assert value(by_columns) == pytest.approx(value(by_kernel), rel=1e-5)
     assert value(by_points) == pytest.approx(value(by_kernel), rel=1e-5)
@@ -269,7 +270,7 @@ def test_the_convex_part_agrees_with_cvxpy_and_a_vertex_with_lmnn() -> None:
     problem = KernelMixture(kernels, y, rank=2, n_neighbors=2)
     truth = problem.to_cvxpy([0.4, 0.6]).solve(solver="CLARABEL")
     assert value(problem.at([0.4, 0.6])) == pytest.approx(truth, rel=1e-5)
-    alone = LMNN(None, y, kernel=kernels[1], rank=2, targets=problem.targets)
+    alone = LMNN(None, y, kernel=kernels[1], rank=2, targets=problem.target_table)
     assert value(problem.at([0.0, 1.0])) == pytest.approx(value(alone), rel=1e-5)
 
 
@@ -367,7 +368,7 @@ def test_a_sum_lies_between_one_metric_on_everything_and_each_view_alone() -> No
     X, y = load_wine(return_X_y=True)
     X, y = X[::6], y[::6]
     problem = DistanceMixture([X[:, :4], X[:, 4:8]], y, n_neighbors=2)
-    together = LMNN(X[:, :8], y, targets=problem.targets)
+    together = LMNN(X[:, :8], y, targets=problem.target_table)
     low, middle = value(together, 1e-5), value(problem, 1e-5)
     alone = [value(part, 1e-5) for part in problem.parts]
     assert low * (1 - 1e-4) <= middle <= min(alone) * (1 + 1e-4)
@@ -377,8 +378,8 @@ def test_a_sum_lies_between_one_metric_on_everything_and_each_view_alone() -> No
 def test_the_same_view_twice_is_one_view_and_one_view_is_lmnn() -> None:
     X, y = blobs(6)
     twice = DistanceMixture([X, X], y, n_neighbors=2)
-    once = DistanceMixture([X], y, n_neighbors=2, targets=twice.targets)
-    plain = LMNN(X, y, targets=twice.targets)
+    once = DistanceMixture([X], y, n_neighbors=2, targets=twice.target_table)
+    plain = LMNN(X, y, targets=twice.target_table)
     assert value(twice) == pytest.approx(value(plain), rel=1e-5)
     assert value(once) == pytest.approx(value(plain), rel=1e-5)
 
@@ -390,7 +391,7 @@ def test_linear_maps_of_a_view_and_permutations_change_nothing(seed: int, scale:
     rng = np.random.default_rng(seed)
     problem = DistanceMixture([X[:, :2], X[:, 2:]], y, n_neighbors=2)
     T = scale * (np.eye(2) + 0.3 * rng.standard_normal((2, 2)))
-    mapped = DistanceMixture([X[:, :2] @ T, X[:, 2:]], y, targets=problem.targets)
+    mapped = DistanceMixture([X[:, :2] @ T, X[:, 2:]], y, targets=problem.target_table)
     assert value(mapped, 1e-5) == pytest.approx(value(problem, 1e-5), rel=1e-4, abs=1e-4)
     order = rng.permutation(len(X))
     shuffled = DistanceMixture([X[order, 2:], X[order, :2]], y[order], n_neighbors=2)
@@ -417,16 +418,13 @@ def test_a_summed_family_is_what_its_loops_say(search: Any, seed: int, slack: fl
         if y[o] != y[i]
     }
     rows = family.near(outputs, slack)
-    found = {
-        (*map(int, family.target_pairs[t]), int(o))
-        for t, o in zip(rows.target, rows.impostor, strict=True)
-    }
-    assert found == {t for t, z in literal.items() if z > -slack}
-    z = hinges(family, rows, outputs)
-    keys = [(*family.target_pairs[t], o) for t, o in zip(rows.target, rows.impostor, strict=True)]
-    np.testing.assert_allclose(z, [literal[tuple(int(k) for k in key)] for key in keys], atol=1e-12)
+    terms = family.terms(rows)
+    found = np.c_[terms.pulls[terms.pull], terms.pushes[terms.push, 1]].tolist()
+    assert {tuple(t) for t in found} == {t for t, z in literal.items() if z > -slack}
+    z = values(family, terms, outputs)
+    np.testing.assert_allclose(z, [literal[i, j, o] for i, j, o in found], atol=1e-12)
     assert family.hinge_sum(outputs) == pytest.approx(sum(max(0.0, v) for v in literal.values()))
-    graphs = laplacians(family, rows, np.ones(rows.size), 2)
+    graphs = laplacians(family, terms, np.ones(rows.size), 2)
     assert (graphs[0] - graphs[1]).nnz == 0
     assert len(graphs) == 2
 
@@ -489,12 +487,12 @@ GRAM = GOOD @ GOOD.T
         (lambda: DistanceMixture([GOOD, GOOD[:4]], LABELS), "same points"),
         (lambda: DistanceMixture([GOOD], LABELS, rank=2), "rank belongs to kernels"),
         (lambda: DistanceMixture(kernels=[GRAM], y=LABELS, rank=[1, 2]), "2 ranks"),
-        (lambda: DistanceMixture(kernels=[np.eye(18)], y=LABELS), "state a rank"),
-        (lambda: DistanceMixture([GOOD], np.zeros(18)), "nothing to push"),
+        (lambda: DistanceMixture(kernels=[np.eye(18)], y=LABELS), "Pass rank"),
+        (lambda: DistanceMixture([GOOD], np.zeros(18)), "two classes"),
         (lambda: DistanceMixture([GOOD], LABELS, n_neighbors=0), "n_neighbors"),
         (
             lambda: Impostors.of([[0, 1]], [0, 0, 1], block_of=[0, 1, 1], summed=True),
-            "no block of their own",
+            "block_of must be 0",
         ),
     ],
 )

@@ -38,13 +38,13 @@ def optimum(problem: MMC) -> float:
 
 def literal(problem: MMC, M: Array) -> float:
     """Σ√q over dissimilar pairs at the scale at which Σq over similar ones is 1, in loops."""
-    X = problem.X
+    X = problem.points
 
     def length(i: int, j: int) -> float:
         return float((X[i] - X[j]) @ M @ (X[i] - X[j]))
 
-    near = sum(length(i, j) for i, j in np.asarray(problem.similar).tolist())
-    far = [length(i, j) for i, j in np.asarray(problem.dissimilar).tolist()]
+    near = sum(length(i, j) for i, j in np.asarray(problem.similar_pairs).tolist())
+    far = [length(i, j) for i, j in np.asarray(problem.dissimilar_pairs).tolist()]
     return float(np.sqrt(np.maximum(far, 0.0) / near).sum())
 
 
@@ -83,7 +83,7 @@ def test_engines_agree(solver: str, diagonal: bool) -> None:
 def test_given_pairs_are_those_of_the_labels() -> None:
     X, y = blobs(1)
     by_labels = MMC(X, y)
-    similar, dissimilar = np.asarray(by_labels.similar), np.asarray(by_labels.dissimilar)
+    similar, dissimilar = by_labels.similar_pairs, by_labels.dissimilar_pairs
     by_pairs = MMC(X, similar=similar[::-1, ::-1], dissimilar=dissimilar)
     assert by_pairs.program().fingerprint == by_labels.program().fingerprint
     assert len(similar) + len(dissimilar) == 12 * 11 // 2
@@ -101,7 +101,7 @@ def test_on_a_line_the_answer_is_known(seed: int) -> None:
     problem = MMC(X, y)
     near, far = (
         np.array([X[i, 0] - X[j, 0] for i, j in np.asarray(pairs)])
-        for pairs in (problem.similar, problem.dissimilar)
+        for pairs in (problem.similar_pairs, problem.dissimilar_pairs)
     )
     solution = sdpkit.solve(problem)
     cost = float(np.square(near).sum())
@@ -337,7 +337,7 @@ def test_fewer_pairs_are_a_problem_with_a_note() -> None:
     solution = sdpkit.solve(problem)
     assert solution.status is Status.OPTIMAL
     assert solution.notes == ("1500 of 3675 similar pairs", "150 of 7500 dissimilar pairs")
-    assert len(np.asarray(problem.dissimilar)) == 150
+    assert len(problem.dissimilar_pairs) == 150
 
 
 def test_the_metric_classifies() -> None:

@@ -18,8 +18,9 @@ from sdpkit.problems.mve import _leading
 from sdpkit.results.embedding import gram
 from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solvers.interior import INTERIOR
+from sdpkit.solving.choice import refusal
 from sdpkit.solving.judgement import ConvergenceWarning
-from sdpkit.solving.registry import available_solvers, get_solver, refusal
+from sdpkit.solving.registry import available_solvers, get_solver
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack")
@@ -168,7 +169,7 @@ def test_the_bound_of_a_step_is_the_papers(form: Any) -> None:
     solution = sdpkit.solve(problem)
     assert solution.trajectory is not None
     graph = problem.neighborhood
-    n, omega = graph.n_points, problem.omega or 0.0
+    n, omega = graph.n_points, problem.omega_used or 0.0
     for before, step in zip(solution.trajectory, solution.trajectory.steps[1:], strict=False):
         _, vectors = np.linalg.eigh(before.matrix)
         top = vectors[:, -2:]
@@ -209,7 +210,7 @@ def first_steps(problem: MVE, count: int) -> tuple[Solution, ...]:
 
 def takers() -> list[str]:
     """The solvers that take the program of a step, but for those that only teach."""
-    program = roll().program()
+    program = roll().first_program()
     able = [name for name in available_solvers() if refusal(get_solver(name), program) is None]
     return [name for name in able if not get_solver(name).capabilities.teaching]
 
@@ -303,7 +304,7 @@ def test_first_step_and_cvxpy_model_agree(form: Any, start: Any) -> None:
     X = datasets.swiss_roll(10) / 10
     X[7] = X[3]  # coincident points
     problem = MVE(X, n_neighbors=4, form=form, start=start)
-    ours = sdpkit.solve(problem.program())
+    ours = sdpkit.solve(problem.first_program())
     theirs = paper_value(problem)
     assert ours.status is Status.OPTIMAL
     assert ours.objective == pytest.approx(theirs, rel=2e-4)
@@ -408,8 +409,8 @@ def test_a_start_from_mvu_must_be_bounded_too() -> None:
         ({"weights": ()}, "finite numbers"),
         ({"weights": (1.0, np.nan)}, "finite numbers"),
         ({"weights": "falling"}, "finite numbers"),
-        ({"start": "isomap"}, "'kernel', 'mvu', 'random'"),
-        ({"form": "min_trace"}, "'equality', 'inequality', 'slack'"),
+        ({"start": "isomap"}, "'kernel', 'mvu' or 'random'"),
+        ({"form": "min_trace"}, "'equality', 'inequality' or 'slack'"),
         ({"min_gain": -1.0}, "min_gain is -1.0"),
         ({"min_gain": "small"}, "min_gain is 'small'"),
         ({"max_steps": 0}, "max_steps is 0"),
@@ -615,3 +616,12 @@ def test_a_row_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert engines._ring_order(coordinates) == "exact"
     swapped = coordinates[[1, 0, *range(2, 12)]]
     assert engines._ring_order(swapped) == "not kept"
+
+
+# -- what was given stays -------------------------------------------------------------------
+
+
+def test_there_is_no_single_program() -> None:
+    with pytest.raises(sdpkit.InputError, match=r"several programs: call sdpkit\.solve\(problem\)"):
+        roll().program()
+    assert roll().first_program().n_rows == roll().neighborhood.n_edges

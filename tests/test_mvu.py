@@ -224,7 +224,7 @@ def test_star(lengths: list[float]) -> None:
 @every_form
 def test_two_points(form: str) -> None:
     problem = MVU([[0.0, 0.0], [3.0, 4.0]], n_neighbors=1, form=form)
-    weight = 1 - problem.omega if problem.omega else 1.0
+    weight = 1 - problem.omega_used if problem.omega_used else 1.0
     solution = solved(problem)
     assert solution.objective == pytest.approx(weight * 12.5, rel=1e-6)
     assert solution.matrix == pytest.approx(6.25 * np.array([[1, -1], [-1, 1]]), rel=1e-5)
@@ -290,14 +290,16 @@ def test_stiff_slack_is_the_equality_form() -> None:
     assert equality.dual is not None
     limit = 1 / np.abs(equality.dual).max()
     stiff = slack_of(X, 0.9 * limit)
-    assert stiff.omega is not None
+    assert stiff.omega_used is not None
     solution = solved(stiff)
-    assert solution.objective / (1 - stiff.omega) == pytest.approx(equality.objective, rel=3e-6)
+    assert solution.objective / (1 - stiff.omega_used) == pytest.approx(
+        equality.objective, rel=3e-6
+    )
     assert relative(solution.matrix, equality.matrix) <= 1e-3
     connectivity = stiff.neighborhood.algebraic_connectivity()
     soft = slack_of(X, float(np.sqrt(limit * connectivity)))
-    assert soft.omega is not None
-    assert optimum(soft) / (1 - soft.omega) > equality.objective * (1 + 1e-4)
+    assert soft.omega_used is not None
+    assert optimum(soft) / (1 - soft.omega_used) > equality.objective * (1 + 1e-4)
 
 
 def test_omega_close_to_one() -> None:
@@ -313,13 +315,13 @@ def test_slack_threshold() -> None:
     threshold = 1 / (1 + connectivity)
     assert omega_threshold(connectivity) == pytest.approx(threshold)
     assert threshold < omega_default(connectivity) < 1
-    assert MVU(X, n_neighbors=3, form="slack").omega == omega_default(connectivity)
+    assert MVU(X, n_neighbors=3, form="slack").omega_used == omega_default(connectivity)
     with pytest.raises(UnboundedProblemError, match=f"{threshold:.6g}".replace(".", r"\.")):
         MVU(X, n_neighbors=3, form="slack", omega=0.98 * threshold)
     problem = MVU(X, n_neighbors=3, form="slack", omega=1.02 * threshold)
     value = optimum(problem)
     # Bounded by the box alone: w = ω·1 is feasible, and dᵀw its value.
-    assert value <= problem.omega * problem.neighborhood.squared_lengths.sum()
+    assert value <= problem.omega_used * problem.neighborhood.squared_lengths.sum()
 
 
 def test_slack_threshold_is_the_edge_of_boundedness() -> None:
@@ -416,7 +418,7 @@ def roll(request: pytest.FixtureRequest) -> tuple[MVU, Solution]:
 def dual_slack(problem: MVU, w: Array) -> Array:
     """L(w) − (1−ω)C, its negative for the minimum trace."""
     n = problem.neighborhood.n_points
-    weight = 1 - problem.omega if problem.omega else 1.0
+    weight = 1 - problem.omega_used if problem.omega_used else 1.0
     S = problem.neighborhood.laplacian(w).toarray() - weight * (np.eye(n) - 1 / n)
     return -S if problem.form == "min_trace" else S
 
@@ -433,7 +435,7 @@ def test_tensions_are_dual_feasible(roll: tuple[MVU, Solution]) -> None:
         assert solution.dual.min() >= 0
         assert solution.dual.max() > 0
     if problem.form == "slack":
-        assert np.abs(solution.dual).max() <= problem.omega
+        assert np.abs(solution.dual).max() <= problem.omega_used
     if problem.form == "equality":
         assert solution.dual.min() < 0 < solution.dual.max()  # rods push as well as pull
 
@@ -448,7 +450,7 @@ def test_strong_duality(roll: tuple[MVU, Solution]) -> None:
 def test_forces_balance(roll: tuple[MVU, Solution]) -> None:
     """Σ_j w_ij (y_i − y_j) = y_i at every point: the rods hold what pulls the points apart."""
     problem, solution = roll
-    weight = 1 - problem.omega if problem.omega else 1.0
+    weight = 1 - problem.omega_used if problem.omega_used else 1.0
     y = problem.recover(solution, 20).coordinates
     pull = problem.neighborhood.laplacian(solution.dual) @ y
     assert np.linalg.norm(pull - weight * y) <= 1e-3 * np.linalg.norm(weight * y)
@@ -470,8 +472,8 @@ def test_complementary_slackness(roll: tuple[MVU, Solution]) -> None:
         assert w[stretch < -1e-3 * d].max() <= 1e-3 * w.max()
     elif problem.form == "slack":
         # A rod that gives is at the end of its box: |w| = ω, with the sign of its stretch.
-        assert np.all(problem.omega * np.abs(stretch) - w * stretch >= -1e-12 * scale)
-        assert np.sum(problem.omega * np.abs(stretch) - w * stretch) <= 2e-6 * scale
+        assert np.all(problem.omega_used * np.abs(stretch) - w * stretch >= -1e-12 * scale)
+        assert np.sum(problem.omega_used * np.abs(stretch) - w * stretch) <= 2e-6 * scale
         assert np.abs(stretch).max() > 1e-3 * d.max()
     else:
         assert np.abs(stretch).max() <= 1e-6 * d.max()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
-from sdpkit import InputError, OutOfSample, Program, Status
+from sdpkit import Block, InputError, OutOfSample, Program, Status
 from sdpkit.results.placement import place, reconstruct, refine_placement
 from sdpkit.results.quality import inconsistency, relative_inconsistency
 from sdpkit.solving.registry import get_solver, known_solvers
@@ -19,7 +19,7 @@ from sdpkit.solving.registry import get_solver, known_solvers
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
 # Engines for comparisons and for graphs take nothing else.
-GENERAL = [s for s in USABLE if not s.capabilities.only]
+GENERAL = [s for s in USABLE if s.accepts(Program.of(Block.of(1, [[1.0]]), [1.0])) is None]
 SOLVERS = [s.name for s in GENERAL if not s.capabilities.teaching]
 some = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)

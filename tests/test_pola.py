@@ -159,7 +159,7 @@ PAIRS, SIGNS = separable(0)[:2]
         (lambda: POLA().fit(np.full((1, 2, 2), np.nan), [1]), "NaN"),
         (lambda: POLA().fit([[["a"], ["b"]]], [1]), "numbers"),
         (lambda: POLA().fit(PAIRS, SIGNS[:2]), "one sign per pair"),
-        (lambda: POLA().fit(PAIRS, 2 * SIGNS), "nothing else"),
+        (lambda: POLA().fit(PAIRS, 2 * SIGNS), "also holds"),
         (lambda: POLA().set_params(gamma=1), "no parameter"),
         (lambda: POLA(beta=0.0).fit(PAIRS, SIGNS), "beta"),
         (lambda: POLA(max_iter=0).fit(PAIRS, SIGNS), "max_iter"),

@@ -680,10 +680,10 @@ def test_str_reads_like_the_paper() -> None:
     problem = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5), form="slack", omega=0.8)
     assert str(problem.program()).splitlines() == [
         "MVU, slack: n = 5, 5 edges",
-        "  maximise    <C, K> + cᵀx,  C = 0.2 I",
-        "  subject to  A_q q + A_x x = b  (5 rows),  q_p = v_pᵀ K v_p  (5 measurements)",
+        "  maximise    0.2 tr K − 0.8 Σξ⁺_ij − 0.8 Σξ⁻_ij",
+        "  subject to  ‖y_i − y_j‖² = d_ij + ξ⁺_ij − ξ⁻_ij  (5 rows)",
         "              K ∈ S⁵, K ⪰ 0, K1 = 0",
-        "              x: 10 nonnegative, 0 free",
+        "              ξ⁺_ij, ξ⁻_ij ≥ 0  (5 each)",
     ]
 
 

@@ -41,7 +41,7 @@ def test_algorithm_one_by_hand() -> None:
     lengths, found = model.kneighbors(queries)
     for k, query in enumerate(queries):
         local = np.argsort(np.linalg.norm(train - query, axis=1), kind="stable")[:m]
-        problem = CoveringEllipsoid(train[local], query, gamma)
+        problem = CoveringEllipsoid(train[local], center=query, gamma=gamma)
         S = problem.recover(sdpkit.solve(problem, tol=1e-11)).shape
         values, vectors = np.linalg.eigh(S)
         weights = np.where(values / values[-1] > tau, rho, values[0] / values)

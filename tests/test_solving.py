@@ -31,7 +31,7 @@ from sdpkit.program.sdpa import read_sdpa, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Status
 from sdpkit.solution.solver import Capabilities
-from sdpkit.solving import registry
+from sdpkit.solving import choice, registry
 from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning, repair_primal
 from sdpkit.solving.rays import elastic, recession
@@ -137,13 +137,19 @@ def test_a_missing_package_is_named(register: Callable[..., Fake]) -> None:
 
 @pytest.mark.needs("csdp", "sdpa")
 def test_penalties_are_refused_by_solvers_without_them() -> None:
-    block = Block.of(1, [[1.0]])
+    block, has = Block.of(1, [[1.0]]), r"penalties; this program has 1\. Use"
     more: dict[str, Any] = {"rows_x": np.ones((1, 1)), "free_x": [True]}
     curved = Program.of(block, [1.0], **more, quadratic_x=[1.0])
-    with pytest.raises(SolverError, match="csdp takes no quadratic penalties; use clarabel"):
+    with pytest.raises(
+        SolverError,
+        match=f"csdp' cannot take quadratic {has} solver='interior'",
+    ):
         solve(curved, solver="csdp")
     normed = Program.of(block, [1.0], **more, norms=[NormPenalty(1.0, (0,))])
-    with pytest.raises(SolverError, match="sdpa takes no norm penalties; use clarabel"):
+    with pytest.raises(
+        SolverError,
+        match=f"sdpa' cannot take norm {has} solver='clarabel'",
+    ):
         solve(normed, solver="sdpa")
 
 
@@ -165,16 +171,16 @@ def test_too_much_memory_is_refused_with_an_alternative() -> None:
     """n⁴/8 doubles for one 2000 × 2000 cone are 15 TB."""
     program = large_program()
     started = time.perf_counter()
-    with pytest.raises(NotEnoughMemoryError, match=r"clarabel would need about .* GiB") as caught:
+    with pytest.raises(NotEnoughMemoryError, match=r"clarabel' would need about .* GiB") as caught:
         solve(program, solver="clarabel")
     assert time.perf_counter() - started < 5
     named = str(caught.value).split("solver='")[1].split("'")[0]
     assert named != "clarabel"
-    assert registry.refusal(get_solver(named), program) is None
+    assert choice.refusal(get_solver(named), program) is None
 
 
 def test_no_memory_at_all_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "free_memory", lambda: 1.0)
+    monkeypatch.setattr(choice, "free_memory", lambda: 1.0)
     with pytest.raises(NotEnoughMemoryError, match="make the instance smaller"):
         solve(cycle(), solver="clarabel")
 
@@ -189,12 +195,12 @@ def test_an_alternative_can_express_the_program(monkeypatch: pytest.MonkeyPatch)
         free_x=[True],
         quadratic_x=[1.0],
     )
-    monkeypatch.setattr(registry, "free_memory", lambda: 2e6)
-    refused = registry.refusal(get_solver("clarabel"), curved)
+    monkeypatch.setattr(choice, "free_memory", lambda: 2e6)
+    refused = choice.refusal(get_solver("clarabel"), curved)
     assert isinstance(refused, NotEnoughMemoryError)
     if "solver='" in str(refused):
         named = str(refused).split("solver='")[1].split("'")[0]
-        assert registry.refusal(get_solver(named), curved) is None
+        assert choice.refusal(get_solver(named), curved) is None
 
 
 def test_auto_says_what_it_chose_and_why() -> None:

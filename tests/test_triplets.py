@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sdpkit import LMNN, Block, Cost, InputError, Program
-from sdpkit.program.triplets import (
-    Impostors,
-    ListedTriplets,
-    Rows,
-    best_scale,
-    family_from,
-    hinges,
-    laplacians,
-    row_keys,
-    rows_of,
-)
+from sdpkit.program.comparisons import Impostors
+from sdpkit.program.families import Rows, Terms, best_scale, laplacians, values
+from sdpkit.program.files import family_of
+from sdpkit.program.listed import ListedRows
 
 Array = NDArray[np.float64]
 Triplet = tuple[int, int, int]
@@ -58,8 +51,14 @@ def margin(family: Any, outputs: list[Array], t: Triplet) -> Fraction:
 
 
 def named(family: Any, rows: Rows) -> list[Triplet]:
-    i, j = family.target_pairs[rows.target].T
-    return list(zip(i.tolist(), j.tolist(), rows.impostor.tolist(), strict=True))
+    terms = family.terms(rows)
+    (i, j), other = terms.pulls[terms.pull].T, terms.pushes[terms.push, 1]
+    assert np.array_equal(i, terms.pushes[terms.push, 0])
+    return list(zip(i.tolist(), j.tolist(), other.tolist(), strict=True))
+
+
+def hinges(family: Any, rows: Rows, outputs: list[Array]) -> Array:
+    return values(family, family.terms(rows), outputs)
 
 
 def hinge_sum(family: Any, outputs: list[Array], triplets: list[Triplet]) -> float:
@@ -158,10 +157,11 @@ def test_part_keeps_whole_anchors(instance: tuple[Impostors, list[Array]], share
 def test_keys_name_rows_in_order(instance: tuple[Impostors, list[Array]]) -> None:
     family, _ = instance
     rows = family.everything()
-    keys = row_keys(family, rows)
-    assert np.all(np.diff(keys) > 0)
-    back = rows_of(family, keys)
-    assert named(family, back) == named(family, rows)
+    assert np.all(np.diff(rows) > 0)
+    terms: Terms = family.terms(rows)
+    assert np.all(np.diff(terms.push) >= 0)
+    assert np.all(np.diff(terms.pulls[:, 0]) >= 0)
+    assert np.all(np.diff(terms.pushes[:, 0]) >= 0)
     assert family.has(rows).all()
 
 
@@ -172,23 +172,13 @@ def test_only_rows_of_the_family_are_recognised(
 ) -> None:
     family, _ = instance
     p, n = len(family.target_pairs), family.n_points
-    target, impostor = np.divmod(np.arange(-n, (p + 1) * n + n), n)
-    rows = Rows(target, np.where(impostor == 0, n, impostor))
-    triplets = set(all_triplets(family))
-    inside = (target >= 0) & (target < p) & (rows.impostor < n)
-    expected = [
-        bool(ok) and (*family.target_pairs[t].tolist(), int(o)) in triplets
-        for ok, t, o in zip(inside, rows.target, rows.impostor, strict=True)
-    ]
-    assert family.has(rows).tolist() == expected
-    chosen = Rows(*family.target_pairs[:0].T) if not any(expected) else rows.where(family.has(rows))
-    if chosen.size:
-        listed = ListedTriplets.of(named(family, chosen)[::2], n, block_of=family.block_of)
-        mine = named(listed, listed.everything())
-        every = Rows(*np.divmod(np.arange(len(listed.target_pairs) * n), n))
-        known = [t in mine for t in named(listed, every)]
-        assert listed.has(every).tolist() == known
-        assert not listed.has(Rows(every.target, every.impostor + n)).any()
+    numbers = np.arange(-n, n * n * p + n)
+    known = numbers[family.has(numbers)]
+    assert np.array_equal(known, family.everything())
+    assert named(family, known) == all_triplets(family)
+    if known.size:
+        listed = ListedRows.of(named(family, known)[::2], n, block_of=family.block_of)
+        assert np.array_equal(numbers[listed.has(numbers)], listed.everything())
 
 
 @settings(max_examples=60, deadline=None)
@@ -198,7 +188,7 @@ def test_laplacians_are_the_gradient(instance: tuple[Impostors, list[Array]], se
     family, outputs = instance
     rows = family.everything()
     w = np.random.default_rng(seed).uniform(0, 1, rows.size)
-    graphs = laplacians(family, rows, w, len(outputs))
+    graphs = laplacians(family, family.terms(rows), w, len(outputs))
     for graph in graphs:
         assert abs(graph - graph.T).max() <= 1e-12
         assert np.abs(graph.sum(axis=1)).max() <= 1e-12
@@ -258,8 +248,8 @@ def test_hinges_of_classes_far_from_the_middle_do_not_cancel() -> None:
 
 @pytest.mark.parametrize("n_blocks", [1, 2])
 def test_search_over_many_tiles(n_blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sdpkit.program.triplets._TILE_ROWS", 7)
-    monkeypatch.setattr("sdpkit.program.triplets._TILE_COLUMNS", 5)
+    monkeypatch.setattr("sdpkit.program.comparisons._TILE_ROWS", 7)
+    monkeypatch.setattr("sdpkit.program.comparisons._TILE_COLUMNS", 5)
     family, y = clouds(2, 45, 3)
     blocks = np.arange(45) % 2 if n_blocks == 2 else np.zeros(45, int)
     family = Impostors.of(family.target_pairs, family.labels, block_of=blocks)
@@ -301,20 +291,20 @@ def test_listed_triplets(
     if not chosen:
         return
     shuffled = random.sample(chosen, len(chosen))
-    listed = ListedTriplets.of(
+    listed = ListedRows.of(
         [*shuffled, shuffled[0]], family.n_points, weight=0.25, block_of=family.block_of
     )
     assert named(listed, listed.everything()) == chosen  # in order, and each once
     assert listed.n_rows == len(chosen)
-    assert np.all(np.diff(row_keys(listed, listed.everything())) > 0)
+    assert np.all(np.diff(listed.everything()) > 0)
     expected = [t for t in chosen if margin(listed, outputs, t) > -slack]
     assert named(listed, listed.near(outputs, slack)) == expected
     assert listed.hinge_sum(outputs) == close(hinge_sum(listed, outputs, chosen))
     part = listed.part(0.5)
     assert set(named(part, part.everything())) <= set(chosen)
     assert 1 <= part.n_rows <= max(1, round(0.5 * len(chosen)))
-    back = family_from(listed.arrays())
-    assert isinstance(back, ListedTriplets)
+    back = family_of({f"family/{name}": a for name, a in listed.arrays().items()})
+    assert isinstance(back, ListedRows)
     assert named(back, back.everything()) == chosen
     assert back.weight == 0.25
 
@@ -336,7 +326,7 @@ BAD_TRIPLETS = [
 @pytest.mark.parametrize(("triplets", "words"), BAD_TRIPLETS)
 def test_bad_triplets(triplets: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        ListedTriplets.of(triplets, n_points=4)
+        ListedRows.of(triplets, n_points=4)
 
 
 BAD_IMPOSTORS: list[tuple[dict[str, Any], str]] = [
@@ -394,7 +384,7 @@ def test_programs_with_families_survive_a_file(
     triplets = all_triplets(family)
     kept: Any = family
     if listed and triplets:
-        kept = ListedTriplets.of(triplets, family.n_points, block_of=family.block_of)
+        kept = ListedRows.of(triplets, family.n_points, block_of=family.block_of)
     program = program_of(kept, outputs)
     path = tmp_path_factory.mktemp("family") / "program.npz"
     program.save(path)
@@ -445,7 +435,7 @@ def test_restricted_program_says_the_same(
     assert written.violations(q, slacks).max() <= 1e-9 * (1 + np.abs(q).max())
     # The dual slack of the written program is C + Σα(v_ij v_ijᵀ − v_il v_ilᵀ).
     alpha = rng.uniform(0, family.weight, rows.size)
-    images = program.comparison_images(rows, alpha)
+    images = program.family_images(family.terms(rows), alpha)
     for block, image, slack in zip(
         program.blocks, images, written.dual_slacks(-alpha), strict=True
     ):
@@ -458,13 +448,14 @@ def test_program_refuses_a_family_that_does_not_fit() -> None:
     with pytest.raises(InputError, match="more blocks"):
         program_of(family, [y])
     wide = Block.of(1, np.zeros((0, 4)), features=np.arange(4.0)[:, None])
-    with pytest.raises(InputError, match="compares 3 points"):
+    with pytest.raises(InputError, match="has 3 points"):
         Program.of([wide, wide], np.zeros(0), sense="min", family=family)
     block = Block.of(1, np.zeros((0, 3)), features=y)
-    with pytest.raises(InputError, match="minimised"):
+    with pytest.raises(InputError, match="is a minimisation"):
         Program.of([block, block], np.zeros(0), sense="max", family=family)
+    terms = family.terms(family.everything())
     with pytest.raises(InputError, match="no family"):
-        Program.of(Block.of(1, [[1.0]]), [1.0]).comparison_images(family.everything(), np.ones(1))
+        Program.of(Block.of(1, [[1.0]]), [1.0]).family_images(terms, np.ones(1))
     with pytest.raises(InputError, match="family"):
         Program.of(Block.of(1, [[1.0]]), [1.0]).restricted(family.everything())
 
@@ -498,8 +489,5 @@ def test_ties_at_the_margin_are_found_or_not_but_never_half() -> None:
     for t in (1 / 3, 0.1, 0.7, 1 / 7):
         outputs = [np.sqrt(t) * X]
         rows = family.near(outputs, 0.0)
-        assert rows.target.min() >= 0
-        assert rows.target.max() < len(family.target_pairs)
-        assert rows.impostor.min() >= 0
-        assert rows.impostor.max() < 300
+        assert rows.size
         assert family.has(rows).all()

@@ -14,7 +14,7 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 
 if TYPE_CHECKING:
-    from sdpkit.program.triplets import Rows
+    from sdpkit.program.families import Rows
 
 Array = NDArray[np.float64]
 

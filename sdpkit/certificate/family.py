@@ -18,7 +18,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
 
 if TYPE_CHECKING:
-    from sdpkit.program.triplets import Rows
+    from sdpkit.program.families import Rows
 
 Array = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ def certify_family(
 
 @dataclass(frozen=True)
 class _FamilyDual:
-    """Σα, its safe part, and by how much α misses its box and the cone."""
+    """Σcα, its safe part, and by how much α misses its box and the cone."""
 
     value: float
     bound: float
@@ -68,16 +68,15 @@ class _FamilyDual:
 _NO_FAMILY_DUAL = _FamilyDual(-np.inf, -np.inf, 0.0, np.inf, -np.inf, "no multipliers")
 
 
-_NOT_ROWS = replace(_NO_FAMILY_DUAL, source="multipliers of what are not rows of the family")
+_NOT_ROWS = replace(_NO_FAMILY_DUAL, source="some multipliers do not belong to rows of the family")
 
 
 def _are_rows(program: Program, rows: Rows) -> bool:
     """Whether the multipliers belong to rows of the family, each named once."""
     family = program.family
-    if family is None or not family.has(rows).all():
+    if family is None or rows.dtype.kind != "i" or not family.has(rows).all():
         return False
-    pairs = np.c_[rows.target, rows.impostor]
-    return len(np.unique(pairs, axis=0)) == len(pairs)
+    return len(np.unique(rows)) == len(rows)
 
 
 def _counted(program: Program, dual: _FamilyDual, alpha: Array | None) -> Array | None:
@@ -88,16 +87,20 @@ def _counted(program: Program, dual: _FamilyDual, alpha: Array | None) -> Array 
 
 
 def _family_dual(program: Program, rows: Rows, alpha: Array) -> _FamilyDual:
+    assert program.family is not None
+    terms = program.family.terms(rows)
     inside = np.clip(alpha, 0.0, _weight(program))
     outside = float(np.abs(alpha - inside).max(initial=0.0))
-    images = program.comparison_images(rows, inside)
+    images = program.family_images(terms, inside)
     costs = [block.cost.dense() for block in program.blocks]
     sums = [cost + image for cost, image in zip(costs, images, strict=True)]
     smallest = min(b.smallest_on_face(s) for b, s in zip(program.blocks, sums, strict=True))
-    value = float(inside.sum())
+    value = float(terms.row_constants @ inside)
     if smallest >= 0:
         return _FamilyDual(value, value, 1.0, outside, smallest, "feasible dual")
     share = min(_largest_share(c, a) for c, a in zip(costs, images, strict=True))
+    if share >= 0 and value < 0:
+        share = 0.0  # no multipliers at all are worth more
     bound = share * value if share >= 0 else -np.inf
     return _FamilyDual(value, bound, max(share, 0.0), outside, smallest, "scaled dual")
 

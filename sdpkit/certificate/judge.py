@@ -53,7 +53,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
 
 if TYPE_CHECKING:
-    from sdpkit.program.triplets import Rows
+    from sdpkit.program.families import Rows
 
 Array = NDArray[np.float64]
 

@@ -49,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the `sdpkit` command."""
     chosen = _parser().parse_args(arguments)
     try:
-        code: int = COMMANDS[chosen.command].run(chosen)
-        return code
+        return int(COMMANDS[chosen.command].run(chosen))
     except BrokenPipeError:  # the reader has seen enough, as `head` does
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0

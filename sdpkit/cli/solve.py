@@ -71,7 +71,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--solver", default="auto", help="(default auto)")
     parser.add_argument("--tol", type=float, help="certified relative gap (default the problem's)")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS")
-    parser.add_argument("--checkpoint", type=Path, help="file to keep the solver's state in")
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        help="file to keep the solver's state in; where several programs are solved, the first's",
+    )
     parser.add_argument("--output", type=Path, help="where the answer goes, .csv or .npz")
     parser.add_argument("--picture", type=Path, help="draw the answer to this file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -82,13 +86,10 @@ def run(chosen: argparse.Namespace) -> int:
     import sdpkit
 
     problem = read_problem(chosen)
-    asked = problem
-    if chosen.checkpoint is not None and not isinstance(problem, Program):
-        asked = problem.program()  # a checkpoint belongs to one program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)  # the code and the text say it
         solution = sdpkit.solve(
-            asked,
+            problem,
             solver=chosen.solver,
             tol=chosen.tol,
             time_limit=chosen.time_limit,

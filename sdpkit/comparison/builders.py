@@ -107,7 +107,9 @@ def network(n: int, radius: float, n_anchors: int = 0, noise: float = 0.05) -> A
     anchors = rng.random((n_anchors, 2))
     heard = cdist(true, anchors) * (1 + noise * rng.standard_normal((n, n_anchors)))
     heard[heard > 2 * radius] = 0.0
-    return sdpkit.Localization(measured, anchors, heard, n_basis=None if n <= 30 else 10)
+    return sdpkit.Localization(
+        measured, anchors=anchors, anchor_lengths=heard, n_basis=None if n <= 30 else 10
+    )
 
 
 def new_point(k: int, r: int) -> Any:

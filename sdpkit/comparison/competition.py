@@ -36,7 +36,8 @@ from sdpkit.comparison.worker import Job, Outcome, Worker
 from sdpkit.errors import InputError
 from sdpkit.inputs import integer, positive
 from sdpkit.numerics import threads
-from sdpkit.solving.registry import available_solvers, free_memory, get_solver, known_here_only
+from sdpkit.solving.choice import free_memory
+from sdpkit.solving.registry import available_solvers, get_solver, known_here_only
 
 # So many runs and more make it worth while to import everything beforehand.
 _MANY = 20

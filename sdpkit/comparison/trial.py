@@ -31,8 +31,9 @@ from sdpkit.program.form import Program
 from sdpkit.solution.answer import Stop
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.call import compiled_program, solve
-from sdpkit.solving.registry import GROUP, get_solver, load, refusal, register_solver
+from sdpkit.solving.call import first_program, solve
+from sdpkit.solving.choice import refusal
+from sdpkit.solving.registry import GROUP, get_solver, load, register_solver
 
 if TYPE_CHECKING:
     from sdpkit.comparison.worker import Tell
@@ -87,7 +88,7 @@ class Trial:
 def describe(tell: Tell, trial: Trial) -> None:
     """Compile the problem and say what it is."""
     problem = trial.build()
-    tell("described", _description(problem, compiled_program(problem)))
+    tell("described", _description(problem, first_program(problem)))
 
 
 @one_blas_thread
@@ -96,7 +97,7 @@ def attempt(tell: Tell, trial: Trial) -> None:
     warnings.simplefilter("ignore")
     try:
         problem = trial.build()
-        compiling = timed(lambda: compiled_program(problem))
+        compiling = timed(lambda: first_program(problem))
         program, compiled = compiling.result, compiling.seconds
         tell("described", _description(problem, program))
         name = trial.name()

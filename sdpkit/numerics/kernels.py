@@ -62,7 +62,11 @@ def proof_kernel(*types: str) -> Callable[[Function], Function]:
     >>> total(np.array([1e16, 1.0, -1e16]))      # in this order 1.0 is lost, every time
     0.0
     """
-    return lambda function: cast(Function, Kernel(function, types, reordered=False))
+
+    def decorated(function: Function) -> Function:
+        return cast(Function, Kernel(function, types, reordered=False))
+
+    return decorated
 
 
 def fast_kernel(*types: str) -> Callable[[Function], Function]:
@@ -78,7 +82,11 @@ def fast_kernel(*types: str) -> Callable[[Function], Function]:
     >>> sums
     array([2., 2.])
     """
-    return lambda function: cast(Function, Kernel(function, types, reordered=True))
+
+    def decorated(function: Function) -> Function:
+        return cast(Function, Kernel(function, types, reordered=True))
+
+    return decorated
 
 
 def kernel_part(function: Function) -> Function:

@@ -107,7 +107,7 @@ class Pattern:
     def laplacian(self, weights: Array, shift: float | Array = 0.0) -> Array:
         """The flat values of L(weights) + shift·I, or + diag(shift) with one number per node."""
         entries = np.concatenate([weights, weights, -weights])
-        out = np.bincount(self.laplacian_places, entries, self.size)
+        out = np.bincount(self.laplacian_places, entries, self.size).astype(np.float64, copy=False)
         out[: self.n] += shift[self.order] if isinstance(shift, np.ndarray) else shift
         return out
 

@@ -177,7 +177,8 @@ def _gamma(k: int) -> float:
 def _factor_left(indptr: Ints, rows: Ints, x: Array) -> int:
     """`_factor` without a table of places."""
     n = indptr.size - 1
-    return int(_gather_columns(indptr, rows, np.zeros(n), *np.full((3, n), -1), x))
+    reaching, further, place = np.full((3, n), -1)
+    return int(_gather_columns(indptr, rows, np.zeros(n), reaching, further, place, x))
 
 
 def _with_ancestors(parents: list[int], nodes: Ints) -> Ints:

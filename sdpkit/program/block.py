@@ -352,3 +352,11 @@ def _project_out(q: Array, matrix: Array) -> Array:
     aq = matrix @ q
     cross = q @ (aq - 0.5 * q @ (q.T @ aq)).T
     return np.asarray(matrix - cross - cross.T)
+
+
+def differences(start: NDArray[np.int64], end: NDArray[np.int64], n: int) -> sp.csr_array:
+    """(p, n) incidence rows e_start − e_end."""
+    each = np.arange(start.size)
+    values = np.concatenate([np.ones(start.size), np.full(end.size, -1.0)])
+    entries = (values, (np.concatenate([each, each]), np.concatenate([start, end])))
+    return sp.csr_array(entries, shape=(start.size, n))

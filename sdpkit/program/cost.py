@@ -110,6 +110,16 @@ class Cost:
             factor * self.weights,
         )
 
+    def plus(self, other: Cost) -> Cost:
+        """C + D, each part in its shape."""
+        return Cost(
+            self.size,
+            self.identity + other.identity,
+            sp.csr_array(self.sparse + other.sparse),
+            np.hstack([self.factor, other.factor]),
+            np.r_[self.weights, other.weights],
+        )
+
     def plus_identity(self, shift: float, but: Array | None = None) -> Cost:
         """C + shift · I, or C + shift · (I − UUᵀ) for an orthonormal U = `but`, (n, k)."""
         u = np.zeros((self.size, 0)) if but is None else but

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,13 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
+from sdpkit.program.printing import Sentences
 from sdpkit.program.safe import NormPenalty, SafeBounds
 
 if TYPE_CHECKING:
     # Families compile kernels; programs of plain rows do not wait for that.
+    from sdpkit.program.families import RowFamily
     from sdpkit.program.form import Program
-    from sdpkit.program.triplets import RowFamily
 
 
 def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
@@ -68,6 +70,7 @@ def _header(program: Program) -> dict[str, Any]:
         "blocks": [[block.name, block.size] for block in program.blocks],
         "norms": len(program.norms),
         "notes": list(program.notes),
+        "sentences": None if program.sentences is None else asdict(program.sentences),
     }
 
 
@@ -140,7 +143,17 @@ def read_program(path: str | Path) -> dict[str, Any]:
         "notes": header["notes"],
         "family": family_of(a),
         "name": header["name"],
+        "sentences": _sentences(header.get("sentences")),
     }
+
+
+def _sentences(said: dict[str, Any] | None) -> Sentences | None:
+    """The words of a program; files of earlier versions have none."""
+    if said is None:
+        return None
+    rows = tuple((str(text), int(count)) for text, count in said["rows"])
+    variables = tuple((str(v), int(count), bool(free)) for v, count, free in said["variables"])
+    return Sentences(said["objective"], rows, variables)
 
 
 def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
@@ -172,6 +185,14 @@ def family_of(arrays: dict[str, NDArray[Any]]) -> RowFamily | None:
     parts = {name[7:]: a for name, a in arrays.items() if name.startswith("family/")}
     if not parts:
         return None
-    from sdpkit.program.triplets import family_from
+    if "target_pairs" in parts:
+        from sdpkit.program.comparisons import Impostors
 
-    return family_from(parts)
+        return Impostors.from_arrays(parts)
+    if "thresholds" in parts:
+        from sdpkit.program.pairs import LabelledPairs
+
+        return LabelledPairs.from_arrays(parts)
+    from sdpkit.program.listed import ListedRows
+
+    return ListedRows.from_arrays(parts)

@@ -22,11 +22,11 @@ that its dual reads  max bᵀw, C − Vᵀdiag(A_qᵀw − …)V ⪰ 0.  Each bl
 optimum where β > 0.  M N = 0 (centring, facial reduction) is part of the cone and never
 a row: a row would take the interior away from every interior-point method.
 
-A minimisation may carry a *family* of penalised comparisons that are too many to write down
-(`sdpkit.program.triplets`) instead of rows:
+A minimisation may carry a *family* of penalised inequalities that are too many to write down
+(`sdpkit.program.families`) instead of rows:
 
-    minimise  <C, M> + weight · Σ_t [1 + q_ij − q_il]₊
-    dual:     maximise Σα,  0 ≤ α ≤ weight,  C + Σ_t α_t (v_ij v_ijᵀ − v_il v_ilᵀ) ⪰ 0
+    minimise  <C, M> + weight · Σ_t [c_t + q_ij − q_il]₊
+    dual:     maximise Σc_tα_t,  0 ≤ α ≤ weight,  C + Σ_t α_t (v_ij v_ijᵀ − v_il v_ilᵀ) ⪰ 0
 
 Any part of the family is a program of plain rows (`Program.restricted`), whose multipliers bound
 the whole.
@@ -51,17 +51,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_csr, finite_vector
-from sdpkit.program.block import Block
+from sdpkit.program.block import Block, differences
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
-from sdpkit.program.printing import describe
+from sdpkit.program.printing import Sentences, describe
 from sdpkit.program.safe import NormPenalty, SafeBounds
 
 if TYPE_CHECKING:
-    from sdpkit.program.gram import Matrix
-
     # Families compile kernels; programs of plain rows do not wait for that.
-    from sdpkit.program.triplets import RowFamily, Rows
+    from sdpkit.program.families import RowFamily, Rows, Terms
+    from sdpkit.program.gram import Matrix
 
 Array = NDArray[np.float64]
 Sense = Literal["max", "min"]
@@ -84,7 +83,8 @@ class Program:
     relations: (m,) −1 for ≤, 0 for =, +1 for ≥;  rhs: (m,) b
     cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
     norms: Euclidean-norm penalties;  offset: a constant added to the objective
-    family: penalised comparisons that are not written down, or None
+    family: penalised inequalities that are not written down, or None
+    sentences: the words in which the program was said, for printing only, or None
     notes: what a reader of the solution should know about how the program was made
     """
 
@@ -104,6 +104,7 @@ class Program:
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
     family: RowFamily | None = None
+    sentences: Sentences | None = None
 
     @classmethod
     def of(
@@ -125,6 +126,7 @@ class Program:
         notes: Sequence[str] = (),
         family: RowFamily | None = None,
         name: str = "program",
+        sentences: Sentences | None = None,
     ) -> Program:
         """Build and validate a program.
 
@@ -180,6 +182,7 @@ class Program:
             safe=safe or SafeBounds(),
             notes=tuple(notes),
             family=family,
+            sentences=sentences,
         )
         program._check_norms()
         program._check_safe()
@@ -217,7 +220,8 @@ class Program:
             return
         if self.sense != "min" or self.n_rows or self.n_auxiliary or self.has_log_det:
             raise InputError(
-                "a family of comparisons is minimised, without rows or log det of its own"
+                "a program with a family is a minimisation without rows, auxiliary variables or "
+                "log det"
             )
         if self.family.block_of.max(initial=0) >= len(self.blocks):
             raise InputError(f"the family names more blocks than the {len(self.blocks)} there are")
@@ -225,7 +229,7 @@ class Program:
             if block.incidence.shape[1] != self.family.n_points:
                 raise InputError(
                     f"block {block.name!r} has {block.incidence.shape[1]} nodes, the family "
-                    f"compares {self.family.n_points} points"
+                    f"has {self.family.n_points} points"
                 )
 
     # -- sizes -------------------------------------------------------------------------------
@@ -434,13 +438,13 @@ class Program:
         squares += np.asarray(self.rows_x.multiply(self.rows_x).sum(axis=1)).ravel()
         return np.where(squares > 0, np.sqrt(squares), 1.0)
 
-    def comparison_images(self, rows: Rows, weights: Array) -> list[Array]:
+    def family_images(self, terms: Terms, weights: Array) -> list[Array]:
         """Per block  Σ_t weights_t (v_ij v_ijᵀ − v_il v_ilᵀ)  over rows of the family, dense."""
-        from sdpkit.program.triplets import laplacians
+        from sdpkit.program.families import laplacians
 
         if self.family is None:
-            raise InputError("the program has no family of comparisons")
-        graphs = laplacians(self.family, rows, weights, len(self.blocks))
+            raise InputError("the program has no family")
+        graphs = laplacians(self.family, terms, weights, len(self.blocks))
         return [
             graph.toarray() if b.features is None else b.features.T @ (graph @ b.features)
             for b, graph in zip(self.blocks, graphs, strict=True)
@@ -449,16 +453,18 @@ class Program:
     # -- derived programs --------------------------------------------------------------------
 
     def restricted(self, rows: Rows) -> Program:
-        """The program with only these comparisons of its family, written as rows with slacks:
+        """The program with only these rows of its family, written with slacks:
 
-        q_il − q_ij + ξ_t ≥ 1,  ξ_t ≥ 0  at the price of the family's weight.
+        q_il − q_ij + ξ_t ≥ c_t,  ξ_t ≥ 0  at the price of the family's weight.
         """
         family = self.family
         if family is None:
-            raise InputError("only a program with a family of comparisons can be restricted")
-        i, j = family.target_pairs[rows.target].T
-        count, n = rows.size, family.n_points
-        start, end = np.concatenate([i, i]), np.concatenate([j, rows.impostor])
+            raise InputError("only a program with a family can be restricted to some of its rows")
+        terms = family.terms(rows)
+        count, n = terms.size, family.n_points
+        pairs = np.concatenate([terms.pulls[terms.pull], terms.pushes[terms.push]])
+        there = pairs[:, 1] >= 0
+        start, end = pairs[there].T
         keys, which = np.unique(start * n + end, return_inverse=True)
         start, end = keys // n, keys % n
         # The measurements of one block after the other.
@@ -466,20 +472,19 @@ class Program:
         position = np.empty_like(order)
         position[order] = np.arange(order.size)
         start, end = start[order], end[order]
-        each = np.arange(count)
-        coefficients = np.concatenate([np.full(count, -1.0), np.ones(count)])
-        entries = (coefficients, (np.concatenate([each, each]), position[which]))
+        coefficients = np.repeat([-1.0, 1.0], count)[there]
+        entries = (coefficients, (np.tile(np.arange(count), 2)[there], position[which]))
         rows_q = sp.csr_array(entries, shape=(count, keys.size))
         if family.summed:
             rows_q = sp.hstack([rows_q] * len(self.blocks), format="csr")
         blocks = [
-            replace(block, incidence=_differences(start[mine], end[mine], n))
+            replace(block, incidence=differences(start[mine], end[mine], n))
             for k, block in enumerate(self.blocks)
             for mine in [(family.block_of[end] == k) | family.summed]
         ]
         return Program.of(
             blocks,
-            np.ones(count),
+            terms.row_constants,
             sense="min",
             rows_q=rows_q,
             rows_x=sp.eye_array(count, format="csr"),
@@ -500,7 +505,8 @@ class Program:
         )
         plain = ~self.free_x & (self.quadratic_x == 0)
         norms = tuple(replace(p, weight=max(p.weight - margin, p.weight / 2)) for p in self.norms)
-        return replace(self, blocks=blocks, cost_x=self.cost_x + shift * plain, norms=norms)
+        cost_x = self.cost_x + shift * plain
+        return replace(self, blocks=blocks, cost_x=cost_x, norms=norms, sentences=None)
 
     # -- identity ----------------------------------------------------------------------------
 
@@ -557,11 +563,3 @@ def _relations(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
         raise InputError(f"relations must hold −1, 0 or 1 for each of the {n_rows} rows")
     out.setflags(write=False)
     return out
-
-
-def _differences(start: NDArray[np.int64], end: NDArray[np.int64], n: int) -> sp.csr_array:
-    """(p, n) incidence rows e_start − e_end."""
-    each = np.arange(start.size)
-    values = np.concatenate([np.ones(start.size), np.full(end.size, -1.0)])
-    entries = (values, (np.concatenate([each, each]), np.concatenate([start, end])))
-    return sp.csr_array(entries, shape=(start.size, n))

@@ -1,7 +1,9 @@
-"""Programs printed as mathematics."""
+"""Programs printed as mathematics: by the sentences they were said in, or else by their form."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,60 +13,167 @@ from sdpkit.program.block import Block
 if TYPE_CHECKING:
     from sdpkit.program.form import Program
 
-_SYMBOLS = {-1: "≤", 0: "=", 1: "≥"}
+SYMBOLS = {-1: "≤", 0: "=", 1: "≥"}
+# At most so many constraints, unknowns or variables are printed.
+_MOST_LINES = 6
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A program in the words in which it was said.
+
+    Attributes
+    ----------
+    objective: without "maximise"
+    rows: each constraint and how many rows it has; a constraint "" is not printed
+    variables: auxiliary variables with the number of each and whether they are free; those of
+        name "" are not printed
+    """
+
+    objective: str
+    rows: tuple[tuple[str, int], ...]
+    variables: tuple[tuple[str, int, bool], ...] = ()
+
+    def fit(self, program: Program) -> bool:
+        """Whether rows and variables are as many as the program's."""
+        return (
+            sum(count for _, count in self.rows) == program.n_rows
+            and sum(count for _, count, _ in self.variables) == program.n_auxiliary
+        )
 
 
 def describe(program: Program) -> str:
     """A program as mathematics, in a few lines."""
+    said = program.sentences
+    if said is not None and said.fit(program):
+        objective, rows, variables = said.objective, _rows_said(said), _variables_said(said)
+    else:
+        objective, rows, variables = _objective(program), _rows(program), _variables(program)
+    # A multiple of the identity is printed as tr M.
+    apart = said is None or not said.fit(program)
+    costs = [
+        f"C = {b.cost}"
+        for b in program.blocks
+        if b.cost.magnitude() and (apart or not b.cost.is_identity)
+    ]
+    verb = "maximise" if program.sense == "max" else "minimise"
+    if program.family is not None:
+        objective = f"{objective} + {_hinges(program)}" if objective != "0" else _hinges(program)
+        rows = [] if not program.n_rows else rows
+    head = f"  {verb}    " + ",  ".join([objective, *costs[:3], *["…"] * (len(costs) > 3)])
+    cones = [cone_of(block) for block in program.blocks]
+    body = [*rows, *_few(cones, "blocks"), *variables]
+    if program.family is not None:
+        body.insert(0, counted(program.family.n_rows, program.family.noun))
+    first = "over      " if program.family is not None else "subject to"
+    lines = [f"  {first if not k else ' ' * 10}  {line}" for k, line in enumerate(body)]
+    return "\n".join([program.name, head, *lines])
+
+
+# -- as it was said -------------------------------------------------------------------------
+
+
+def _rows_said(said: Sentences) -> list[str]:
+    shown = [f"{text}  ({counted(count, 'row')})" for text, count in said.rows if text]
+    return _few(shown, "constraints")
+
+
+def _variables_said(said: Sentences) -> list[str]:
+    lines = []
+    for free, end in ((False, " ≥ 0"), (True, " free")):
+        mine = [(v, count) for v, count, is_free in said.variables if v and is_free is free]
+        if mine:
+            names = ", ".join(dict.fromkeys(name for name, _ in mine))
+            counts = {count for _, count in mine}
+            each = f"  ({counts.pop()} each)" if len(counts) == 1 and len(mine) > 1 else ""
+            lines.append(f"{names}{end}{each or _total(mine)}")
+    return lines
+
+
+def _total(variables: list[tuple[str, int]]) -> str:
+    total = sum(count for _, count in variables)
+    return f"  ({total})" if total > 1 else ""
+
+
+def written(words: Iterable[tuple[float, str]]) -> str:
+    """A sum of coefficient · name as mathematics; the name of a number is "".
+
+    >>> written([(-1.0, "tr K"), (0.5, "t"), (-2.0, "")])
+    '−tr K + 0.5 t − 2'
+    """
+    out = ""
+    for c, body in words:
+        if c == 0:
+            continue
+        size = f"{abs(c):g}"
+        piece = size if not body else body if size == "1" else f"{size} {body}"
+        if body.startswith("−") and size == "1":  # a name that begins with a sign of its own
+            piece = f"({body})"
+        negative = c < 0
+        if not out:
+            out = f"−{piece}" if negative else piece
+        else:
+            out += f" − {piece}" if negative else f" + {piece}"
+    return out or "0"
+
+
+# -- by its form ----------------------------------------------------------------------------
+
+
+def _objective(program: Program) -> str:
     terms = [f"<C, {b.name}>" for b in program.blocks if b.cost.magnitude()]
     terms += ["gᵀq"] * bool(program.cost_q.any()) + ["cᵀx"] * bool(program.cost_x.any())
     penalties = ["½Σhx²"] * bool(program.quadratic_x.any()) + ["ρ‖x_G‖"] * len(program.norms)
-    objective = " + ".join(terms) or "0"
-    for penalty in penalties:
-        objective += (" − " if program.sense == "max" else " + ") + penalty
-    for block in program.blocks:
-        if block.log_det:
-            weight = "" if block.log_det == 1 else f"{block.log_det:g} "
-            objective += (" + " if program.sense == "max" else " − ") + weight
-            objective += f"log det {block.name}"
-    if program.has_log_det and objective.startswith("0 "):
-        objective = objective[2:].removeprefix("+ ").replace("− ", "−", 1)
-    costs = [f"C = {b.cost}" for b in program.blocks if b.cost.magnitude()]
-    p = program.rows_q.shape[1]
-    if program.family is not None:
-        objective += f" + {program.family.weight:g}·Σ[1 + q_ij − q_il]₊"
-    unknown = program.blocks[0].name if len(program.blocks) == 1 else "M"
-    lines = [
-        program.name,
-        f"  {'maximise' if program.sense == 'max' else 'minimise'}    "
-        + ",  ".join([objective, *costs[:3], *["…"] * (len(costs) > 3)]),
-        "  subject to  "
-        + "; ".join(
-            f"A_q q{' + A_x x' if program.n_auxiliary else ''} {_SYMBOLS[k]} b"
-            f"  ({counted(int(n), 'row')})"
-            for k, n in zip(*np.unique(program.relations, return_counts=True), strict=True)
-        )
-        + f",  q_p = v_pᵀ {unknown} v_p  ({counted(p, 'measurement')})",
+    words = [(1.0, term) for term in terms]
+    words += [(-program.sign, penalty) for penalty in penalties]
+    words += [
+        (program.sign * block.log_det, f"log det {block.name}")
+        for block in program.blocks
+        if block.log_det
     ]
-    if program.family is not None:
-        lines[-1] = f"  over        {counted(program.family.n_rows, 'comparison')}"
-    for block in program.blocks[:6]:
-        lines.append(f"              {cone_of(block)}")
-    if len(program.blocks) > 6:
-        lines.append(f"              … {len(program.blocks) - 6} more blocks")
-    if program.n_auxiliary:
-        n_free = int(program.free_x.sum())
-        lines.append(f"              x: {program.n_auxiliary - n_free} nonnegative, {n_free} free")
-    return "\n".join(lines)
+    return written(words)
+
+
+def _rows(program: Program) -> list[str]:
+    p = program.rows_q.shape[1]
+    unknown = program.blocks[0].name if len(program.blocks) == 1 else "M"
+    relations = zip(*np.unique(program.relations, return_counts=True), strict=True)
+    left = "A_q q + A_x x" if program.n_auxiliary else "A_q q"
+    rows = "; ".join(f"{left} {SYMBOLS[k]} b  ({counted(int(n), 'row')})" for k, n in relations)
+    return [f"{rows},  q_p = v_pᵀ {unknown} v_p  ({counted(p, 'measurement')})"]
+
+
+def _variables(program: Program) -> list[str]:
+    if not program.n_auxiliary:
+        return []
+    n_free = int(program.free_x.sum())
+    return [f"x: {program.n_auxiliary - n_free} nonnegative, {n_free} free"]
+
+
+def _hinges(program: Program) -> str:
+    assert program.family is not None
+    return f"{program.family.weight:g}·{program.family.formula}"
+
+
+def _few(lines: list[str], what: str) -> list[str]:
+    if len(lines) <= _MOST_LINES:
+        return lines
+    return [*lines[:_MOST_LINES], f"… {len(lines) - _MOST_LINES} more {what}"]
 
 
 def counted(n: int, noun: str) -> str:
+    """A number with its noun, in the plural where it has to be."""
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
+def superscript(text: str | int) -> str:
+    """Digits as superscripts."""
+    return str(text).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def cone_of(block: Block) -> str:
-    size = str(block.size).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    text = f"{block.name} ∈ S{size}, {block.name} ⪰ 0"
+    """The cone of a block: its size, M ⪰ 0 and the null directions."""
+    text = f"{block.name} ∈ S{superscript(block.size)}, {block.name} ⪰ 0"
     k = block.null.shape[1]
     if k == 1 and np.ptp(block.null) == 0:
         dot = "·" if block.name[-1:].isdigit() else ""

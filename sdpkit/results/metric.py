@@ -260,6 +260,19 @@ class Metric:
             raise InputError(f"{path} is not a saved metric: {error}") from error
 
 
+def factor(matrix: Array, rank: int | None = None) -> Array:
+    """(r, d) L with LᵀL = M, rows of decreasing length, without those that are zero.
+
+    >>> abs(factor(np.diag([1.0, 4.0])).round(9))
+    array([[0., 2.],
+           [1., 0.]])
+    """
+    values, vectors = scipy.linalg.eigh(matrix)
+    kept = values > 1e-14 * max(float(values[-1]), 0.0)
+    rows = (vectors[:, kept] * np.sqrt(values[kept])).T[::-1]
+    return np.asarray(rows[:rank])
+
+
 def vote(neighbours: Indices, n_classes: int) -> Indices:
     """(b,) the leading class among the k labels of each row, nearest first; with the thesis's
     rule for ties: the neighbourhood shrinks until there is none."""

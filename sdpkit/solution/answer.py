@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from sdpkit.program.families import Rows
     from sdpkit.program.gram import Matrix
-    from sdpkit.program.triplets import Rows
     from sdpkit.solution.checkpoint import Checkpoint
     from sdpkit.solution.solution import Solution
 

@@ -120,7 +120,8 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     (20, 19)
     """
     pairs = [_restrict(block, orthonormal) for block in program.blocks]
-    restricted = replace(program, blocks=tuple(b for b, _ in pairs), safe=SafeBounds())
+    blocks = tuple(b for b, _ in pairs)
+    restricted = replace(program, blocks=blocks, safe=SafeBounds(), sentences=None)
     rows = independent_rows(restricted, _suspects(program))
     norms = restricted.row_norms[rows]
     smaller = _normalised(_take_rows(restricted, rows), norms)

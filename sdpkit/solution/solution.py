@@ -15,9 +15,9 @@ from sdpkit.solution.answer import Stop
 if TYPE_CHECKING:
     from sdpkit.certificate.certificate import Certificate
     from sdpkit.certificate.rays import Ray
+    from sdpkit.program.families import Rows
     from sdpkit.program.form import Program
     from sdpkit.program.gram import Matrix
-    from sdpkit.program.triplets import Rows
     from sdpkit.solving.trajectory import Trajectory
 
 Array = NDArray[np.float64]

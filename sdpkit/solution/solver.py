@@ -1,7 +1,8 @@
-"""What every solver offers, and what it says about itself."""
+"""What every solver offers, and what it says about itself and about a program."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,17 +12,15 @@ from sdpkit.solution.answer import Answer, Settings
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a solver can take and what it returns.
+    """What a solver can do beyond plain rows, as flags.
 
-    `only`: the one shape of program that it takes, "graphs", "coverings", "roots"
-    (`sdpkit.program.shapes`) or "families", empty for any; `families`: programs with a family of
-    comparisons, which other solvers are given in parts; `ranks`: limits on the rank of
-    a block; `log_det`: log dets of blocks; `quadratic`, `norms`: penalties of auxiliary variables;
-    `checkpoint`: its state can be kept in a file; `teaching`: a method to read and to watch, too
-    slow for more than a few digits.
+    `families`: programs whose rows are searched and never listed, which other solvers are given in
+    parts; `ranks`: limits on the rank of a block; `log_det`: log dets of blocks; `quadratic`,
+    `norms`: penalties of auxiliary variables; `warm_start`, `callback`: it uses them;
+    `checkpoint`: its state can be kept in a file; `teaching`: a method to read and to watch, which
+    `solver="auto"` never chooses.
     """
 
-    only: str = ""
     families: bool = False
     ranks: bool = False
     log_det: bool = False
@@ -33,23 +32,71 @@ class Capabilities:
     teaching: bool = False
     summary: str = ""
 
-    @property
-    def plain(self) -> bool:
-        """Whether it takes programs of written rows, graphs at least."""
-        return self.only in ("", "graphs")
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a solver expects to need for a program: seconds of one core, and bytes."""
+
+    seconds: float
+    memory: float
 
 
 class Solver(Protocol):
-    """What every solver offers. It never judges its own answer."""
+    """What every solver offers. It never judges its own answer.
+
+    `accepts` and `seconds` may be missing in a solver of another package: it is then asked for
+    every program that its capabilities allow, and chosen by "auto" where nobody else can.
+    """
 
     name: str
     capabilities: Capabilities
 
     def unavailable(self) -> str | None:
-        """Why the solver cannot be used here, or None."""
+        """Why the solver cannot be used on this machine, or None."""
+
+    def accepts(self, program: Program) -> str | None:
+        """None if it takes the program; else why not, in words that follow "solver 'name'"."""
 
     def memory(self, program: Program) -> float:
         """An estimate of the bytes it needs for this program."""
 
+    def seconds(self, program: Program, tol: float) -> float:
+        """A rough estimate of the seconds it needs for this program; inf if it has none."""
+
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Solve; return numbers and native words, in the program's own signs."""
+
+
+def unsupported(capabilities: Capabilities, program: Program) -> str | None:
+    """What `program` needs beyond these capabilities, in words after a solver's name, or None.
+
+    >>> import numpy as np
+    >>> from sdpkit import Block, Program
+    >>> program = Program.of(Block.of(2, np.eye(2), name="M", max_rank=1), [1.0, 1.0])
+    >>> unsupported(Capabilities(), program)
+    "cannot limit ranks; block 'M' of this program has max_rank 1"
+    >>> unsupported(Capabilities(ranks=True), program) is None
+    True
+    """
+    limited = [block for block in program.blocks if block.max_rank is not None]
+    if limited and not capabilities.ranks:
+        name, rank = limited[0].name, limited[0].max_rank
+        return f"cannot limit ranks; block {name!r} of this program has max_rank {rank}"
+    curved = int((program.quadratic_x > 0).sum())
+    if curved and not capabilities.quadratic:
+        return f"cannot take quadratic penalties; this program has {curved}"
+    if program.norms and not capabilities.norms:
+        return f"cannot take norm penalties; this program has {len(program.norms)}"
+    if program.has_log_det and not capabilities.log_det:
+        return "cannot take a log det; this program has one"
+    return None
+
+
+def digits(tol: float) -> float:
+    """How many digits a tolerance asks for, at least one: iterations are proportional to it."""
+    return max(1.0, -math.log10(tol))
+
+
+def dense_work(program: Program) -> float:
+    """(Σn²)^(3/2): what one dense factorisation of all blocks costs, up to a factor."""
+    return math.pow(sum(block.size**2 for block in program.blocks), 1.5)

@@ -38,10 +38,11 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.choice import choose, refusal
 from sdpkit.solving.judgement import ConvergenceWarning, judge
 from sdpkit.solving.margin import wants_margin, with_margin
 from sdpkit.solving.rays import elastic, recession
-from sdpkit.solving.registry import choose, get_solver, is_ours, known_solvers, refusal
+from sdpkit.solving.registry import available_solvers, get_solver, is_ours
 from sdpkit.solving.trajectory import Advancing, follow
 
 Array = NDArray[np.float64]
@@ -78,17 +79,20 @@ def solve(
     problem: anything with a `program()` method, or a `Program`; a problem with an `advance()`
         method takes several programs (`sdpkit.solving.trajectory`), each started from the
         one before
-    solver: a name from `available_solvers()`, or "auto" (the rule is in `sdpkit.solving.registry`)
+    solver: a name from `available_solvers()`, or "auto", which asks every solver for
+        its price (`sdpkit.solving.choice`)
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6
     max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
-        between its iterations only; of several programs, the time is that of all together
+        between its iterations only, and compiling kernels on a first call does not count; of
+        several programs, the time is that of all together
     verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
     callback: called once per iteration by solvers that can, else once at the end; where it returns
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
-        goes on if it is there already; of several programs, the state of the first
+        goes on if it is there already; of several programs, the state of the first, and the
+        others are solved from the start
     options: passed to the solver unchanged
 
     >>> import sdpkit
@@ -141,15 +145,14 @@ def _solve_one(
     started = clock()
     program = compiled_program(problem)
     compiled = clock() - started
-    chosen, reason = _choose(name, program)
+    chosen, reason = _choose(name, program, settings.tol)
     if file is not None:
         settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
     answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
     rest = _remaining(settings, started)
     solution = judge(program, chosen, reason, rest, answer, compiled)
     rest = _remaining(settings, started)
-    able = chosen.capabilities.plain  # with a margin, a special program is one no longer
-    if able and rest.time_limit != 0 and wants_margin(solution, answer, settings.tol):
+    if rest.time_limit != 0 and wants_margin(solution, answer, settings.tol):
         solution = with_margin(solution, chosen, rest)
     if settings.callback is not None and not chosen.capabilities.callback:
         gap = solution.certificate.relative_gap
@@ -159,8 +162,10 @@ def _solve_one(
 
 def _checkpoint(path: str | Path, program: Program, solver: Solver) -> Checkpoint:
     if not solver.capabilities.checkpoint:
-        able = [name for name in known_solvers() if get_solver(name).capabilities.checkpoint]
-        raise InputError(f"{solver.name} keeps no checkpoints; {', '.join(able)} do")
+        able = [name for name in available_solvers() if get_solver(name).capabilities.checkpoint]
+        raise InputError(
+            f"solver {solver.name!r} cannot write checkpoints. Use one of {', '.join(able)}."
+        )
     return Checkpoint(path, program.fingerprint, solver.name)
 
 
@@ -174,6 +179,16 @@ def compiled_program(problem: Problem | Program) -> Program:
             "wrap the data first, e.g. sdpkit.MVU(X)"
         )
     return problem.program()
+
+
+def first_program(problem: Problem | Advancing | Program) -> Program:
+    """The program that a solve begins with: the only one, or the first of several."""
+    if not callable(getattr(problem, "advance", None)):
+        return compiled_program(cast(Problem | Program, problem))
+    first = cast(Advancing, problem).advance((), 1e-6)
+    if not isinstance(first, Program):
+        raise InputError(f"{problem!r} ended before its first program: {first.reason}")
+    return first
 
 
 def _remaining(settings: Settings, started: float) -> Settings:
@@ -229,23 +244,14 @@ def _whole(name: str, value: float) -> int:
     return int(value)
 
 
-def _choose(name: str, program: Program) -> tuple[Solver, str]:
+def _choose(name: str, program: Program, tol: float) -> tuple[Solver, str]:
     if name == "auto":
-        return choose(program)
+        return choose(program, tol)
     solver = get_solver(name)
     refused = refusal(solver, program)
     if refused is not None:
         raise refused
     return solver, "as asked"
-
-
-# -- judging --------------------------------------------------------------------------------
-
-
-# -- rays -----------------------------------------------------------------------------------
-
-
-# -- margin ---------------------------------------------------------------------------------
 
 
 __all__ = ["ConvergenceWarning", "Problem", "elastic", "recession", "solve"]

@@ -1,8 +1,8 @@
-"""Families of comparisons for solvers that take written rows only.
+"""Families of rows for solvers that only take written rows.
 
-A small family is written out. Of a large one a round solves the comparisons found so far and adds
-those that its answer violates, until what is left out weighs less than a tenth of the allowed
-gap. The multipliers of a part bound the whole, so that the certificate needs no more than them.
+A small family is written out. Of a large one a round solves the rows found so far and adds those
+that its answer violates, until what is left out weighs less than a tenth of the allowed gap. The
+multipliers of a part bound the whole, so that the certificate needs no more than them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import clock
+from sdpkit.program.families import RowFamily, Rows, best_scale, values
 from sdpkit.program.form import Program
-from sdpkit.program.triplets import RowFamily, Rows, best_scale, hinges, row_keys, rows_of
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.registry import WRITTEN_ROWS, refusal
+from sdpkit.solving.choice import WRITTEN_ROWS, refusal
 
-# Rows this close to being violated are added with those that are.
+# Rows this close to being violated, in units of the family, are added with those that are.
 _SLACK = 0.1
 
 
@@ -27,7 +27,7 @@ def by_rows(program: Program, solver: Solver, settings: Settings) -> Answer:
     """Solve `program` by parts of its family; the answer's `rows` say which part was the last."""
     family = program.family
     if family is None:
-        raise InputError("row generation needs a program with a family of comparisons")
+        raise InputError("row generation needs a program with a family of rows")
     started, rounds = clock(), 0
     rows = _first_rows(program, family)
     while True:
@@ -37,7 +37,7 @@ def by_rows(program: Program, solver: Solver, settings: Settings) -> Answer:
         if answer.matrices is not None and answer.stop is Stop.DONE:
             more = _left_out(program, family, rows, answer, settings.tol)
         if more is None:
-            note = f"{rows.size} of {family.n_rows} comparisons written, in {rounds} rounds"
+            note = f"{rows.size} of {family.n_rows} {family.noun}s written, in {rounds} rounds"
             solve_time = clock() - started - answer.setup_time
             return replace(answer, notes=(*answer.notes, note), solve_time=solve_time)
         rows = more
@@ -57,9 +57,9 @@ def _solve_part(
     program: Program, rows: Rows, solver: Solver, settings: Settings, started: float
 ) -> Answer:
     if not rows.size:
-        # No comparison, no push: the pull alone is least at zero.
+        # Without rows the cost alone is least at zero.
         zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
-        words = "nothing to compare"
+        words = "no rows"
         return Answer(Stop.DONE, words, zeros, np.zeros(0), np.zeros(0), iterations=0, rows=rows)
     part = program.restricted(rows)
     refused = refusal(solver, part)
@@ -78,10 +78,9 @@ def _left_out(
     """The rows together with those that the answer violates; None if these weigh nothing."""
     assert answer.matrices is not None
     outputs = program.outputs(answer.matrices)
-    near = family.near(outputs, _SLACK)
-    new = near.where(~np.isin(row_keys(family, near), row_keys(family, rows)))
-    missing = float(np.maximum(hinges(family, new, outputs), 0.0).sum())
+    new = np.setdiff1d(family.near(outputs, _SLACK * family.unit), rows, assume_unique=True)
+    missing = float(np.maximum(values(family, family.terms(new), outputs), 0.0).sum())
     value = program.objective(answer.matrices, np.zeros(0))
     if family.weight * missing <= 0.1 * tol * max(abs(value), program.safe.value_scale):
         return None
-    return rows_of(family, np.union1d(row_keys(family, rows), row_keys(family, new)))
+    return np.union1d(rows, new)

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from sdpkit.program.gram import (
-    trace,
-)
+from sdpkit.program.gram import trace
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.choice import why_refused
 from sdpkit.solving.judgement import judge
 
 
@@ -39,7 +38,10 @@ def with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solut
     size = sum(trace(m) for m in solution.matrices) + float(np.abs(solution.x).sum())
     value = max(abs(solution.objective), program.safe.value_scale)
     margin = 0.25 * tol * value / max(size, np.finfo(float).tiny)
-    answer = solver.solve(program.with_margin(margin), replace(settings, checkpoint=None))
+    asked = program.with_margin(margin)
+    if why_refused(solver, asked) is not None:
+        return solution  # adding a margin would destroy the structure that this solver relies on
+    answer = solver.solve(asked, replace(settings, checkpoint=None))
     note = f"solved twice: the dual was asked for a margin of {margin:.1e}"
     answer = replace(
         answer,

@@ -12,7 +12,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.registry import refusal
+from sdpkit.solving.choice import why_refused
 
 # Rays are accepted at this relative violation at most, however loose `tol` is.
 _RAY_TOL = 1e-7
@@ -27,8 +27,6 @@ def find_ray(program: Program, solver: Solver, settings: Settings, answer: Answe
     proven = [ray for ray in rays if ray.passes(_RAY_TOL)]
     if any(ray.kind == "infeasible" for ray in proven):
         return next(ray for ray in proven if ray.kind == "infeasible")
-    if solver.capabilities.only == "coverings":
-        return proven[0] if proven else None  # such a program is feasible and not asked about
     if proven and program.n_rows:
         # An infeasible program may have improving directions too, which mean nothing then.
         plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
@@ -51,7 +49,7 @@ def find_ray(program: Program, solver: Solver, settings: Settings, answer: Answe
 
 def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray | None:
     asked = elastic(program)
-    if refusal(solver, asked) is not None:
+    if why_refused(solver, asked) is not None:
         return None
     answer = solver.solve(asked, settings)
     return None if answer.dual is None else certify_infeasible(program, program.sign * answer.dual)
@@ -59,7 +57,7 @@ def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray
 
 def _ask_unbounded(program: Program, solver: Solver, settings: Settings) -> Ray | None:
     asked = recession(program)
-    if refusal(solver, asked) is not None:
+    if why_refused(solver, asked) is not None:
         return None  # e.g. its unit vectors, for a solver of graphs
     answer = solver.solve(asked, settings)
     if answer.matrices is None:

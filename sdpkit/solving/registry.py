@@ -1,40 +1,22 @@
 """Where solvers are found: one table of ours, one entry-point group for everybody else's.
 
-A solver is an object with the attributes of `Solver`. Ours are listed below as
-"module:attribute"; a third party adds the same string under the entry-point group
-`sdpkit.solvers` of its own package, or calls `register_solver` at run time.
-
-The rule of `solver="auto"`, in this order:
-
-1. for a family of comparisons: interior, if all can be written down (3000 at most), else factored;
-   for a log det over a covering (rows q_j ≤ s_j t): covering; for a sum of square roots: ascent;
-2. for a graph of more than 1500 nodes whose rows are its edges: barrier; but lowrank where no row
-   is an equation (the optimum has a low rank then) and sparse factors fill in (more than a million
-   multiplications), and where barrier does not fit in memory;
-3. else interior, if it can express the program and fits in memory;
-4. else clarabel, up to the size at which its dense cone block gets slow (Σ n² ≤ 2500);
-5. else csdp, where it is installed;
-6. else scs, else clarabel at any size that fits.
+A solver is an object with the attributes of `sdpkit.solution.solver.Solver`. Ours are listed below
+as "module:attribute"; a third party adds the same string under the entry-point group
+`sdpkit.solvers` of its own package, or calls `register_solver` at run time. Who is asked for which
+program is decided in `sdpkit.solving.choice`.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, cast
 
-from sdpkit.errors import (
-    InputError,
-    NotEnoughMemoryError,
-    SolverError,
-    SolverUnavailableError,
-    UnsuitableSolverError,
-)
-from sdpkit.program.form import Program
-from sdpkit.program.shapes import SHAPES, beyond
+from sdpkit.errors import InputError, SolverUnavailableError
 from sdpkit.solution.solver import Capabilities, Solver
 
 GROUP = "sdpkit.solvers"
@@ -63,26 +45,48 @@ _OURS = {
     "csdp": "sdpkit.solvers.sdpa_program:CSDP",
     "sdpa": "sdpkit.solvers.sdpa_program:SDPA",
 }
-_CLARABEL_LIMIT = 2500
-# Multiplications of a sparse factorisation beyond which low-rank factors are the cheaper ones.
-FILLED = 1_000_000
-# Comparisons of a family that are written down at once.
-WRITTEN_ROWS = 3000
 # Functions that find further solvers at run time.
 _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
-
+# What a solver cannot do without; `accepts` and `seconds` have defaults.
+_NEEDED = ("unavailable", "memory", "solve")
 
 _registered: dict[str, Solver] = {}
 
 
 def register_solver(solver: Solver) -> None:
     """Make a solver known under its name for this process; it replaces one of the same name."""
-    if not getattr(solver, "name", ""):
-        raise InputError("a solver needs a non-empty attribute `name`")
-    for member in ("capabilities", "unavailable", "memory", "solve"):
-        if not hasattr(solver, member):
-            raise InputError(f"solver {solver.name!r} lacks `{member}`; see registry.Solver")
+    wrong = defect(solver)
+    if wrong is not None:
+        raise InputError(f"register_solver takes a solver; {wrong}")
     _registered[solver.name] = solver
+
+
+def defect(found: Any) -> str | None:
+    """What keeps an object from being a solver, as a clause with advice, or None."""
+    if isinstance(found, type):
+        name = found.__name__
+        return f"{name} is a class. Pass an object: {name}()"
+    kind = type(found).__name__
+    if not isinstance(getattr(found, "name", None), str) or not found.name:
+        return f"this {kind} has no name. Give it an attribute `name`, a non-empty string"
+    if not isinstance(getattr(found, "capabilities", None), Capabilities):
+        return f"{found.name!r} has no attribute `capabilities`. See sdpkit.plugins.Capabilities"
+    for method in _NEEDED:
+        if not callable(getattr(found, method, None)):
+            return f"{found.name!r} has no method `{method}`. See sdpkit.plugins.Solver"
+    return None
+
+
+@contextmanager
+def registered(solver: Solver) -> Iterator[None]:
+    """Make a solver known within a `with` block only."""
+    before = dict(_registered)
+    register_solver(solver)
+    try:
+        yield
+    finally:
+        _registered.clear()
+        _registered.update(before)
 
 
 def _locations() -> dict[str, str]:
@@ -113,9 +117,14 @@ def _discovered() -> dict[str, Solver]:
     return {solver.name: solver for solver in found if solver.name not in _OURS}
 
 
+def listed_solvers() -> list[str]:
+    """Names of the solvers in our table, in entry points and registered; cvxpy is not asked."""
+    return sorted({*_locations(), *_registered})
+
+
 def known_solvers() -> list[str]:
     """Names of all solvers, installed or not."""
-    return sorted({*_locations(), *_registered, *_discovered()})
+    return sorted({*listed_solvers(), *_discovered()})
 
 
 def get_solver(name: str) -> Solver:
@@ -128,14 +137,24 @@ def get_solver(name: str) -> Solver:
     if location is None:
         known = ", ".join(known_solvers())
         raise InputError(f"there is no solver {name!r}; known are {known}, and 'auto'")
+    _registered[name] = _loaded(name, location)
+    return _registered[name]
+
+
+def _loaded(name: str, location: str) -> Solver:
     try:
-        solver: Solver = load(location)
+        found = load(location)
     except Exception as error:  # whatever another package does when it is imported
+        why = f"{type(error).__name__}: {error}"
         raise SolverUnavailableError(
-            f"solver {name!r} cannot be loaded from {location}: {type(error).__name__}: {error}"
+            f"solver {name!r} cannot be loaded from {location}: {why}"
         ) from error
-    _registered[name] = solver
-    return solver
+    wrong = defect(found)
+    if wrong is None and found.name != name:
+        wrong = f"its own name is {found.name!r}. Use the same name in the entry point"
+    if wrong is not None:
+        raise SolverUnavailableError(f"solver {name!r} cannot be used from {location}: {wrong}")
+    return cast(Solver, found)
 
 
 def known_here_only(name: str) -> bool:
@@ -151,9 +170,17 @@ def known_here_only(name: str) -> bool:
 def why_not(name: str) -> str | None:
     """Why the solver of that name cannot be used here, or None."""
     try:
-        return get_solver(name).unavailable()
+        return unavailability(get_solver(name))
     except SolverUnavailableError as error:
         return str(error)
+
+
+def unavailability(solver: Solver) -> str | None:
+    """Why a solver cannot be used here, or None; it may be another package's and break."""
+    try:
+        return solver.unavailable()
+    except Exception as error:
+        return f"its method unavailable() raised {type(error).__name__}: {error}"
 
 
 def available_solvers() -> list[str]:
@@ -166,7 +193,7 @@ def available_solvers() -> list[str]:
 
 
 def solver_table() -> str:
-    """All known solvers, whether they can be used, what they are and what they take, as text."""
+    """All known solvers, whether they can be used, what they are and what they can do, as text."""
     rows = solver_rows()
     width = max(len(row["name"]) for row in rows)
     lines = []
@@ -179,7 +206,7 @@ def solver_table() -> str:
 
 
 def solver_rows() -> list[dict[str, Any]]:
-    """All known solvers as data: name, whether it can be used and why not, what it takes.
+    """All known solvers as data: name, whether it can be used and why not, what it can do.
 
     >>> [row["available"] for row in solver_rows() if row["name"] == "interior"]
     [True]
@@ -189,117 +216,8 @@ def solver_rows() -> list[dict[str, Any]]:
         reason = why_not(name)
         loaded = get_solver(name) if name in _registered or name in _discovered() else None
         can = asdict(loaded.capabilities if loaded is not None else Capabilities())
-        summary, only = can.pop("summary"), can.pop("only")
-        taken = [f"{only} only"] * bool(only) + [word for word, yes in can.items() if yes]
+        summary = can.pop("summary")
+        taken = [word for word, yes in can.items() if yes]
         row = {"name": name, "available": reason is None, "why_not": reason or ""}
         rows.append({**row, "capabilities": taken, "summary": summary})
     return rows
-
-
-def refusal(solver: Solver, program: Program) -> SolverError | None:
-    """Why `solver` must not be called for `program`, or None."""
-    missing = solver.unavailable()
-    if missing is not None:
-        return SolverUnavailableError(f"solver {solver.name!r} is not available: {missing}")
-    lacking = _cannot_express(solver, program)
-    if lacking is not None:
-        return UnsuitableSolverError(f"{solver.name} takes {lacking}; use {_general(program)}")
-    needed, free = solver.memory(program), free_memory()
-    if needed <= free:
-        return None
-    try:
-        advice = f"use solver={choose(program)[0].name!r}"
-    except SolverError:
-        advice = "make the instance smaller"
-    return NotEnoughMemoryError(
-        f"{solver.name} would need about {needed / 2**30:.3g} GiB for this program, and "
-        f"{free / 2**30:.3g} GiB are free: {advice}"
-    )
-
-
-def _obstacle(solver: Solver, program: Program) -> str | None:
-    """In a few words why `solver` cannot take `program`, or None."""
-    missing = solver.unavailable()
-    if missing is not None:
-        return missing
-    lacking = _cannot_express(solver, program)
-    if lacking is not None:
-        return f"it takes {lacking}"
-    too_large = solver.memory(program) > free_memory()
-    return "too little memory" if too_large else None
-
-
-def _cannot_express(solver: Solver, program: Program) -> str | None:
-    """What in `program` keeps `solver` from taking it, in words, or None."""
-    can = solver.capabilities
-    if can.only == "families" and program.family is None:
-        return "programs with a family of comparisons only"
-    if _has_rank_limit(program) and not can.ranks:
-        return "no limit on the rank"
-    if program.quadratic_x.any() and not can.quadratic:
-        return "no quadratic penalties"
-    if program.norms and not can.norms:
-        return "no norm penalties"
-    if program.has_log_det and not can.log_det:
-        return "no log det"
-    lacking = beyond(can.only, program) if can.only in SHAPES else None
-    return None if lacking is None else f"{SHAPES[can.only]} only, no {lacking}"
-
-
-def _has_rank_limit(program: Program) -> bool:
-    return any(block.max_rank is not None for block in program.blocks)
-
-
-def _general(program: Program) -> str:
-    """The solvers to name where a special one refuses."""
-    if program.family is not None:
-        return "factored"
-    if program.has_log_det:
-        return "clarabel or scs" if beyond("coverings", program) else "covering"
-    return "clarabel or scs" if not program.is_linear else "interior"
-
-
-def free_memory() -> float:
-    """Bytes that can still be allocated, as far as the system tells; inf if it does not."""
-    try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return float(line.split()[1]) * 1024
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (OSError, ValueError, AttributeError):
-        return float("inf")
-
-
-def _for_large_graphs(program: Program) -> list[str]:
-    """Who is asked first where there is a large graph: by its rows and the fill of its factors."""
-    large = [block for block in program.blocks if block.is_large_graph]
-    if not large or beyond("graphs", program) is not None:
-        return []
-    filled = sum(block.pattern.pairs for block in large) > FILLED
-    fitting = filled and bool((program.relations != 0).all())
-    return ["lowrank", "barrier"] if fitting else ["barrier", "lowrank"]
-
-
-def choose(program: Program) -> tuple[Solver, str]:
-    """The solver for `program` by the rule above, and the reason in words."""
-    small = sum(block.size**2 for block in program.blocks) <= _CLARABEL_LIMIT
-    if program.family is not None:
-        few = program.family.n_rows <= WRITTEN_ROWS and not _has_rank_limit(program)
-        if few and get_solver("interior").memory(program) <= free_memory():
-            return get_solver("interior"), "auto: few enough comparisons to write them down"
-        return get_solver("factored"), "auto: a family of comparisons"
-    if program.has_log_det and beyond("coverings", program) is None:
-        return get_solver("covering"), "auto: a minimum volume covering"
-    if beyond("roots", program) is None and get_solver("ascent").memory(program) <= free_memory():
-        return get_solver("ascent"), "auto: a sum of square roots"
-    order = [*_for_large_graphs(program), "interior", *["clarabel"] * small, "csdp", "scs"]
-    order += ["clarabel"] * (not small)
-    passed: list[str] = []
-    for name in order:
-        solver = get_solver(name)
-        obstacle = _obstacle(solver, program)
-        if obstacle is None:
-            return solver, "; ".join(["auto", *passed])
-        passed.append(f"not {name}: {obstacle}")
-    raise UnsuitableSolverError(f"no available solver can take this program: {'; '.join(passed)}")

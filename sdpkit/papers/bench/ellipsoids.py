@@ -57,7 +57,7 @@ def ellipsoid() -> None:
     worst = {"clarabel": 0.0, "titterington": 0.0}
     for name, X, gamma in _instances():
         for center in (None, np.zeros(X.shape[1])):
-            problem = sdpkit.CoveringEllipsoid(X, center, gamma)
+            problem = sdpkit.CoveringEllipsoid(X, center=center, gamma=gamma)
             found, gaps = {}, {}
             for solver, tolerances in _ASKED.items():
                 solution = _tightest(problem, solver, tolerances)
@@ -106,7 +106,7 @@ def _batch_speed(count: int = 1000, m: int = 30, d: int = 10, sample: int = 10) 
     cover(points[:2], centers[:2])  # compiled
     batch = timed(lambda: cover(points, centers))
     many, seconds = batch.result, batch.seconds / count
-    problems = [sdpkit.CoveringEllipsoid(points[k], centers[k]) for k in range(sample)]
+    problems = [sdpkit.CoveringEllipsoid(points[k], center=centers[k]) for k in range(sample)]
     problems[0].to_cvxpy().solve(solver="CLARABEL")
     peer = timed(lambda: [problem.to_cvxpy().solve(solver="CLARABEL") for problem in problems])
     off = max(abs(value - many[k].log_det) for k, value in enumerate(peer.result))

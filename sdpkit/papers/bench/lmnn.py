@@ -29,7 +29,7 @@ from sdpkit.comparison.measuring import (
     timed_solve,
 )
 from sdpkit.errors import InputError
-from sdpkit.program.triplets import Impostors
+from sdpkit.program.comparisons import Impostors
 from sdpkit.results.metric import Metric, Rule
 from sdpkit.solution.solution import Solution
 

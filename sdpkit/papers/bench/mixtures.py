@@ -214,9 +214,9 @@ def _against_cvxpy(name: str, problem: sdpkit.MMC) -> None:
 
 def _at_more_pairs(name: str, problem: sdpkit.MMC) -> None:
     solution, seconds = _timed(problem)
-    count, times = len(np.asarray(problem.dissimilar)), solution.times
+    count, times = len(problem.dissimilar_pairs), solution.times
     words = (
-        f"{name}, {count} dissimilar pairs in {problem.X.shape[1]} dimensions: "
+        f"{name}, {count} dissimilar pairs in {problem.points.shape[1]} dimensions: "
         f"{solution.solver} {solution.objective:.8g}, {solution.status}, gap "
         f"{solution.certificate.relative_gap:.0e}, {seconds:.2f} s, of which the engine takes "
         f"{100 * times.solve / times.total:.0f} %"
@@ -287,7 +287,7 @@ def _draw(path: Path) -> None:
         solution, _ = _timed(problem)
         metric = problem.recover(solution)
         # In units of the similar pairs' mean squared distance, so that there is something to see.
-        scale = np.sqrt(len(np.asarray(problem.similar)))
+        scale = np.sqrt(len(problem.similar_pairs))
         metrics.append(replace(metric, components=(scale * metric.components[0],)))
         titles.append(f"{'diagonal ' * diagonal}MMC: {solution.status}")
     plot_metrics(metrics, path, titles)

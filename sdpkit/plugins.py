@@ -1,0 +1,42 @@
+"""What the author of a solver needs, in one place.
+
+`docs/authors_of_solvers.md` explains it with a complete example; `sdpkit.testing.check_solver`
+tries a finished solver.
+
+    Solver, Capabilities, Estimate   what a solver offers and says about itself
+    Settings, Answer, Stop           what it is told and what it returns
+    unsupported, digits              for `accepts` and `seconds`
+    reduce, Reduction                a program with an interior, and the way back (`lift`)
+    Ending                           how a search over several programs ends
+    register_solver, registered      make it known in this process, or in a `with` block
+"""
+
+from __future__ import annotations
+
+from sdpkit.program.sdpa import write_sdpa
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.checkpoint import Checkpoint
+from sdpkit.solution.reduction import Reduction, reduce
+from sdpkit.solution.solver import Capabilities, Estimate, Solver, digits, unsupported
+from sdpkit.solving.choice import estimate
+from sdpkit.solving.registry import register_solver, registered
+from sdpkit.solving.trajectory import Ending
+
+__all__ = [
+    "Answer",
+    "Capabilities",
+    "Checkpoint",
+    "Ending",
+    "Estimate",
+    "Reduction",
+    "Settings",
+    "Solver",
+    "Stop",
+    "digits",
+    "estimate",
+    "reduce",
+    "register_solver",
+    "registered",
+    "unsupported",
+    "write_sdpa",
+]

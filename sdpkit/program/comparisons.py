@@ -1,0 +1,421 @@
+"""The family of LMNN: every comparison of a target neighbour with a point of another class.
+
+A comparison t = (i, j, l) asks that l be one unit farther from i than its target j is, and pays
+
+    weight · [1 + q_ij − q_il]₊
+
+for what is missing (Weinberger 2007, section 2.1.3). There are as many as target pairs times
+differently labelled points. `Impostors` finds the ones that count in tiles of distances between
+classes; `sdpkit.program.families` says what any family must answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.numerics.kernels import proof_kernel
+from sdpkit.numerics.threads import one_blas_thread, own_threads
+from sdpkit.program.families import (
+    Array,
+    Indices,
+    Rows,
+    Terms,
+    lengths,
+    price,
+    side_by_side,
+    spread_out,
+    whole_numbers,
+)
+
+# Rows and columns of one tile of distances: 512 × 2048 single precision fit a second-level cache.
+_TILE_ROWS, _TILE_COLUMNS = 512, 2048
+# Up to this dimension of the outputs a ball tree prunes more than a matrix product computes
+# (`sdpkit bench impostors` measures it).
+_TREE_DIMENSION = 3
+_TREE_POINTS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Impostors:
+    """All triplets (i, j, l) with (i, j) a target pair and l a point of another class.
+
+    Attributes
+    ----------
+    target_pairs: (p, 2) pairs (i, j), ordered by i;  labels: (n,) class numbers
+    weight: the price of a unit of violation
+    block_of: (n,) the block by which the distance *to* a point is measured
+    groups: (n_blocks, n), or None: l counts for i only if they share the group of l's block.
+        Points in different groups are kept apart at no cost (see `sdpkit.problems.lmnn`).
+    search: "blocks" (matrix products), "tree" (a ball tree per class, thesis 2.1.9) or "auto"
+    summed: every block measures every distance, and they add up; block_of is 0 then
+
+    >>> family = Impostors.of([[0, 1], [1, 0]], labels=[0, 0, 1])
+    >>> points = [np.array([[0.0], [1.0], [1.5]])]
+    >>> family.n_rows, family.hinge_sum(points)          # [1+1−2.25]₊ + [1+1−0.25]₊
+    (2, 1.75)
+    """
+
+    target_pairs: Indices
+    labels: Indices
+    weight: float
+    block_of: Indices
+    groups: Indices | None
+    search: Literal["auto", "blocks", "tree"] = "auto"
+    summed: bool = False
+
+    noun = "comparison"
+    formula = "Σ[1 + q_ij − q_il]₊"
+    unit = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        target_pairs: ArrayLike,
+        labels: ArrayLike,
+        *,
+        weight: float = 1.0,
+        block_of: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        search: Literal["auto", "blocks", "tree"] = "auto",
+        summed: bool = False,
+    ) -> Impostors:
+        """Build and validate a family; target pairs are put in order."""
+        y = np.array(labels, dtype=np.int64)
+        blocks = np.zeros_like(y) if block_of is None else np.array(block_of, dtype=np.int64)
+        pairs = _ordered_pairs(target_pairs, y.size)
+        if np.any(y[pairs[:, 0]] != y[pairs[:, 1]]):
+            raise InputError("a target neighbour must have the label of its anchor")
+        shared = None if groups is None else np.array(groups, dtype=np.int64)
+        if blocks.shape != y.shape or (shared is not None and shared.shape[1:] != y.shape):
+            raise InputError(f"block_of and groups must have one entry for each of {y.size} points")
+        if summed and blocks.any():
+            raise InputError("block_of must be 0 where distances are summed over the blocks")
+        return cls(pairs, y, price(weight), blocks, shared, search, summed)
+
+    @property
+    def n_points(self) -> int:
+        """n."""
+        return int(self.labels.size)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """The number of triplets, groups not considered."""
+        sizes = np.bincount(self.labels)
+        return int(np.sum(self.n_points - sizes[self.labels[self.target_pairs[:, 0]]]))
+
+    @cached_property
+    def target_starts(self) -> Indices:
+        """(n + 1,) where the target pairs of each anchor begin."""
+        return np.searchsorted(self.target_pairs[:, 0], np.arange(self.n_points + 1))
+
+    @one_blas_thread
+    def near(self, outputs: Sequence[Array], slack: float) -> Rows:
+        """Exactly the rows with 1 + q_ij − q_il > −slack."""
+        stacked, columns = side_by_side(self, outputs)
+        near = lengths(stacked, columns, self.block_of, self.target_pairs)
+        reach = self._reach(near, slack)
+        i, other = self._pairs(stacked, columns, reach)
+        far = lengths(stacked, columns, self.block_of, np.c_[i, other])
+        found = far < reach[i]
+        i, other, far = i[found], other[found], far[found]
+        order = np.argsort(i * self.n_points + other)
+        i, other, far = i[order], other[order], far[order]
+        target, pair = self._triplets(near + 1 + slack, i, far)
+        return self._numbers(i[pair], target, other[pair])
+
+    @one_blas_thread
+    def hinge_sum(self, outputs: Sequence[Array]) -> float:
+        """Σ [1 + q_ij − q_il]₊ over all rows, in tiles: no list of rows is kept."""
+        stacked, columns = side_by_side(self, outputs)
+        near = lengths(stacked, columns, self.block_of, self.target_pairs)
+        reach = self._reach(near, 0.0)
+        if not np.isfinite(stacked).all() or not np.isfinite(near).all():
+            return np.nan
+
+        def add(i: Indices, other: Indices) -> float:
+            far = lengths(stacked, columns, self.block_of, np.c_[i, other])
+            target, pair = self._triplets(near + 1, i, far)
+            return float((1 + near[target] - far[pair]).sum())
+
+        return math.fsum(self._over_pairs(stacked, columns, reach, add))
+
+    def everything(self) -> Rows:
+        """All rows."""
+        pairs = np.argwhere(self.labels[:, None] != self.labels[None, :])
+        if self.groups is not None:
+            group = self.groups[self.block_of[pairs[:, 1]]]
+            each = np.arange(len(pairs))
+            pairs = pairs[group[each, pairs[:, 0]] == group[each, pairs[:, 1]]]
+        counts = np.diff(self.target_starts)[pairs[:, 0]]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        anchor, other = np.repeat(pairs, counts, axis=0).T
+        return self._numbers(anchor, self.target_starts[anchor] + within, other)
+
+    def _numbers(self, anchor: Indices, target: Indices, other: Indices) -> Rows:
+        """Rows are numbered in the order of anchor, impostor and target."""
+        return np.asarray((anchor * self.n_points + other) * len(self.target_pairs) + target)
+
+    def terms(self, rows: Rows) -> Terms:
+        """Rows of the same anchor and impostor share a push."""
+        pair, target = np.divmod(rows, len(self.target_pairs))
+        first = np.ones(pair.size, dtype=bool)
+        first[1:] = pair[1:] != pair[:-1]
+        pushes = np.column_stack(np.divmod(pair[first], self.n_points))
+        ones = np.ones(len(self.target_pairs))
+        return Terms(self.target_pairs, ones, pushes, target, np.cumsum(first) - 1)
+
+    def has(self, rows: Rows) -> NDArray[np.bool_]:
+        """(m,) which of some numbers stand for a target pair and a point of another class."""
+        known = np.asarray(rows >= 0)
+        pair, target = np.divmod(np.where(known, rows, 0), len(self.target_pairs))
+        anchor = self.target_pairs[target, 0]
+        start, other = np.divmod(pair, self.n_points)
+        known &= (start == anchor) & (self.labels[anchor] != self.labels[other])
+        if self.groups is not None:
+            block = self.block_of[other]
+            known &= self.groups[block, anchor] == self.groups[block, other]
+        return known
+
+    def part(self, share: float) -> Impostors:
+        """The rows of about this share of the anchors, evenly spread."""
+        anchors = np.unique(self.target_pairs[:, 0])
+        chosen = anchors[spread_out(anchors.size, share)]
+        return replace(
+            self, target_pairs=self.target_pairs[np.isin(self.target_pairs[:, 0], chosen)]
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The family as plain arrays."""
+        out = {
+            "target_pairs": self.target_pairs,
+            "labels": self.labels,
+            "weight": np.array(self.weight),
+            "block_of": self.block_of,
+        }
+        if self.summed:
+            out["summed"] = np.array(True)
+        return out if self.groups is None else {**out, "groups": self.groups}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Impostors:
+        """The family that gave these arrays."""
+        return cls.of(
+            arrays["target_pairs"],
+            arrays["labels"],
+            weight=float(arrays["weight"]),
+            block_of=arrays["block_of"],
+            groups=arrays.get("groups"),
+            summed=bool(arrays.get("summed", False)),
+        )
+
+    # -- the search --------------------------------------------------------------------------
+
+    def _reach(self, near: Array, slack: float) -> Array:
+        """(n,) max_j q_ij + 1 + slack, −inf for points without targets."""
+        reach = np.full(self.n_points, -np.inf)
+        np.maximum.at(reach, self.target_pairs[:, 0], near + 1 + slack)
+        return reach
+
+    def _group(self, block: int) -> Indices:
+        return np.zeros(self.n_points, np.int64) if self.groups is None else self.groups[block]
+
+    def _pairs(self, stacked: Array, columns: Indices, reach: Array) -> tuple[Indices, Indices]:
+        """Pairs (i, l), among them all with q_il < reach_i."""
+        low = self.n_points >= _TREE_POINTS and np.diff(columns).max() <= _TREE_DIMENSION
+        if self.search == "tree" or (self.search == "auto" and low):
+            return self._pairs_by_tree(stacked, columns, reach)
+        return self._pairs_by_blocks(stacked, columns, reach)
+
+    def _pairs_by_blocks(
+        self, stacked: Array, columns: Indices, reach: Array
+    ) -> tuple[Indices, Indices]:
+        found = list(self._over_pairs(stacked, columns, reach, lambda i, other: (i, other)))
+        if not found:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        anchors, impostors = zip(*found, strict=True)
+        return np.concatenate(anchors), np.concatenate(impostors)
+
+    def _triplets(self, reaches: Array, anchor: Indices, far: Array) -> tuple[Indices, Indices]:
+        """(target, pair): the rows with q_il < reach_ij among given pairs (i, l)."""
+        room = int(np.diff(self.target_starts)[anchor].sum())
+        target, pair = np.empty(room, np.int64), np.empty(room, np.int64)
+        n = _write_triplets(self.target_starts, reaches, anchor, far, target, pair)
+        return target[:n], pair[:n]
+
+    def _pairs_by_tree(
+        self, stacked: Array, columns: Indices, reach: Array
+    ) -> tuple[Indices, Indices]:
+        """One ball tree per class (and block), asked by the points of all other classes."""
+        from sklearn.neighbors import BallTree
+
+        anchors, impostors = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        # The tree rounds, at the scale of its balls: ask for a little more, the caller decides.
+        spread = np.linalg.norm(stacked - stacked.mean(axis=0), axis=1).max(initial=0.0)
+        rounding = 1e-15 * (stacked.shape[1] + 8) * spread
+        radius = np.sqrt(np.maximum(reach, 0.0)) * (1 + 1e-12) + rounding
+        for block, label in np.unique(np.c_[self.block_of, self.labels], axis=0):
+            members = np.flatnonzero((self.block_of == block) & (self.labels == label))
+            asking = np.flatnonzero((self.labels != label) & np.isfinite(reach))
+            if not asking.size:
+                continue
+            points = stacked[:, columns[block] : columns[block + 1]]
+            answers = BallTree(points[members]).query_radius(points[asking], radius[asking])
+            i = np.repeat(asking, [len(a) for a in answers])
+            other = members[np.concatenate(answers)] if i.size else np.empty(0, np.int64)
+            shared = self._group(block)
+            alike = shared[i] == shared[other]
+            anchors.append(i[alike])
+            impostors.append(other[alike])
+        return np.concatenate(anchors), np.concatenate(impostors)
+
+    def _tiles(self) -> Iterator[_Tile]:
+        """Tiles that cover every (anchor, impostor) pair once.
+
+        With one block and most points anchors, a tile is asked from both sides: a class against
+        all later classes. With several blocks the distance is not symmetric.
+        """
+        has_targets = np.diff(self.target_starts) > 0
+        both = not self.block_of.any() and 2 * has_targets.sum() > self.n_points
+        for block in np.unique(self.block_of):
+            others = np.flatnonzero(self.block_of == block)
+            for label in np.unique(self.labels):
+                mine = self.labels == label
+                rows = np.flatnonzero(mine if both else mine & has_targets)
+                y = self.labels[others]
+                columns = others[y > label if both else y != label]
+                for a in range(0, rows.size, _TILE_ROWS):
+                    for b in range(0, columns.size, _TILE_COLUMNS):
+                        part = columns[b : b + _TILE_COLUMNS]
+                        yield _Tile(int(block), rows[a : a + _TILE_ROWS], part, both)
+
+    def _over_pairs(
+        self, stacked: Array, columns: Indices, reach: Array, work: Callable[..., Any]
+    ) -> Iterator[Any]:
+        """`work(i, l)` for the pairs of every tile, among them all with q_il < reach_i, on all
+        cores."""
+        centred = stacked - stacked.mean(axis=0)
+        spread = np.square(centred).sum(axis=1).max(initial=0.0)
+        # Squares beyond the range of single precision are left to double precision.
+        dtype: Any = np.float32 if spread < 1e36 else np.float64
+        points: NDArray[Any] = np.ascontiguousarray(centred, dtype=dtype)
+        tile_pairs: Any = _TILE_PAIRS[dtype]
+
+        def run(tile: _Tile) -> Any:
+            span = slice(columns[tile.block], columns[tile.block + 1])
+            left, right = points[tile.rows, span], points[tile.columns, span]
+            squares = np.concatenate([np.einsum("ij,ij->i", side, side) for side in (left, right)])
+            # Single precision may misjudge a distance by this share of the lengths involved.
+            doubt = (left.shape[1] + 8) * float(np.finfo(np.float32).eps)
+            low_left, low_right = np.split(squares * dtype(1 - doubt), [tile.rows.size])
+            own = low_right - (reach[tile.columns] if tile.both else -np.inf)
+            sides = (low_left, low_right, reach[tile.rows] - low_left, own)
+            known = (tile.rows, tile.columns, self.labels, self._group(tile.block))
+            twice = (left + left) @ right.T
+            room = 4 * (tile.rows.size + tile.columns.size) + 1024
+            while True:
+                i, other = np.empty(room, np.int64), np.empty(room, np.int64)
+                n = tile_pairs(*known, twice, *(x.astype(dtype) for x in sides), i, other)
+                if n <= room:
+                    return work(i[:n], other[:n])
+                room = n
+
+        with own_threads() as pool:
+            yield from pool.map(run, self._tiles())
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A rectangle of distances, from points `rows` to points `columns`, in a block's outputs."""
+
+    block: int
+    rows: Indices
+    columns: Indices
+    both: bool
+
+
+def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
+    out = whole_numbers(pairs, "target pairs")
+    if out.ndim != 2 or out.shape[1] != 2:
+        raise InputError(f"target pairs have shape {out.shape}, expected (p, 2)")
+    if out.size and (out.min() < 0 or out.max() >= n_points):
+        raise InputError(f"target pairs name points outside 0 … {n_points - 1}")
+    if np.any(out[:, 0] == out[:, 1]):
+        raise InputError("a point cannot be its own target neighbour")
+    return np.unique(out, axis=0)
+
+
+# -- kernels --------------------------------------------------------------------------------
+
+
+@proof_kernel("i8[:]", "f8[:]", "i8[:]", "f8[:]", "out i8[:]", "out i8[:]")
+def _write_triplets(
+    starts: Any, reaches: Any, anchor: Any, far: Any, target: Any, pair: Any
+) -> int:
+    n = 0
+    for p in range(anchor.size):
+        for t in range(starts[anchor[p]], starts[anchor[p] + 1]):
+            if far[p] < reaches[t]:
+                target[n] = t
+                pair[n] = p
+                n += 1
+    return n
+
+
+def _tile_pairs(
+    rows: Any,
+    columns: Any,
+    labels: Any,
+    group: Any,
+    twice: Any,
+    low_rows: Any,
+    low_columns: Any,
+    limits: Any,
+    own: Any,
+    out_i: Any,
+    out_o: Any,
+) -> int:
+    """Write the pairs of a tile whose distance may be below the reach of an end; their number.
+
+    `twice` are twice the products of rows and columns, the `low` ones their squared lengths less
+    what they may be wrong by; `limits` and `own` are reach − low of rows, low − reach of columns.
+    A first pass over each row only counts candidates, in a loop without branches.
+    """
+    n = 0
+    for a in range(rows.size):
+        i, limit, beyond, count = rows[a], limits[a], -low_rows[a], 0
+        for b in range(columns.size):
+            count += (low_columns[b] - twice[a, b] < limit) | (own[b] - twice[a, b] < beyond)
+        if count == 0:
+            continue
+        for b in range(columns.size):
+            o = columns[b]
+            if labels[i] == labels[o] or group[i] != group[o]:
+                continue
+            if low_columns[b] - twice[a, b] < limit:
+                if n < out_i.size:
+                    out_i[n] = i
+                    out_o[n] = o
+                n += 1
+            if own[b] - twice[a, b] < beyond:
+                if n < out_i.size:
+                    out_i[n] = o
+                    out_o[n] = i
+                n += 1
+    return n
+
+
+_TILE_PAIRS = {
+    dtype: proof_kernel(
+        *("i8[:]", "i8[:]", "i8[:]", "i8[:]", f"{name}[:,:]"),
+        *(f"{name}[:]", f"{name}[:]", f"{name}[:]", f"{name}[:]", "out i8[:]", "out i8[:]"),
+    )(_tile_pairs)
+    for dtype, name in ((np.float32, "f4"), (np.float64, "f8"))
+}

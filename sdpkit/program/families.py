@@ -1,0 +1,245 @@
+"""Rows that are searched, never listed: what a family is, and what can be done with any.
+
+A row t of a family is a penalised inequality between squared distances of outputs y = L x:
+
+    weight · [z_t]₊ ,      z_t = c_t + q_ij − q_il ,      q_io = ‖L_b(o) (x_i − x_o)‖²
+
+with b(o) the block by which the *other* point measures (a single metric has one block); in a
+*summed* family every block measures every distance, q_io = Σ_b ‖L_b (x_i − x_o)‖². A positive
+multiplier of the row *pulls* i and j together and *pushes* i and l apart. Either pair may be
+missing: q_ij ≤ u is z = −u + q_ij, and q_il ≥ d is z = d − q_il.
+
+There may be far too many rows to write down, and nearly all of them are satisfied. A `RowFamily`
+therefore never lists them: for given outputs it returns, exactly, the rows that are violated or
+within a margin of it, and the exact sum of all hinges. Each row has a number, and `terms` says
+what the rows of given numbers are. Solvers, certificate and files know families by this protocol
+alone. `sdpkit.program.comparisons`, `sdpkit.program.pairs` and `sdpkit.program.listed` hold ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.optimize
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.numerics.kernels import fast_kernel
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+# The numbers of some rows of a family, increasing.
+Rows = NDArray[np.int64]
+
+# Rows on which the scale of a start is tried.
+_SCALE_ROWS = 1_000_000
+# The mean squared distance of outputs from their centre below which no start is made, in units of
+# the family's constants.
+_LEAST_SPREAD = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What some rows say:  z_t = constants[pull_t] + q(pulls[pull_t]) − q(pushes[push_t]).
+
+    Attributes
+    ----------
+    pulls: (a, 2) pairs (i, j), ordered by i;  constants: (a,) c
+    pushes: (b, 2) pairs (i, l), ordered by i. In both, −1 for the second point stands for q = 0.
+    pull, push: (m,) the pairs of each row, which begin at the same i; push does not decrease
+    """
+
+    pulls: Indices
+    constants: Array
+    pushes: Indices
+    pull: Indices
+    push: Indices
+
+    @property
+    def size(self) -> int:
+        """m."""
+        return int(self.pull.size)
+
+    @property
+    def row_constants(self) -> Array:
+        """(m,) c_t: what the multipliers of the rows are worth in the dual objective."""
+        return np.asarray(self.constants[self.pull])
+
+
+class RowFamily(Protocol):
+    """What a solver and the certificate may ask of rows that are not written down."""
+
+    @property
+    def weight(self) -> float:
+        """The price of a unit of violation, and the largest multiplier of a row."""
+
+    @property
+    def n_points(self) -> int:
+        """n."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, or a little more where some are known to be satisfied."""
+
+    @property
+    def noun(self) -> str:
+        """What a row is called in print."""
+
+    @property
+    def formula(self) -> str:
+        """The sum of hinges, in print."""
+
+    @property
+    def unit(self) -> float:
+        """The size of the constants c: what is small is small against it."""
+
+    @property
+    def block_of(self) -> Indices:
+        """(n,) the block by which the distance to a point is measured; 0 if they are summed."""
+
+    @property
+    def summed(self) -> bool:
+        """True if a distance is the sum of what all blocks measure."""
+
+    def near(self, outputs: Sequence[Array], slack: float) -> Rows:
+        """Exactly the rows with z > −slack at `outputs`, one (n, r) array per block."""
+
+    def hinge_sum(self, outputs: Sequence[Array]) -> float:
+        """Σ [z]₊ over all rows."""
+
+    def everything(self) -> Rows:
+        """All rows, for small families."""
+
+    def terms(self, rows: Rows) -> Terms:
+        """What rows of the family say."""
+
+    def has(self, rows: Rows) -> NDArray[np.bool_]:
+        """(m,) which of some numbers, anybody's, are rows of this family."""
+
+    def part(self, share: float) -> RowFamily:
+        """About this share of the family, evenly spread; its rows may have other numbers."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The family as plain arrays."""
+
+
+def values(family: RowFamily, terms: Terms, outputs: Sequence[Array]) -> Array:
+    """(m,) z of some rows."""
+    stacked, columns = side_by_side(family, outputs)
+    pulled = terms.constants + lengths(stacked, columns, family.block_of, terms.pulls)
+    pushed = lengths(stacked, columns, family.block_of, terms.pushes)
+    return np.asarray(pulled[terms.pull] - pushed[terms.push])
+
+
+def laplacians(
+    family: RowFamily, terms: Terms, weights: Array, n_blocks: int
+) -> list[sp.csr_array]:
+    """Per block the signed graph Laplacian of Σ_t weights_t (b_ij b_ijᵀ − b_il b_ilᵀ), (n, n)."""
+    pulls = np.bincount(terms.pull, weights, minlength=len(terms.pulls))
+    pushes = np.bincount(terms.push, weights, minlength=len(terms.pushes))
+    start, end = np.concatenate([terms.pulls, terms.pushes]).T
+    tension = np.concatenate([pulls, -pushes]).astype(np.float64)
+    used = (tension != 0) & (end >= 0)
+    start, end, tension = start[used], end[used], tension[used]
+    n, out = family.n_points, []
+    for block in range(1 if family.summed else n_blocks):
+        mine = family.block_of[end] == block
+        entries = (tension[mine], (start[mine], end[mine]))
+        adjacency = sp.csr_array(entries, shape=(n, n))
+        adjacency = sp.csr_array(adjacency + adjacency.T)
+        degree = np.asarray(adjacency.sum(axis=1)).ravel()
+        out.append(sp.csr_array(sp.diags_array(degree) - adjacency))
+    return out * n_blocks if family.summed else out
+
+
+def best_scale(family: RowFamily, outputs: Sequence[Array], cost: float) -> float:
+    """The t > 0 that minimises  t·cost + weight·Σ[z]₊ at √t·outputs,  on a part of the rows.
+
+    `cost` is <C, M> at t = 1. Convex in t; found by bisection of the logarithm. The best multiple
+    may be 0 where another metric is better than none; but a factor has no gradient at 0, so that
+    t stays where distances are large enough for the constants to be felt.
+    """
+    share = min(1.0, _SCALE_ROWS / max(1, family.n_rows))
+    part = family.part(share)
+    factor = family.weight * family.n_rows / max(1, part.n_rows)
+
+    def value(log_t: float) -> float:
+        t = float(np.exp(log_t))
+        return t * cost + factor * part.hinge_sum([np.sqrt(t) * y for y in outputs])
+
+    # At t → 0 a hinge is c at most, so that no better scale costs more than that in <C, M> alone.
+    most = family.weight * family.unit * family.n_rows
+    ceiling = float(np.log(most / cost)) if cost > 0 else 0.0
+    found = scipy.optimize.minimize_scalar(
+        value, bounds=(ceiling - 30.0, ceiling), method="bounded", options={"xatol": 0.2}
+    )
+    spread = sum(float(np.square(y - y.mean(axis=0)).sum()) for y in outputs) / family.n_points
+    least = _LEAST_SPREAD * family.unit / spread if spread > 0 else 0.0
+    return max(float(np.exp(found.x)), least)
+
+
+def side_by_side(family: RowFamily, outputs: Sequence[Array]) -> tuple[Array, Indices]:
+    """The outputs of all blocks in one (n, Σr) array, and where each block's columns begin.
+
+    Summed squared distances are those of the outputs side by side: one block of all columns.
+    """
+    widths = [part.shape[1] for part in outputs]
+    widths = [sum(widths)] if family.summed else widths
+    stacked = outputs[0] if len(outputs) == 1 else np.hstack(list(outputs))
+    return np.ascontiguousarray(stacked, dtype=np.float64), np.cumsum([0, *widths])
+
+
+def lengths(stacked: Array, columns: Indices, block_of: Indices, pairs: Indices) -> Array:
+    """(p,) ‖y_i − y_o‖² of pairs (i, o) in the columns of o's block; 0 where o is −1."""
+    out = np.empty(len(pairs))
+    start, end = np.ascontiguousarray(pairs.T)
+    _squared_lengths(stacked, columns, block_of, start, end, out)
+    return out
+
+
+# -- what families check --------------------------------------------------------------------
+
+
+def spread_out(count: int, share: float) -> Indices:
+    """Indices of about `share` of `count` things, evenly spread, at least one."""
+    chosen = max(1, min(count, round(share * count)))
+    return np.unique(np.linspace(0, count - 1, chosen).astype(np.int64))
+
+
+def whole_numbers(values: ArrayLike, what: str) -> Indices:
+    """An array of whole numbers; anything else is refused by name."""
+    out = np.array(values)
+    if out.size and out.dtype.kind not in "iu":
+        raise InputError(f"{what} must be whole numbers, not {out.dtype.name}")
+    return out.astype(np.int64)
+
+
+def price(weight: float) -> float:
+    """A positive weight."""
+    if not 0 < weight < np.inf:
+        raise InputError(f"the weight of a family is {weight}; it must be positive")
+    return float(weight)
+
+
+# -- kernels --------------------------------------------------------------------------------
+
+
+@fast_kernel("f8[:,:]", "i8[:]", "i8[:]", "i8[:]", "i8[:]", "out f8[:]")
+def _squared_lengths(
+    stacked: Any, columns: Any, block_of: Any, start: Any, end: Any, out: Any
+) -> None:
+    """Any order of its sums is as exact as another, and every length is computed here alone."""
+    for p in range(start.size):
+        first, last = 0, 0
+        if end[p] >= 0:
+            first, last = columns[block_of[end[p]]], columns[block_of[end[p]] + 1]
+        x, y = stacked[start[p], first:last], stacked[end[p], first:last]
+        total = 0.0
+        for c in range(x.size):
+            difference = x[c] - y[c]
+            total += difference * difference
+        out[p] = total

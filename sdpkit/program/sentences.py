@@ -1,0 +1,632 @@
+"""Programs said as the papers write them: unknowns, variables, expressions, constraints.
+
+    K = Unknown("K", n, null=np.ones(n))                  # K ⪰ 0, K1 = 0
+    up, down = Variable(m, "ξ⁺"), Variable(m, "ξ⁻")       # ≥ 0 unless free=True
+    maximise((1 - ω) * K.trace() - ω * (up.sum() + down.sum()),
+             K.distances(edges) == d + up - down)
+
+An `Expression` is a vector of affine functions of the unknowns. It is kept as a constant and a
+sum of terms  coefficients · atom, where an *atom* is a vector that no arithmetic takes apart: the
+squared lengths of some vectors under an unknown, some of its entries, <C, M>, or an auxiliary
+variable. Adding expressions concatenates their terms, `A @ expression` multiplies the
+coefficients, a comparison makes a `Constraint`. log det and the penalties `sum_squares` and
+`norm` are atoms that only an objective may hold.
+
+`sdpkit.program.compilation` turns objective and constraints into a `Program`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.inputs import finite_array
+from sdpkit.program.block import differences
+from sdpkit.program.cost import Cost
+from sdpkit.program.printing import SYMBOLS, superscript, written
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+# What is printed of an expression: a sum of coefficient · name; the name of a number is "".
+Words: TypeAlias = tuple[tuple[float, str], ...]
+
+
+# -- unknowns -------------------------------------------------------------------------------
+
+
+class Unknown:
+    """A positive semidefinite matrix M to be found.
+
+    Parameters
+    ----------
+    name: the paper's letter for it
+    size: n; may be left out where `features` say it
+    null: (n,) or (n, k) directions N with M N = 0
+    features: (N, n) X, one row per node. `lengths` and `distances` are then about nodes: they
+        take combinations of rows of X, and X is never multiplied out.
+    max_rank: the largest rank M may have, or None; a limit makes the program non-convex
+
+    >>> import numpy as np
+    >>> from sdpkit import maximise
+    >>> K = Unknown("K", 3, null=np.ones(3))
+    >>> print(maximise(K.trace(), K.distances([[0, 1], [1, 2]]) <= 1, name="a string"))
+    a string
+      maximise    tr K
+      subject to  ‖y_i − y_j‖² ≤ 1  (2 rows)
+                  K ∈ S³, K ⪰ 0, K1 = 0
+    """
+
+    __array_ufunc__ = None  # numpy arrays on the left leave the operation to us
+
+    def __init__(
+        self,
+        name: str,
+        size: int | None = None,
+        *,
+        null: ArrayLike | None = None,
+        features: ArrayLike | None = None,
+        max_rank: int | None = None,
+    ) -> None:
+        x = None if features is None else np.asarray(features, dtype=np.float64)
+        if x is not None and x.ndim != 2:
+            raise InputError(f"features of {name} have shape {x.shape}: pass one row per node")
+        width = None if x is None else int(x.shape[1])
+        if size is None and width is None:
+            raise InputError(f"the unknown {name} has no size: pass Unknown({name!r}, n)")
+        if size is not None and width is not None and size != width:
+            raise InputError(f"{name} has size {size}, but its features have {width} columns")
+        n = size if size is not None else width
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise InputError(f"the size of {name} is {n!r}; it must be a positive integer")
+        self.name, self.size = name, int(n)
+        self.null, self.features, self.max_rank = null, x, max_rank
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes `lengths` and `distances` speak of: N, or n without features."""
+        return self.size if self.features is None else int(self.features.shape[0])
+
+    def lengths(self, vectors: Any = None) -> Expression:
+        """q_p = v_pᵀ M v_p for the rows of (p, n) `vectors`, dense or sparse.
+
+        With features, a row combines nodes: v_p = b_p X. Without `vectors`, one per node.
+
+        >>> Unknown("M", 3).lengths(np.ones(3))
+        <Expression of size 1: vᵀ M v>
+        """
+        nodes = self.n_nodes
+        if vectors is None:
+            vectors = sp.eye_array(nodes, format="csr")
+        elif not sp.issparse(vectors):
+            vectors = np.atleast_2d(finite_array(vectors, f"the vectors that measure {self.name}"))
+        if vectors.ndim != 2 or vectors.shape[1] != nodes:
+            what = "node (row of the features)" if self.features is not None else "row of it"
+            raise InputError(
+                f"vectors that measure {self.name} have shape {tuple(vectors.shape)}: "
+                f"pass {nodes} columns, one per {what}"
+            )
+        v = "v" if vectors.shape[0] == 1 else "v_p"
+        return _atom(Lengths(self, sp.csr_array(vectors)), f"{v}ᵀ {self.name} {v}")
+
+    def distances(self, edges: ArrayLike) -> Expression:
+        """Squared distances  M_ii + M_jj − 2M_ij  for the rows (i, j) of `edges`; with features,
+        those of nodes, (x_i − x_j)ᵀM(x_i − x_j).
+
+        >>> Unknown("K", 3).distances([[0, 1], [1, 2]])
+        <Expression of size 2: ‖y_i − y_j‖²>
+        """
+        i, j = _pairs(edges, self.n_nodes, self.name)
+        if self.features is not None:
+            text = f"‖x_i − x_j‖²_{self.name}"
+        else:
+            y = "y" + superscript("".join(filter(str.isdigit, self.name)))
+            text = f"‖{y}_i − {y}_j‖²"
+        return _atom(Lengths(self, differences(i, j, self.n_nodes)), text)
+
+    def inner(self, matrix: Any) -> Expression:
+        """<C, M> for a symmetric C: a `Cost`, a dense or a sparse (n, n) matrix.
+
+        In an objective C stays as it is. In a constraint it becomes squared lengths: its low-rank
+        part and dense matrices by their eigenvectors, sparse ones by their entries.
+
+        >>> Unknown("M", 2).inner(np.eye(2))
+        <Expression of size 1: <C, M>>
+        """
+        cost = matrix if isinstance(matrix, Cost) else _cost(matrix, self)
+        if cost.size != self.size:
+            raise InputError(
+                f"<C, {self.name}>: C has size {cost.size}, and {self.name} has size {self.size}"
+            )
+        if cost.is_identity:
+            words: Words = ((cost.identity, f"tr {self.name}"),)
+        else:
+            words = ((1.0, f"<C, {self.name}>"),)
+        return Combination(1, ((Inner(self, cost), _one()),), np.zeros(1), words)
+
+    def trace(self) -> Expression:
+        """tr M."""
+        return self.inner(Cost.of(self.size, identity=1.0))
+
+    def log_det(self) -> Expression:
+        """log det M, on the face {z : Nᵀz = 0}. A term of objectives that are maximised."""
+        return _atom(LogDet(self), f"log det {self.name}")
+
+    def __getitem__(self, index: Any) -> Expression:
+        """M[i, j] for two numbers or two arrays of numbers: entries, one by one."""
+        if not isinstance(index, tuple) or len(index) != 2:
+            raise InputError(f"{self.name}[{index!r}]: an entry has two indices, {self.name}[i, j]")
+        try:
+            i, j = np.broadcast_arrays(*(np.asarray(k) for k in index))
+        except ValueError as error:
+            raise InputError(f"indices of {self.name} do not fit together: {error}") from error
+        if i.dtype.kind not in "iu" or j.dtype.kind not in "iu" or i.ndim > 1:
+            raise InputError(
+                f"indices of {self.name} must be whole numbers or arrays of them; for a part of "
+                f"the matrix write i, j = np.triu_indices(k) and {self.name}[i, j]"
+            )
+        n = self.size
+        if i.size and (min(i.min(), j.min()) < -n or max(i.max(), j.max()) >= n):
+            raise InputError(f"indices of {self.name} must lie in 0 … {n - 1}")
+        single = i.ndim == 0
+        where = f"[{i}, {j}]" if single else "_ii" if np.array_equal(i, j) else "_ij"
+        at = Entries(self, np.atleast_1d(i) % n, np.atleast_1d(j) % n)
+        return _atom(at, f"{self.name}{where}")
+
+    def _refuse(self, *others: Any) -> NoReturn:
+        raise InputError(
+            f"{self.name} is a matrix, and programs speak of numbers: write {self.name}.trace(), "
+            f".inner(C), .lengths(V), .distances(edges) or {self.name}[i, j]. "
+            f"{self.name} ⪰ 0 always holds; {self.name} N = 0 is Unknown(…, null=N)"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _refuse
+    __matmul__ = __rmatmul__ = __truediv__ = __pow__ = __bool__ = _refuse
+    __le__ = __ge__ = __lt__ = __gt__ = _refuse
+    __eq__ = __ne__ = _refuse
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<Unknown {self.name} of size {self.size}>"
+
+
+# -- atoms ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """q_p = v_pᵀ M v_p for the rows of `vectors`, (p, N) over the nodes of the unknown."""
+
+    unknown: Unknown
+    vectors: sp.csr_array
+
+    @property
+    def size(self) -> int:
+        return int(self.vectors.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """M_ij for the indices i, j, (p,) each."""
+
+    unknown: Unknown
+    i: Indices
+    j: Indices
+
+    @property
+    def size(self) -> int:
+        return int(self.i.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """<C, M>."""
+
+    unknown: Unknown
+    cost: Cost
+    size: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Auxiliary:
+    """Real variables, nonnegative unless free."""
+
+    name: str
+    size: int
+    free: bool
+
+
+@dataclass(frozen=True, eq=False)
+class LogDet:
+    """log det M."""
+
+    unknown: Unknown
+    size: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Penalty:
+    """‖e‖² ("squares") or ‖e‖ ("norm") of an affine expression e."""
+
+    kind: Literal["squares", "norm"]
+    expression: Expression
+    size: int = 1
+
+
+Atom: TypeAlias = Lengths | Entries | Inner | Auxiliary | LogDet | Penalty
+
+
+# -- expressions ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Expression:
+    """A vector of affine functions: Σ coefficients · atom + constant.
+
+    Arithmetic is that of numpy vectors: sums, products with numbers and arrays, `A @ e`,
+    `e.sum()`, `e[rows]`; an expression of size 1 is repeated where a vector is needed.
+
+    Attributes
+    ----------
+    size: m;  constant: (m,)
+    terms: pairs of an atom of size k and its (m, k) coefficients
+    words: what is printed
+    """
+
+    size: int
+    terms: tuple[tuple[Atom, sp.csr_array], ...]
+    constant: Array
+    words: Words
+
+    __array_ufunc__ = None  # numpy arrays on the left leave the operation to us
+
+    # -- sums ------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Expression:
+        other = as_expression(other)
+        size = _common_size(self, other)
+        a, b = self._repeated(size), other._repeated(size)
+        words = _sum_of_words(a.words + b.words)
+        return Combination(size, a.terms + b.terms, a.constant + b.constant, words)
+
+    def __radd__(self, other: Any) -> Expression:
+        return as_expression(other) + self
+
+    def __neg__(self) -> Expression:
+        return self * -1.0
+
+    def __sub__(self, other: Any) -> Expression:
+        return self + -as_expression(other)
+
+    def __rsub__(self, other: Any) -> Expression:
+        return as_expression(other) + -self
+
+    def sum(self) -> Expression:
+        """The sum of the entries, of size 1."""
+        if self.size == 1:
+            return self
+        words = tuple((c, f"Σ{body}") if body else (c * self.size, "") for c, body in self.words)
+        return self._times(np.ones((1, self.size)), words)
+
+    # -- products --------------------------------------------------------------------------
+
+    def __mul__(self, other: Any) -> Expression:
+        other = as_expression(other)
+        if self.terms and other.terms:
+            raise InputError(
+                f"({written(self.words)}) · ({written(other.words)}) is a product of unknowns: "
+                "programs are affine in them. Penalties are e.sum_squares() and e.norm()"
+            )
+        factor, e = (self, other) if other.terms else (other, self)
+        size = _common_size(factor, e)
+        if factor.size > 1:
+            words = _product_of_words(f"{_factor_name(factor) or 'a'} ∘", e.words)
+            return e._repeated(size)._times(sp.diags_array(factor.constant), words)
+        c, name = float(factor.constant[0]), _factor_name(factor)
+        words = tuple((c * k, body) for k, body in e.words)
+        terms = tuple((atom, sp.csr_array(a * c)) for atom, a in e.terms)
+        named = _product_of_words(name, e.words) if name else words
+        return Combination(e.size, terms, c * e.constant, named)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Expression:
+        divisor = as_expression(other)
+        if divisor.terms:
+            raise InputError(f"nothing can be divided by {written(divisor.words)}: it is unknown")
+        if (divisor.constant == 0).any():
+            raise InputError(f"{written(self.words)} is divided by zero")
+        return self * (1.0 / divisor.constant if divisor.size > 1 else 1.0 / divisor.constant[0])
+
+    def __rtruediv__(self, other: Any) -> NoReturn:
+        raise InputError(f"nothing can be divided by {written(self.words)}: it is unknown")
+
+    def __rmatmul__(self, matrix: Any) -> Expression:
+        """A @ e for a dense or sparse (k, m) matrix, or a vector (m,)."""
+        if isinstance(matrix, Expression | Unknown):
+            raise InputError("programs are affine in their unknowns: A in A @ e must be numbers")
+        if not sp.issparse(matrix):
+            matrix = finite_array(matrix, "A in A @ e")
+            if matrix.ndim == 1:
+                matrix = matrix[None, :]
+        if matrix.ndim != 2 or matrix.shape[1] != self.size:
+            raise InputError(
+                f"A @ ({written(self.words)}): A has shape {tuple(matrix.shape)}; it needs "
+                f"{self.size} columns"
+            )
+        return self._times(matrix, _product_of_words("A", self.words))
+
+    def __matmul__(self, other: Any) -> Expression:
+        if not isinstance(other, Expression | Unknown) and np.ndim(other) == 1:
+            return self.__rmatmul__(other)
+        raise InputError("write A @ e, with the matrix of numbers on the left")
+
+    def __pow__(self, power: Any) -> NoReturn:
+        raise InputError(
+            f"({written(self.words)}) ** {power!r} is not affine; for a penalty in the objective "
+            "write e.sum_squares() or e.norm()"
+        )
+
+    def __getitem__(self, rows: Any) -> Expression:
+        """Some of the entries, as numpy indexes a vector."""
+        try:
+            chosen = np.atleast_1d(np.arange(self.size)[rows])
+        except (IndexError, TypeError) as error:
+            raise InputError(f"e[{rows!r}] of an expression of size {self.size}: {error}") from None
+        index = f"[{int(chosen[0])}]" if np.ndim(rows) == 0 and not isinstance(rows, slice) else ""
+        words = tuple((c, body and f"{body}{index}") for c, body in self.words)
+        terms = tuple((atom, sp.csr_array(a[chosen])) for atom, a in self._affine().terms)
+        return Combination(chosen.size, terms, self.constant[chosen], words)
+
+    def _times(self, matrix: Any, words: Words) -> Expression:
+        matrix = sp.csr_array(matrix)
+        terms = tuple((atom, sp.csr_array(matrix @ a)) for atom, a in self._affine().terms)
+        return Combination(int(matrix.shape[0]), terms, matrix @ self.constant, words)
+
+    def _repeated(self, size: int) -> Expression:
+        return self if self.size == size else self._times(np.ones((size, 1)), self.words)
+
+    def _affine(self) -> Expression:
+        if not self.is_affine:
+            raise InputError(
+                f"{written(self.words)} is not affine: it may only be scaled and added to an "
+                "objective"
+            )
+        return self
+
+    @property
+    def is_affine(self) -> bool:
+        """False where a log det or a penalty is among the terms."""
+        return not any(isinstance(atom, LogDet | Penalty) for atom, _ in self.terms)
+
+    # -- penalties -------------------------------------------------------------------------
+
+    def sum_squares(self) -> Expression:
+        """Σ e_k², a penalty: minimised, or subtracted from what is maximised."""
+        return _atom(Penalty("squares", self._affine()), f"‖{written(self.words)}‖²")
+
+    def norm(self) -> Expression:
+        """The Euclidean norm ‖e‖, a penalty: minimised, or subtracted from what is maximised."""
+        return _atom(Penalty("norm", self._affine()), f"‖{written(self.words)}‖")
+
+    # -- comparisons -----------------------------------------------------------------------
+
+    def __eq__(self, other: Any) -> Constraint:  # type: ignore[override]
+        return self._compared(other, 0)
+
+    def __le__(self, other: Any) -> Constraint:
+        return self._compared(other, -1)
+
+    def __ge__(self, other: Any) -> Constraint:
+        return self._compared(other, 1)
+
+    def _compared(self, other: Any, relation: int) -> Constraint:
+        other = as_expression(other)
+        difference = self._affine() - other._affine()
+        text = f"{written(self.words)} {SYMBOLS[relation]} {written(other.words)}"
+        if not difference.terms:
+            raise InputError(f"{text}: neither side holds an unknown or a variable")
+        return Constraint(difference, relation, text)
+
+    def _strict(self, other: Any) -> NoReturn:
+        raise InputError(
+            "programs have no strict inequalities: write <= or >=, and subtract a margin "
+            "where one is needed"
+        )
+
+    __lt__ = __gt__ = __ne__ = _strict
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> NoReturn:
+        raise InputError(f"{written(self.words)} has no truth value before it is solved for")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of size {self.size}: {written(self.words)}>"
+
+
+class Combination(Expression):
+    """What arithmetic makes.
+
+    Beside `Variable`, not above it: of a ≤ b Python asks b first where b's class is derived from
+    a's, and the sides of a constraint would change places.
+    """
+
+    def __repr__(self) -> str:
+        return f"<Expression of size {self.size}: {written(self.words)}>"
+
+
+class Variable(Expression):
+    """`size` real variables, nonnegative unless `free`.
+
+    >>> ξ = Variable(3, "ξ")
+    >>> 2 * ξ.sum() + 1
+    <Expression of size 1: 2 Σξ + 1>
+    """
+
+    def __init__(self, size: int = 1, name: str = "x", *, free: bool = False) -> None:
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+            raise InputError(f"the variable {name} has size {size!r}; pass a whole number")
+        eye = sp.eye_array(int(size), format="csr")
+        terms = ((Auxiliary(name, int(size), free), eye),)
+        super().__init__(int(size), terms, np.zeros(size), ((1.0, name),))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constraint:
+    """Rows  expression {=, ≤, ≥} 0, as a comparison of two expressions makes them.
+
+    Attributes
+    ----------
+    expression: the left side less the right;  relation: 0 for =, −1 for ≤, +1 for ≥
+    text: the comparison as it was written
+    """
+
+    expression: Expression
+    relation: int
+    text: str
+
+    def __bool__(self) -> NoReturn:
+        raise InputError(
+            f"the constraint {self.text} has no truth value. Pass it to maximise or minimise; "
+            "write a <= e <= b as two constraints, a <= e and e <= b"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Constraint: {self.text}>"
+
+
+# -- making expressions ---------------------------------------------------------------------
+
+
+def as_expression(value: Any) -> Expression:
+    """Expressions as they are; numbers and vectors of numbers as constants."""
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, Unknown):
+        value._refuse()
+    if isinstance(value, Constraint):
+        raise InputError(f"{value.text} is a constraint; arithmetic takes expressions and numbers")
+    if value is None or isinstance(value, str) or sp.issparse(value):
+        raise InputError(f"{value!r} is neither an expression nor a vector of numbers")
+    numbers = np.atleast_1d(finite_array(value, "a number or vector in an expression"))
+    if numbers.ndim != 1:
+        raise InputError(
+            f"an array of shape {numbers.shape} stands beside expressions, which are vectors; "
+            "write A @ e for a matrix product"
+        )
+    equal = numbers.size and bool((numbers == numbers[0]).all())
+    words: Words = ((float(numbers[0]), ""),) if equal else ((1.0, "b"),)
+    return Combination(numbers.size, (), numbers, words)
+
+
+def named(name: str, value: Any) -> Expression:
+    """A number, vector or expression under the name that is printed for it.
+
+    >>> Unknown("K", 3).distances([[0, 1], [1, 2]]) == named("d_ij", [1.0, 4.0])
+    <Constraint: ‖y_i − y_j‖² = d_ij>
+    """
+    expression = as_expression(value)
+    return Combination(expression.size, expression.terms, expression.constant, ((1.0, name),))
+
+
+def stack(expressions: Iterable[Any]) -> Expression:
+    """Expressions one below the other, as one.
+
+    >>> stack([Variable(2, "a"), Variable(3, "b"), 1.0])
+    <Expression of size 6: (a; b; 1)>
+    """
+    parts = [as_expression(part)._affine() for part in expressions]
+    if len(parts) == 1:
+        return parts[0]
+    sizes = [part.size for part in parts]
+    total, terms, start = sum(sizes), [], 0
+    for part in parts:
+        # Row k of a part becomes row start + k of the whole.
+        below = sp.eye_array(total, part.size, k=-start, format="csr")
+        terms += [(atom, sp.csr_array(below @ a)) for atom, a in part.terms]
+        start += part.size
+    texts = list(dict.fromkeys(written(part.words) for part in parts))
+    text = texts[0] if len(texts) == 1 else f"({'; '.join(_few(texts))})"
+    constant = np.concatenate([np.zeros(0), *(part.constant for part in parts)])
+    return Combination(total, tuple(terms), constant, ((1.0, text),))
+
+
+def _few(texts: Sequence[str], most: int = 3) -> list[str]:
+    return list(texts) if len(texts) <= most else [*texts[: most - 1], "…", texts[-1]]
+
+
+def _atom(atom: Atom, text: str) -> Expression:
+    size = atom.size
+    eye = sp.eye_array(size, format="csr")
+    return Combination(size, ((atom, eye),), np.zeros(size), ((1.0, text),))
+
+
+def _one() -> sp.csr_array:
+    return sp.csr_array(np.ones((1, 1)))
+
+
+def _cost(matrix: Any, unknown: Unknown) -> Cost:
+    if not sp.issparse(matrix):
+        matrix = finite_array(matrix, f"C in <C, {unknown.name}>")
+    if matrix.shape != (unknown.size, unknown.size):
+        raise InputError(
+            f"<C, {unknown.name}>: C has shape {tuple(matrix.shape)}, and {unknown.name} has size "
+            f"{unknown.size}"
+        )
+    return Cost.of(unknown.size, sparse=matrix)
+
+
+def _pairs(edges: ArrayLike, n: int, name: str) -> tuple[Indices, Indices]:
+    pairs = np.asarray(edges)
+    if pairs.size == 0:
+        pairs = np.empty((0, 2), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(
+            f"edges have shape {pairs.shape} and type {pairs.dtype.name}: pass pairs of whole "
+            "numbers, (m, 2)"
+        )
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
+        raise InputError(f"edges name nodes outside 0 … {n - 1}, the nodes of {name}")
+    if np.any(pairs[:, 0] == pairs[:, 1]):
+        raise InputError("an edge joins a node to itself: its length is 0 whatever the answer is")
+    i, j = pairs.astype(np.int64).T
+    return i, j
+
+
+def _common_size(a: Expression, b: Expression) -> int:
+    if a.size == b.size or b.size == 1:
+        return a.size
+    if a.size == 1:
+        return b.size
+    raise InputError(
+        f"sizes differ: {written(a.words)} has {a.size} entries, {written(b.words)} has {b.size}"
+    )
+
+
+def _sum_of_words(words: Words) -> Words:
+    """The words with all numbers added up where the first of them stood."""
+    number = sum(c for c, body in words if not body)
+    out = [(c, body) for c, body in words if body]
+    if number or not out:
+        out.insert(next((k for k, (_, body) in enumerate(words) if not body), 0), (number, ""))
+    return tuple(out)
+
+
+def _factor_name(factor: Expression) -> str:
+    """What is printed for a factor that has a name; "" for numbers."""
+    if not any(body for _, body in factor.words):
+        return ""
+    text = written(factor.words)
+    return text if len(factor.words) == 1 else f"({text})"
+
+
+def _product_of_words(factor: str, words: Words) -> Words:
+    """`factor` before a single name, or before several in parentheses."""
+    if len(words) == 1 and words[0][1]:
+        return ((words[0][0], f"{factor} {words[0][1]}"),)
+    return ((1.0, f"{factor} ({written(words)})"),)

@@ -1,0 +1,422 @@
+"""The inner problem of `factored`: an augmented Lagrangian of hinges over a working set of rows.
+
+In coordinates in which every cost is the identity,
+
+    ‖L‖² + weight·Σ_t max_{0 ≤ α ≤ 1} (α z_t − γ/2 (α − a_t)²),     M = LᵀL,  maximiser α_t
+
+for the rows z_t = c_t + q_ij − q_il of any family. One compiled pass over the rows gives the value,
+the maximisers and the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from sdpkit.errors import SolverError
+from sdpkit.numerics.kernels import fast_kernel
+from sdpkit.numerics.threads import workers
+from sdpkit.program.families import (
+    RowFamily,
+    Rows,
+    Terms,
+    best_scale,
+    laplacians,
+    values,
+)
+from sdpkit.program.form import Program
+from sdpkit.solution.solution import Solution
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+# One (r, d) matrix L per block.
+Factors = list[Array]
+
+# The tolerance from which on the inner problem is solved in single precision.
+SINGLE_PRECISION_TOL = 5e-4
+
+
+@dataclass(frozen=True, eq=False)
+class HingeProgram:
+    """The program in coordinates in which every cost is the identity.
+
+    Attributes
+    ----------
+    features: per block (n, d);  back: per block (d, d) with M = back Z back
+    family: the rows;  weight: the price of a unit of violation, more than theirs in a part
+    ranks: per block the number of rows that L may have
+    dtype: of the outputs in the inner problem; single precision serves a loose tolerance
+    """
+
+    features: list[Array]
+    back: list[Array]
+    ranks: list[int]
+    family: RowFamily
+    weight: float
+    dtype: Any
+
+    @classmethod
+    def of(cls, program: Program, tol: float) -> HingeProgram:
+        """Change coordinates; a singular cost is refused."""
+        features, back = [], []
+        for block in program.blocks:
+            values, vectors = scipy.linalg.eigh(block.cost.dense())
+            if values[0] <= 1e-12 * values[-1]:
+                raise SolverError(
+                    f"the cost of block {block.name!r} is singular (eigenvalues {values[0]:.2g} … "
+                    f"{values[-1]:.2g}): state the program on the range of its cost"
+                )
+            root = (vectors / np.sqrt(values)) @ vectors.T
+            nodes = np.eye(block.size) if block.features is None else block.features
+            images = nodes @ root
+            # Differences are all that counts; small numbers round less.
+            features.append(np.ascontiguousarray(images - images.mean(axis=0)))
+            back.append(root)
+        if program.family is None:
+            raise SolverError(
+                "solvers 'factored' and 'projected' only solve programs with a family of rows"
+            )
+        ranks = [min(block.size, block.max_rank or block.size) for block in program.blocks]
+        dtype = np.float32 if tol >= SINGLE_PRECISION_TOL else np.float64
+        return cls(features, back, ranks, program.family, program.family.weight, dtype)
+
+    def part(self, share: float) -> HingeProgram:
+        """The same problem on a part of the rows, their price raised to make up for it."""
+        family = self.family.part(share)
+        return replace(self, family=family, weight=self.weight * self.family.n_rows / family.n_rows)
+
+    def outputs(self, factors: Factors) -> list[Array]:
+        """The images of all points, one (n, r) array per block."""
+        return [x @ factor.T for x, factor in zip(self.features, factors, strict=True)]
+
+    def images(self, terms: Terms, alpha: Array) -> list[Array]:
+        """Per block weight·Σα_t(C_ij − C_il), (d, d)."""
+        graphs = laplacians(self.family, terms, alpha, len(self.features))
+        parts = zip(self.features, graphs, strict=True)
+        return [self.weight * (x.T @ (graph @ x)) for x, graph in parts]
+
+    def share(self, images: list[Array]) -> float:
+        """The largest θ ≤ 1 with I + θ·image ⪰ 0 in every block."""
+        lows = [float(scipy.linalg.eigvalsh(a, subset_by_index=[0, 0])[0]) for a in images]
+        return min(1.0, *(-1.0 / low if low < 0 else 1.0 for low in lows))
+
+    def objective(self, factors: Factors, rows: Rows) -> float:
+        """‖L‖² + weight·Σ[z]₊ over `rows`."""
+        z = values(self.family, self.family.terms(rows), self.outputs(factors))
+        return squared_norm(factors) + self.weight * float(np.maximum(z, 0.0).sum())
+
+    def matrices(self, factors: Factors) -> tuple[Array, ...]:
+        """The metric matrices in the program's own coordinates."""
+        roots = [factor @ back for factor, back in zip(factors, self.back, strict=True)]
+        return tuple(root.T @ root for root in roots)
+
+    def start(self, warm: Solution | None) -> Factors:
+        """The factors of a solution of the same shape, or the best multiple of an isometry."""
+        sizes = [(root.shape[0], root.shape[0]) for root in self.back]
+        if warm is not None and [m.shape for m in warm.matrices] == sizes:
+            parts = zip(warm.matrices, self.back, self.ranks, strict=True)
+            return [_leading(np.linalg.solve(b, np.linalg.solve(b, m).T), r) for m, b, r in parts]
+        bases = [_widest(x, r) for x, r in zip(self.features, self.ranks, strict=True)]
+        t = best_scale(self.family, self.outputs(bases), squared_norm(bases))
+        return [np.sqrt(t) * basis for basis in bases]
+
+
+def _leading(matrix: Array, rank: int) -> Array:
+    """(rank, d) L with LᵀL the best approximation of a positive semidefinite matrix."""
+    values, vectors = scipy.linalg.eigh((matrix + matrix.T) / 2)
+    # A little of every direction, or the search could never leave the face of the start.
+    roots = np.sqrt(np.maximum(values, 1e-6 * max(float(values[-1]), np.finfo(float).tiny)))
+    return np.asarray((vectors * roots)[:, ::-1][:, :rank].T)
+
+
+def _widest(features: Array, rank: int) -> Array:
+    """(rank, d) orthonormal rows: all directions, or those of largest variance."""
+    size = features.shape[1]
+    if rank == size:
+        return np.eye(size)
+    return np.asarray(scipy.linalg.eigh(features.T @ features)[1][:, ::-1][:, :rank].T)
+
+
+@dataclass(eq=False)
+class WorkingSet:
+    """Rows under consideration with their multipliers a.
+
+    Only the points that occur in them are looked at, and all indices count among these. A row's
+    two pairs begin at the same point, its *anchor*: rows are worked through by anchor, so that
+    each distance is computed once.
+
+    Attributes
+    ----------
+    rows: their numbers;  terms: what they say
+    features: per block (u, d) of the points;  block_of: (u,)
+    anchors: (m_a,) with their pulls at pull_starts (m_a + 1,) in `pulls` and `constants`, and
+        their pushes at push_starts (m_a + 1,) in `pushes`: the other points, −1 for none
+    row_starts: where the rows of each push begin;  row_pull: place of each row's pull in `pulls`
+    """
+
+    rows: Rows
+    terms: Terms
+    a: Array
+    features: list[NDArray[Any]]
+    block_of: Indices
+    anchors: Indices
+    pull_starts: Indices
+    pulls: Indices
+    constants: Array
+    push_starts: Indices
+    pushes: Indices
+    row_starts: Indices
+    row_pull: Indices
+
+    @classmethod
+    def of(cls, problem: HingeProgram, rows: Rows, a: Array) -> WorkingSet:
+        """Index rows for the kernel."""
+        terms = problem.family.terms(rows)
+        used, row_pull = np.unique(terms.pull, return_inverse=True)
+        start, end = terms.pulls[used].T
+        present = np.zeros(problem.family.n_points, dtype=bool)
+        for points in (start, end, *terms.pushes.T):
+            present[points[points >= 0]] = True
+        nodes = np.flatnonzero(present)
+        # The last place is that of the missing point.
+        place = np.full(present.size + 1, -1)
+        place[nodes] = np.arange(nodes.size)
+        anchors = np.unique(start)
+        push_start, push_end = terms.pushes.T
+        return cls(
+            rows,
+            terms,
+            a,
+            [np.ascontiguousarray(x[nodes], dtype=problem.dtype) for x in problem.features],
+            problem.family.block_of[nodes],
+            place[anchors],
+            np.append(np.searchsorted(start, anchors), start.size),
+            place[end],
+            terms.constants[used],
+            np.append(np.searchsorted(push_start, anchors), push_end.size),
+            place[push_end],
+            np.searchsorted(terms.push, np.arange(push_end.size + 1)),
+            row_pull,
+        )
+
+    def refreshed(self, problem: HingeProgram, found: Rows) -> WorkingSet:
+        """The rows that a search found, with those whose multipliers are positive."""
+        held = self.a > 0
+        old = self.rows[held]
+        rows = np.union1d(found, old)
+        a = np.zeros(rows.size)
+        a[np.searchsorted(rows, old)] = self.a[held]
+        return WorkingSet.of(problem, rows, a)
+
+    @cached_property
+    def shares(self) -> list[tuple[int, int]]:
+        """Ranges of anchors with about equally many pushes, one per thread."""
+        count = workers() if self.rows.size > 2000 else 1
+        cuts = np.searchsorted(self.push_starts, np.linspace(0, self.pushes.size, count + 1))
+        cuts[0], cuts[-1] = 0, self.anchors.size
+        return list(pairwise(int(c) for c in cuts))
+
+
+@dataclass(frozen=True, eq=False)
+class InnerPoint:
+    """The inner problem at some L: value, gradient, maximisers α, and the true hinge objective.
+
+    `in_the_cone` computes the gradient in M = LᵀL, which that in L does not tell where L is
+    singular.
+    """
+
+    factors: Factors
+    value: float
+    gradient: Factors
+    objective: float
+    alpha: Array
+    single: bool
+    in_the_cone: Callable[[], Factors]
+
+
+def augmented_lagrangian(
+    problem: HingeProgram, working: WorkingSet, gamma: float, factors: Factors, pool: Any
+) -> InnerPoint:
+    """The augmented Lagrangian and its gradient 2(L + weight·(Laplacian·Y)ᵀX)."""
+    small = [factor.T.astype(problem.dtype) for factor in factors]
+    stacked = np.hstack(_by_parts(pool, working.features, small))
+    ends = np.cumsum([0, *(factor.shape[0] for factor in factors)])
+    # Summed distances are measured in all columns at once.
+    columns = ends[[0, -1]] if problem.family.summed else ends
+    alpha = np.empty(working.rows.size)
+    layout = (
+        working.block_of,
+        working.anchors,
+        working.pull_starts,
+        working.pulls,
+        working.push_starts,
+        working.pushes,
+        working.row_starts,
+        working.row_pull,
+        working.constants,
+    )
+
+    augmented = _AUGMENTED[problem.dtype]
+    most = int(np.diff(working.pull_starts).max(initial=0))
+
+    def run(share: tuple[int, int]) -> tuple[float, float, Array]:
+        pull, sums = np.zeros_like(stacked), np.zeros(2)
+        room = (np.empty(most), np.empty(most), np.zeros(stacked.shape[1], stacked.dtype))
+        augmented(stacked, columns, *layout, working.a, gamma, *share, *room, sums, pull, alpha)
+        return sums[0], sums[1], pull
+
+    parts = _shared(pool, run, working.shares)
+    pull = parts[0][2]
+    for _, _, other in parts[1:]:
+        pull += other
+    square, weight = squared_norm(factors), problem.weight
+    spans = list(pairwise(ends))
+    gradient = [
+        2 * (factor + weight * _across(pool, pull[:, first:last], x))
+        for factor, x, (first, last) in zip(factors, working.features, spans, strict=True)
+    ]
+    value = square + weight * sum(part[0] for part in parts)
+    objective = square + weight * sum(part[1] for part in parts)
+    single = problem.dtype is np.float32
+
+    def in_the_cone() -> Factors:
+        images = problem.images(working.terms, alpha)
+        return [np.eye(image.shape[0]) + image for image in images]
+
+    return InnerPoint(factors, value, gradient, objective, alpha, single, in_the_cone)
+
+
+def _shared(pool: Any, work: Callable[[Any], Any], shares: list[Any]) -> list[Any]:
+    """`work` on every share; a single one does not wait for another thread."""
+    return [work(shares[0])] if len(shares) == 1 else list(pool.map(work, shares))
+
+
+def _slices(rows: int) -> list[slice]:
+    """The rows of a tall matrix, one slice per thread; one slice if it is not worth it."""
+    count = workers() if rows > 4000 else 1
+    cuts = np.linspace(0, rows, count + 1).astype(int).tolist()
+    return [slice(first, last) for first, last in pairwise(cuts)]
+
+
+def _by_parts(pool: Any, tall: list[Array], small: list[Array]) -> list[Array]:
+    """tall @ small per block, the rows shared out: BLAS threads would fight with ours."""
+    out = []
+    for x, s in zip(tall, small, strict=True):
+        parts = _shared(pool, partial(_product, x, s), _slices(x.shape[0]))
+        out.append(np.vstack(parts) if len(parts) > 1 else parts[0])
+    return out
+
+
+def _product(tall: Array, small: Array, rows: slice) -> Array:
+    return np.asarray(tall[rows] @ small)
+
+
+def _across(pool: Any, left: Array, right: Array) -> Array:
+    """leftᵀ @ right of two tall matrices, the rows shared out."""
+    parts = _shared(pool, lambda rows: left[rows].T @ right[rows], _slices(left.shape[0]))
+    return np.asarray(sum(parts))
+
+
+def _augmented(
+    stacked: Any,
+    columns: Any,
+    block_of: Any,
+    anchors: Any,
+    pull_starts: Any,
+    pulls: Any,
+    push_starts: Any,
+    pushes: Any,
+    row_starts: Any,
+    row_pull: Any,
+    constants: Any,
+    a: Any,
+    gamma: float,
+    first: int,
+    last: int,
+    near: Any,
+    tensions: Any,
+    own: Any,
+    sums: Any,
+    pull: Any,
+    alpha: Any,
+) -> None:
+    """One pass over the rows of some anchors: Σ(αz − γ/2(α − a)²) and Σ[z]₊ in `sums`, α, and the
+    weighted Laplacian applied to the outputs, added to `pull`. Sums are in double precision.
+
+    An anchor's partners are its pulls, for their lengths, then its pushes, then its pulls again,
+    for their tensions: one loop, since each copy of its inner loops takes time to compile. A
+    partner that is missing has no columns. Slices, not index ranges, are what the compiler makes
+    vectors of.
+    """
+    value, hinge = 0.0, 0.0
+    for k in range(first, last):
+        i, base, start = anchors[k], pull_starts[k], push_starts[k]
+        count = pull_starts[k + 1] - base
+        pairs = push_starts[k + 1] - start
+        for step in range(count + pairs + count):
+            if step < count:
+                o = pulls[base + step]
+            elif step < count + pairs:
+                o = pushes[start + step - count]
+            else:
+                o = pulls[base + step - count - pairs]
+            begin, end = 0, 0
+            if o >= 0:
+                begin, end = columns[block_of[o]], columns[block_of[o] + 1]
+            x, y = stacked[i, begin:end], stacked[o, begin:end]
+            if step < count + pairs:
+                far = 0.0
+                for c in range(x.size):
+                    difference = x[c] - y[c]
+                    far += difference * difference
+                if step < count:
+                    near[step] = constants[base + step] + far
+                    tensions[step] = 0.0
+                    continue
+                weight = 0.0
+                e = start + step - count
+                for r in range(row_starts[e], row_starts[e + 1]):
+                    t = row_pull[r] - base
+                    z = near[t] - far
+                    hinge += max(0.0, z)
+                    v = min(1.0, max(0.0, a[r] + z / gamma))
+                    value += v * z - 0.5 * gamma * (v - a[r]) * (v - a[r])
+                    alpha[r] = v
+                    tensions[t] += v
+                    weight -= v
+            else:
+                weight = tensions[step - count - pairs]
+            if weight == 0.0:
+                continue
+            # weight·(y_i − y_o) is added to the anchor's own sum and taken from the row of o.
+            single, mine, other = pull.dtype.type(weight), own[begin:end], pull[o, begin:end]
+            for c in range(x.size):
+                change = single * (x[c] - y[c])
+                mine[c] += change
+                other[c] -= change
+        for c in range(own.size):
+            pull[i, c] += own[c]
+            own[c] = 0.0
+    sums[0], sums[1] = value, hinge
+
+
+_AUGMENTED = {
+    dtype: fast_kernel(
+        *(f"{name}[:,:]", *["i8[:]"] * 9, "f8[:]", "f8[:]", "f8", "i8", "i8"),
+        *("out f8[:]", "out f8[:]", f"out {name}[:]", "out f8[:]", f"out {name}[:,:]"),
+        "out f8[:]",
+    )(_augmented)
+    for dtype, name in ((np.float32, "f4"), (np.float64, "f8"))
+}
+
+
+def squared_norm(factors: Factors) -> float:
+    """Σ_b ‖L_b‖², which is Σ_b tr M_b."""
+    return float(sum(np.vdot(factor, factor) for factor in factors))

@@ -1,0 +1,150 @@
+"""Steps on the inner problem of `factored`: in the factor L, or in the matrix M itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from sdpkit.solvers.augmented import Factors, InnerPoint
+
+Array = NDArray[np.float64]
+
+# δ of the preconditioner relative to ‖LᵀL‖, and the number of steps it remembers.
+_DELTA, _MEMORY = 0.05, 40
+# What rounding does to the value of the inner problem, in double and in single precision.
+_ROUNDING = (1e-14, 1e-9)
+
+Evaluate = Callable[[Factors], InnerPoint]
+
+
+class InTheFactor:
+    """Limited-memory quasi-Newton steps on L, preconditioned from the right."""
+
+    def __init__(self, factors: Factors) -> None:
+        self.steps: list[tuple[Array, Array]] = []
+        self.shapes = [factor.shape for factor in factors]
+        self.recondition(factors)
+
+    def recondition(self, factors: Factors) -> None:
+        """Take the preconditioner (LᵀL/‖LᵀL‖ + δI)⁻¹ from the present factors; steps have a scale
+        of their own."""
+        self.inverses = []
+        for factor in factors:
+            unit = factor / max(float(np.abs(factor).max()), np.finfo(float).tiny)
+            gram = unit.T @ unit
+            gram /= max(float(np.linalg.norm(gram, 2)), np.finfo(float).tiny)
+            self.inverses.append(scipy.linalg.inv(gram + _DELTA * np.eye(gram.shape[0])))
+
+    def step(self, evaluate: Evaluate, at: InnerPoint) -> InnerPoint | None:
+        """A point with a smaller value, or None if there is none to be found."""
+        gradient, here = _flat(at.gradient), _flat(at.factors)
+        while True:
+            direction = self._direction(gradient)
+            if not self.steps:
+                length = float(np.linalg.norm(direction))
+                direction *= 0.1 * float(np.linalg.norm(here)) / max(length, np.finfo(float).tiny)
+            slope = float(gradient @ direction)
+            found = self._search(evaluate, at, here, direction, slope) if slope > 0 else None
+            if found is None and self.steps:
+                self.steps.clear()
+                continue
+            if found is not None:
+                self._remember(_flat(found.factors) - here, _flat(found.gradient) - gradient)
+            return found
+
+    def _search(
+        self, evaluate: Evaluate, at: InnerPoint, here: Array, direction: Array, slope: float
+    ) -> InnerPoint | None:
+        length, rounding = 1.0, _ROUNDING[at.single] * abs(at.value)
+        while length > 1e-6:
+            found = evaluate(self._unflat(here - length * direction))
+            if found.value <= at.value - 1e-4 * length * slope + rounding:
+                return found
+            length *= 0.5 if length > 0.2 else 0.2
+        return None
+
+    def _direction(self, gradient: Array) -> Array:
+        out, weights = gradient.copy(), []
+        for s, y in reversed(self.steps):
+            weights.append(float(s @ out) / float(s @ y))
+            out -= weights[-1] * y
+        out = self._precondition(out)
+        if self.steps:
+            s, y = self.steps[-1]
+            out *= float(s @ y) / float(y @ self._precondition(y))
+        for (s, y), weight in zip(self.steps, reversed(weights), strict=True):
+            out += (weight - float(y @ out) / float(s @ y)) * s
+        return out
+
+    def _precondition(self, vector: Array) -> Array:
+        parts = zip(self._unflat(vector), self.inverses, strict=True)
+        return _flat([part @ inverse for part, inverse in parts])
+
+    def _remember(self, s: Array, y: Array) -> None:
+        if float(s @ y) > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+            self.steps = [*self.steps[-_MEMORY + 1 :], (s, y)]
+
+    def _unflat(self, vector: Array) -> Factors:
+        ends = np.cumsum([rows * columns for rows, columns in self.shapes])[:-1]
+        parts = zip(np.split(vector, ends), self.shapes, strict=True)
+        return [part.reshape(shape) for part, shape in parts]
+
+
+class InTheCone:
+    """Spectral projected gradient steps on M itself (Birgin, Martínez and Raydan 2000)."""
+
+    def __init__(self, factors: Factors) -> None:
+        self.length = 1.0
+        self.last: tuple[Array, Array] | None = None
+        self.values: list[float] = []
+
+    def recondition(self, factors: Factors) -> None:
+        """A new inner problem: forget values that belong to the old one."""
+        self.values, self.last = [], None
+
+    def step(self, evaluate: Evaluate, at: InnerPoint) -> InnerPoint | None:
+        """A point with a smaller value than the largest of the last ten, or None."""
+        gradients = at.in_the_cone()
+        here = [f.T @ f for f in at.factors]
+        flat_x, flat_g = _flat(here), _flat(gradients)
+        if self.last is not None:
+            s, y = flat_x - self.last[0], flat_g - self.last[1]
+            curvature = float(s @ y)
+            self.length = float(s @ s) / curvature if curvature > 0 else 10 * self.length
+        else:
+            norm = max(float(np.linalg.norm(flat_g)), np.finfo(float).tiny)
+            # From zero any length may be tried; the search below cuts it down.
+            self.length = (0.1 * float(np.linalg.norm(flat_x)) or 1.0) / norm
+        self.last = (flat_x, flat_g)
+        self.values = [*self.values[-9:], at.value]
+        moved = [_onto_cone(m - self.length * g) for m, g in zip(here, gradients, strict=True)]
+        direction = [new - old for new, old in zip(moved, here, strict=True)]
+        slope = float(flat_g @ _flat(direction))
+        if not slope < 0:
+            return None
+        length = 1.0
+        while length > 1e-8:
+            trial = [_root(m + length * d) for m, d in zip(here, direction, strict=True)]
+            found = evaluate(trial)
+            if found.value <= max(self.values) + 1e-4 * length * slope:
+                return found
+            length *= 0.5
+        return None
+
+
+def _onto_cone(matrix: Array) -> Array:
+    values, vectors = scipy.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _root(matrix: Array) -> Array:
+    """The symmetric root."""
+    values, vectors = scipy.linalg.eigh(matrix)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def _flat(parts: list[Array]) -> Array:
+    return np.concatenate([part.ravel() for part in parts])
