@@ -16,7 +16,7 @@ def add_parser(commands: Any) -> None:
         "compare",
         help="suites of instances by solvers: certified, timed, resumable",
         description="Run solvers on a suite, each run in a process of its own. Every run is kept "
-        "in a file as soon as it is made; the same command again goes on where it was stopped.",
+        "in a file as soon as it is made; the same command again resumes where it was stopped.",
     )
     parser.add_argument("--suite", default="minimal", help="(default minimal) or one of --list")
     parser.add_argument("--instances", nargs="+", help="only these instances")

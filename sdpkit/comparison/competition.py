@@ -3,7 +3,7 @@
     sdpkit.compare("minimal", solvers="all", path="runs.jsonl")
 
 Every run is one row of the `Comparison`, whatever became of it: a crash, a kill, a lie. With a
-`path` each row is on the disk before the next run starts, and the same call made again goes on
+`path` each row is on the disk before the next run starts, and the same call made again resumes
 where the last one stopped.
 """
 

@@ -91,7 +91,7 @@ def solve(
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
-        goes on if it is there already; of several programs, the state of the first, and the
+        resumes if the file exists; of several programs, the state of the first, and the
         others are solved from the start
     options: passed to the solver unchanged
 
@@ -225,7 +225,7 @@ def _nothing_left(program: Program) -> Answer | None:
 
 
 def _no_rows(program: Program) -> Answer | None:
-    """Without rows the optimum is zero or there is none; no solver is bothered with it."""
+    """Without rows the optimum is zero or there is none; no solver is called."""
     if program.n_rows or program.family is not None:
         return None
     return Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
