@@ -1,4 +1,4 @@
-"""Sums of square roots by ascent in the factor of M.
+"""A solver for sums of square roots, by ascent in the factor of M.
 
 For  max Σ_p √q_p  over M ⪰ 0, tr M ≤ 1  (`sdpkit.program.roots`), with M = LᵀL and
 G = Σ_p v_p v_pᵀ/(2√q_p):
@@ -16,9 +16,6 @@ multipliers: a_p = c/(2√q_p), β_T = Σ 1/(4a_p), cτ for the trace, with c = 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,63 +27,20 @@ from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_roots
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
 
 Array = NDArray[np.float64]
 
-# Steps of the power method before, and between, runs of the quasi-Newton method.
-_POWER = 20
-_MAX_ITER = 5000
-_QUASI_NEWTON = 200
+_MAX_ITERATIONS = 5000
+_POWER_STEPS = 20  # of the power method before, and between, runs of the quasi-Newton method
+_QUASI_NEWTON_STEPS = 200  # per run
+_LOOK_INTERVAL = 10  # iterations of the quasi-Newton method between looks at the gap
+_STUCK_RUNS = 3  # in a row that do not halve the gap end the search
 # Multipliers are made larger by this share: rounding must not take their feasibility away.
 _ROOM = 1e-10
 # The largest multiplier of a root, in units of one over the objective.
 _LARGEST = 1e7
-
-
-class _Enough(Exception):
-    """Raised out of the quasi-Newton method by the callback."""
-
-
-@dataclass(eq=False)
-class _Run:
-    """The best point so far. L is (d, d), or (d,) where M is diagonal; ‖L‖ = 1."""
-
-    roots: Roots
-    settings: Settings
-    started: float
-    factor: Array
-    value: float = -np.inf
-    bound: float = np.inf
-    iterations: int = 0
-    stop: Stop = Stop.ITERATION_LIMIT
-    history: list[Mapping[str, float]] = field(default_factory=list)
-
-    @property
-    def gap(self) -> float:
-        return (self.bound - self.value) / max(self.bound, np.finfo(float).tiny)
-
-    def look(self, factor: Array) -> bool:
-        """Keep the point if it is better; True if it is time to stop."""
-        q = _lengths(self.roots, factor)
-        value, bound = float(np.sqrt(q).sum()), self.roots.bound(q)
-        # The bound of one point holds for all; but the multipliers must be those of one point.
-        if bound - value < self.bound - self.value or self.value == -np.inf:
-            self.factor, self.value, self.bound = factor.copy(), value, bound
-        row = {"iteration": float(self.iterations), "objective": value, "bound": bound}
-        self.history.append({**row, "gap": self.gap})
-        if self.settings.verbose > 1:
-            print(f"{self.iterations}: objective {value:.10g}, gap {self.gap:.2e}", flush=True)
-        callback, limit = self.settings.callback, self.settings.time_limit
-        if callback is not None and callback(self.history[-1]) is True:
-            self.stop = Stop.INTERRUPTED
-        elif self.gap <= 0.5 * self.settings.tol:
-            self.stop = Stop.DONE
-        elif limit is not None and time.perf_counter() - self.started > limit:
-            self.stop = Stop.TIME_LIMIT
-        elif self.iterations < (self.settings.max_iter or _MAX_ITER):
-            return False
-        return True
 
 
 def _lengths(roots: Roots, factor: Array) -> Array:
@@ -103,57 +57,120 @@ def _gradient(roots: Roots, factor: Array, q: Array) -> Array:
     return np.asarray(factor * image if roots.diagonal else factor @ image)
 
 
-def _power(run: _Run, steps: int) -> bool:
-    """L ← LG/‖LG‖; True if it is time to stop."""
-    factor = run.factor
-    for _ in range(steps):
-        run.iterations += 1
-        factor = _gradient(run.roots, factor, _lengths(run.roots, factor))
-        factor /= np.linalg.norm(factor)
-    return run.look(factor)
-
-
-def _quasi_newton(run: _Run) -> bool:
-    """L-BFGS on −Σ‖Lv_p‖/‖L‖ from the best point; True if it is time to stop."""
-    roots, shape = run.roots, run.factor.shape
-
-    def negated(flat: Array) -> tuple[float, Array]:
-        factor = flat.reshape(shape)
-        norm = float(np.linalg.norm(factor))
-        unit = factor / norm
-        q = _lengths(roots, unit)
-        value = float(np.sqrt(q).sum())
-        gradient = (_gradient(roots, unit, q) - value * unit) / norm
-        return -value / scale, -gradient.ravel() / scale
-
-    def seen(xk: Array) -> None:
-        run.iterations += 1
-        if run.iterations % 10 == 0 and run.look(xk.reshape(shape) / np.linalg.norm(xk)):
-            raise _Enough
-
-    scale = max(run.value, np.finfo(float).tiny)
-    options: Any = {"maxiter": _QUASI_NEWTON, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-14}
-    try:
-        found = scipy.optimize.minimize(
-            negated, run.factor.ravel(), jac=True, method="L-BFGS-B", callback=seen, options=options
-        )
-    except _Enough:
-        return True
-    return run.look(found.x.reshape(shape) / np.linalg.norm(found.x))
-
-
-def _ascend(run: _Run) -> None:
-    stuck = 0
-    done = _power(run, _POWER)
-    while not done and stuck < 3:
-        before = run.gap
-        done = _quasi_newton(run) or _power(run, _POWER)
-        stuck = stuck + 1 if run.gap > 0.5 * before else 0
-    if not done:
-        run.stop = Stop.DONE  # no further progress: the certificate decides what this is worth
-
-
 class Ascent:
+    """The engine: the power method, then quasi-Newton runs; and the best point so far.
+
+    Attributes
+    ----------
+    factor: L, (d, d), or (d,) where M is diagonal; ‖L‖ = 1
+    value, bound: of this factor
+    """
+
+    def __init__(self, roots: Roots, factor: Array, tol: float) -> None:
+        self.roots, self.factor, self.tol = roots, factor, tol
+        self.value, self.bound = -np.inf, np.inf
+        self.stuck: int | None = None
+
+    @property
+    def gap(self) -> float:
+        """Relative, of the best point."""
+        return (self.bound - self.value) / max(self.bound, np.finfo(float).tiny)
+
+    def step(self, driver: Driver) -> None:
+        """Begin by the power method; then a quasi-Newton run and the power method in turn."""
+        if self.stuck is None:
+            self.stuck = 0
+            self.power(driver, _POWER_STEPS)
+            return
+        before = self.gap
+        self._quasi_newton(driver)
+        if not driver.must_stop:
+            self.power(driver, _POWER_STEPS)
+        self.stuck = self.stuck + 1 if self.gap > 0.5 * before else 0
+        if self.stuck >= _STUCK_RUNS:
+            # The certificate decides what this is worth.
+            driver.end(Stop.DONE, self._words(driver))
+
+    def look(self, driver: Driver, factor: Array) -> None:
+        """Keep the point if it is better; end the run where the gap is met."""
+        q = _lengths(self.roots, factor)
+        value, bound = float(np.sqrt(q).sum()), self.roots.bound(q)
+        # The bound of one point holds for all; but the multipliers must be those of one point.
+        if bound - value < self.bound - self.value or self.value == -np.inf:
+            self.factor, self.value, self.bound = factor.copy(), value, bound
+        driver.record(objective=value, bound=bound, gap=self.gap, primal_residual=0.0)
+        if self.gap <= 0.5 * self.tol:
+            driver.end(Stop.DONE, self._words(driver))
+
+    def _words(self, driver: Driver) -> str:
+        return f"gap {self.gap:.1e} after {driver.iterations} steps"
+
+    def power(self, driver: Driver, steps: int) -> None:
+        """L ← LG/‖LG‖."""
+        factor = self.factor
+        for _ in range(min(steps, driver.iterations_left)):
+            driver.count()
+            factor = _gradient(self.roots, factor, _lengths(self.roots, factor))
+            factor /= np.linalg.norm(factor)
+            if driver.out_of_time:
+                break
+        self.look(driver, factor)
+
+    def _quasi_newton(self, driver: Driver) -> None:
+        """L-BFGS on −Σ‖Lv_p‖/‖L‖ from the best point."""
+        roots, shape = self.roots, self.factor.shape
+        scale = max(self.value, np.finfo(float).tiny)
+
+        def negated(flat: Array) -> tuple[float, Array]:
+            factor = flat.reshape(shape)
+            norm = float(np.linalg.norm(factor))
+            unit = factor / norm
+            q = _lengths(roots, unit)
+            value = float(np.sqrt(q).sum())
+            gradient = (_gradient(roots, unit, q) - value * unit) / norm
+            return -value / scale, -gradient.ravel() / scale
+
+        def unit_factor(flat: Array) -> Array:
+            return np.asarray(flat.reshape(shape) / np.linalg.norm(flat))
+
+        def watch(xk: Array) -> None:
+            driver.count()
+            if driver.iterations % _LOOK_INTERVAL == 0 or driver.out_of_time:
+                self.look(driver, unit_factor(xk))
+                if driver.must_stop:
+                    raise StopIteration  # scipy's way to end a run
+
+        run = {"maxiter": min(_QUASI_NEWTON_STEPS, driver.iterations_left)}
+        options: Any = {**run, "maxcor": 30, "ftol": 1e-16, "gtol": 1e-14}
+        found = scipy.optimize.minimize(
+            negated,
+            self.factor.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            callback=watch,
+            options=options,
+        )
+        if driver.stop is None:
+            self.look(driver, unit_factor(found.x))
+
+    def answer(self, stop: Stop) -> Answer:
+        """The best point with its multipliers."""
+        roots, q = self.roots, _lengths(self.roots, self.factor)
+        lifts = [np.r_[np.sqrt(q[group]), 1.0] for group in roots.groups]
+        matrices = [np.outer(lift, lift) for lift in lifts]
+        x = np.zeros(0)
+        square = float(np.square(self.factor).sum())
+        if roots.diagonal:
+            x = np.square(self.factor) / square
+        else:
+            matrices = [self.factor.T @ self.factor / square, *matrices]
+        return Answer(stop, "", matrices=tuple(matrices), x=x, dual=_multipliers(roots, q))
+
+    def state(self) -> None:
+        """It keeps no checkpoints."""
+
+
+class AscentSolver:
     """The power method and the quasi-Newton method as a solver."""
 
     name = "ascent"
@@ -183,45 +200,16 @@ class Ascent:
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Ascend; interrupted, the best point so far is returned."""
-        began = time.perf_counter()
+        driver = Driver(self.name, settings, _MAX_ITERATIONS)
         roots = Roots.of(program)
         if roots is None:
-            raise SolverError("ascent takes sums of square roots only (sdpkit.roots)")
-        if settings.options:
-            raise SolverError(f"ascent takes no options, not {sorted(settings.options)}")
+            raise SolverError(
+                "solver 'ascent' only solves sums of square roots (sdpkit.program.roots); "
+                "use solver='auto'"
+            )
         size = roots.values.shape[1]
         identity = np.ones(size) if roots.diagonal else np.eye(size)
-        run = _Run(roots, settings, began, identity / np.sqrt(size))
-        setup = time.perf_counter() - began
-        try:
-            _ascend(run)
-        except KeyboardInterrupt:
-            run.stop = Stop.INTERRUPTED
-        return _answer(run, setup)
-
-
-def _answer(run: _Run, setup: float) -> Answer:
-    roots, q = run.roots, _lengths(run.roots, run.factor)
-    lifts = [np.r_[np.sqrt(q[group]), 1.0] for group in roots.groups]
-    matrices = [np.outer(lift, lift) for lift in lifts]
-    x = np.zeros(0)
-    square = float(np.square(run.factor).sum())
-    if roots.diagonal:
-        x = np.square(run.factor) / square
-    else:
-        matrices = [run.factor.T @ run.factor / square, *matrices]
-    seconds = time.perf_counter() - run.started - setup
-    return Answer(
-        run.stop,
-        f"gap {run.gap:.1e} after {run.iterations} steps",
-        matrices=tuple(matrices),
-        x=x,
-        dual=_multipliers(roots, q),
-        iterations=run.iterations,
-        setup_time=setup,
-        solve_time=seconds,
-        history=tuple(run.history),
-    )
+        return driver.run(Ascent(roots, identity / np.sqrt(size), settings.tol))
 
 
 def _multipliers(roots: Roots, q: Array) -> Array | None:
@@ -245,4 +233,4 @@ def _corner(a: Array) -> float:
     return (1 + _ROOM) * beta + rounding * (1 + float(s @ s))
 
 
-ASCENT: Any = Ascent()
+ASCENT = AscentSolver()

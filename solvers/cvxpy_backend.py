@@ -1,4 +1,6 @@
-"""General-purpose solvers through cvxpy: the program compiled to one cone per block.
+"""General-purpose solvers that cvxpy drives.
+
+The program becomes one cone per block.
 
 Of the two equivalent forms the smaller one is handed over:
 
@@ -29,6 +31,7 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.options import check_names
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 
@@ -177,19 +180,19 @@ class CvxpyBackend:
         )
         return reduction.lift(answer)
 
-    def _call(self, model: _Model, settings: Settings) -> _Outcome:
+    def _call(self, model: CvxpyModel, settings: Settings) -> CvxpyOutcome:
         language = _LANGUAGE.get(self.cvxpy_name, _own_defaults)(settings)
         known = _KNOWN_OPTIONS.get(self.cvxpy_name, tuple(settings.options))
-        for option in settings.options:
-            if option not in known:
-                raise InputError(f"{self.name} has no option {option!r}; it has {', '.join(known)}")
+        check_names(self.name, settings.options, known)
         outcome = self._attempt(model, settings, language)
         again = _SECOND_ATTEMPT.get(self.cvxpy_name)
         if outcome.stop is Stop.FAILED and again is not None:
             outcome = self._attempt(model, settings, {**language, **again})
         return outcome
 
-    def _attempt(self, model: _Model, settings: Settings, language: Mapping[str, Any]) -> _Outcome:
+    def _attempt(
+        self, model: CvxpyModel, settings: Settings, language: Mapping[str, Any]
+    ) -> CvxpyOutcome:
         import cvxpy as cp
 
         try:
@@ -201,20 +204,21 @@ class CvxpyBackend:
                     **{**language, **settings.options},
                 )
         except KeyboardInterrupt:
-            return _Outcome(Stop.INTERRUPTED, f"{self.name} was interrupted", None, False)
+            return CvxpyOutcome(Stop.INTERRUPTED, f"{self.name} was interrupted", None, False)
         except cp.SolverError as error:
             interrupted = "interrupt" in str(model.problem.status or "").lower()
             stop = Stop.INTERRUPTED if interrupted else Stop.FAILED
-            return _Outcome(stop, f"{self.name}: {error}", None, False)
+            return CvxpyOutcome(stop, f"{self.name}: {error}", None, False)
         except (ArithmeticError, TypeError, ValueError) as error:
             if any(option in str(error) for option in settings.options):
-                raise InputError(f"{self.name} does not take these options: {error}") from error
-            return _Outcome(Stop.FAILED, f"{self.name} broke down: {error}", None, False)
+                words = f"solver {self.name!r} does not accept these options: {error}"
+                raise InputError(words) from error
+            return CvxpyOutcome(Stop.FAILED, f"{self.name} broke down: {error}", None, False)
         return _outcome(model.problem)
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class CvxpyOutcome:
     stop: Stop
     words: str
     iterations: int | None
@@ -234,7 +238,7 @@ _STOPS = {
 }
 
 
-def _outcome(problem: Any) -> _Outcome:
+def _outcome(problem: Any) -> CvxpyOutcome:
     status = str(problem.status)
     stop = _STOPS.get(status, Stop.FAILED)
     stats = problem.solver_stats
@@ -245,7 +249,7 @@ def _outcome(problem: Any) -> _Outcome:
     words = f"{status} ({native})" if native else status
     has_point = stop not in (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
     iterations = getattr(stats, "num_iters", None)
-    return _Outcome(stop, words, None if iterations is None else int(iterations), has_point)
+    return CvxpyOutcome(stop, words, None if iterations is None else int(iterations), has_point)
 
 
 def _native_words(extra: Any) -> str:
@@ -278,7 +282,7 @@ Point = tuple[tuple[Array, ...] | None, Array | None, Array | None]
 
 
 @dataclass(frozen=True)
-class _Model:
+class CvxpyModel:
     """A cvxpy problem and how to read (matrices, x, w of the maximisation) from it."""
 
     problem: Any
@@ -301,7 +305,7 @@ def _cost_vectors(program: Program) -> list[Array]:
     ]
 
 
-def _lmi_form(program: Program) -> _Model:
+def _lmi_form(program: Program) -> CvxpyModel:
     import cvxpy as cp
 
     w = cp.Variable(program.n_rows)
@@ -324,7 +328,7 @@ def _lmi_form(program: Program) -> _Model:
         _curved_x(program, np.asarray(w.value), x)
         return tuple(np.asarray(cone.dual_value) for cone in cones), x, np.asarray(w.value)
 
-    return _Model(problem, read)
+    return CvxpyModel(problem, read)
 
 
 def _sign_constraints(program: Program, w: Any) -> list[Any]:
@@ -398,7 +402,7 @@ def _fill_norm(group: NDArray[np.int64]) -> Callable[[Array, Any], None]:
     return place
 
 
-def _matrix_form(program: Program) -> _Model:
+def _matrix_form(program: Program) -> CvxpyModel:
     import cvxpy as cp
 
     matrices = [cp.Variable((b.size, b.size), PSD=True) for b in program.blocks]
@@ -438,7 +442,7 @@ def _matrix_form(program: Program) -> _Model:
         found = np.zeros(program.n_auxiliary) if not program.n_auxiliary else np.asarray(x.value)
         return tuple(np.asarray(z.value) for z in matrices), found, w
 
-    return _Model(problem, read)
+    return CvxpyModel(problem, read)
 
 
 def _related(expression: Any, relation: int, rhs: Array) -> Any:

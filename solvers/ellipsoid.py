@@ -1,4 +1,6 @@
-"""Engines for minimum volume coverings, known by their structure (`sdpkit.program.kinds`):
+"""Two solvers for minimum volume covering ellipsoids.
+
+They take programs of the form
 
     minimise  <C, M> + c·t − β log det M,    a_j v_jᵀMv_j ≤ s_j t
 
@@ -14,37 +16,42 @@ the least that these weights prove.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sdpkit.errors import InputError
 from sdpkit.numerics.covering import covering_weights, whitened
-from sdpkit.numerics.kernels import clock
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_covering
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Updates of Titterington's algorithm, and of the working set.
-_UPDATES = 100_000
-_ROUNDS = 100
-# Up to this many points there is no working set.
-_ALL = 120
-# A working point whose weight is below this share leaves again, if it does not touch.
-_IDLE = 1e-10
+_MAX_ROUNDS = 100  # working sets
+_ALL_POINTS = 120  # up to this many points there is no working set
+_IDLE_WEIGHT = 1e-10  # a working point of less weight leaves again, if it does not touch
+
+
+class Measured(NamedTuple):
+    """(m,) g_j = z_jᵀS⁻¹z_j at some weights, tr CS⁻¹ and log det S."""
+
+    g: Array
+    rest: float
+    log_det: float
 
 
 @dataclass(frozen=True, eq=False)
-class _Covering:
+class Covering:
     """The points of a covering in coordinates in which S = I at equal weights.
 
     Attributes
@@ -63,7 +70,7 @@ class _Covering:
     price: float
 
     @classmethod
-    def of(cls, program: Program) -> _Covering:
+    def of(cls, program: Program) -> Covering:
         block = program.blocks[0]
         c = float(-program.sign * program.cost_x[0])
         s = -program.rows_x.toarray()[:, 0]
@@ -71,95 +78,139 @@ class _Covering:
         z, cost, transform = whitened(v, -program.sign * block.cost.dense())
         return cls(z, cost, transform, c / s, block.size, block.log_det, c)
 
-    def lengths(self, phi: Array) -> tuple[Array, float]:
-        """(m,) g_j = z_jᵀS⁻¹z_j at weights φ, and tr CS⁻¹."""
+    def measured(self, phi: Array) -> Measured:
+        """What weights φ come to."""
         s = (self.z.T * phi) @ self.z + self.cost
         factor = scipy.linalg.cho_factor(s, lower=True)
         half = scipy.linalg.solve_triangular(factor[0], self.z.T, lower=True)
         rest = float(np.trace(scipy.linalg.cho_solve(factor, self.cost)))
-        return np.einsum("ij,ij->j", half, half), rest
+        log_det = 2 * float(np.log(np.diag(factor[0])).sum())
+        return Measured(np.einsum("ij,ij->j", half, half), rest, log_det)
 
-    def gap(self, g: Array, rest: float) -> float:
+    def gap(self, at: Measured) -> float:
         """β D log((max g + tr CS⁻¹)/D)."""
-        return self.beta * self.size * float(np.log(max((g.max() + rest) / self.size, 1.0)))
+        return self.beta * self.size * float(np.log(max((at.g.max() + at.rest) / self.size, 1.0)))
+
+    def value(self, at: Measured) -> float:
+        """The minimisation's objective at `point`: βD − β log det M."""
+        alpha = self.beta * self.size / (float(at.g.max()) + at.rest)
+        log_det = self.size * np.log(alpha) - at.log_det + self._log_scale
+        return float(self.beta * (self.size - log_det))
+
+    @cached_property
+    def _log_scale(self) -> float:
+        return 2 * float(np.linalg.slogdet(self.transform)[1])
 
     def point(self, phi: Array) -> tuple[Array, float]:
         """(M, t) of weights φ in the program's coordinates."""
-        g, rest = self.lengths(phi)
-        alpha = self.beta * self.size / (float(g.max()) + rest)
+        at = self.measured(phi)
+        alpha = self.beta * self.size / (float(at.g.max()) + at.rest)
         s = (self.z.T * phi) @ self.z + self.cost
         factor = scipy.linalg.solve_triangular(np.linalg.cholesky(s), self.transform.T, lower=True)
-        return alpha * (factor.T @ factor), alpha * float(g.max()) / self.price
+        return alpha * (factor.T @ factor), alpha * float(at.g.max()) / self.price
 
 
-@dataclass(eq=False)
-class _Run:
-    settings: Settings
-    started: float
-    gap: float = np.inf
-    iterations: int = 0
-    history: list[Mapping[str, float]] = field(default_factory=list)
+class CoveringWeights(ABC):
+    """An engine on the weights φ of a covering.
 
-    def note(self, gap: float) -> Stop | None:
-        """Write down a gap; why to stop here, or None."""
-        self.gap = gap
-        self.history.append({"iteration": float(self.iterations), "gap": gap})
-        if self.settings.callback is not None and self.settings.callback(self.history[-1]) is True:
-            return Stop.INTERRUPTED
+    Attributes
+    ----------
+    phi: (m,) the best weights so far;  gap, value: theirs
+    """
+
+    def __init__(self, covering: Covering, program: Program, tol: float) -> None:
+        self.covering, self.program, self.tol = covering, program, tol
+        self.gap, self.value = np.inf, np.nan
+        m = len(covering.z)
+        self.phi = np.full(m, 1.0 / m)
+
+    @abstractmethod
+    def step(self, driver: Driver) -> None:
+        """One update of the weights."""
+
+    def report(self, driver: Driver) -> None:
+        """Write down the gap; the run ends where it is met."""
+        sign, offset = -self.program.sign, self.program.offset
+        driver.record(
+            objective=sign * self.value + offset,
+            bound=sign * (self.value - self.gap) + offset,
+            gap=self.gap,
+            primal_residual=0.0,
+            dual_residual=0.0,
+        )
         # The certificate adds its own rounding.
-        if gap <= 0.5 * self.settings.tol:
-            return Stop.DONE
-        limit = self.settings.time_limit
-        if limit is not None and clock() - self.started > limit:
-            return Stop.TIME_LIMIT
+        if self.gap <= 0.5 * self.tol:
+            self.end(driver)
+
+    def end(self, driver: Driver) -> None:
+        """Done, as far as these weights go."""
+        driver.end(Stop.DONE, f"done after {driver.iterations} steps, gap {self.gap:.1e}")
+
+    def answer(self, stop: Stop) -> Answer:
+        """M, t and the multipliers of the weights."""
+        matrix, t = self.covering.point(self.phi)
+        dual = self.program.sign * self.covering.row_scale * self.phi
+        return Answer(stop, "", matrices=(matrix,), x=np.array([t]), dual=dual)
+
+    def state(self) -> Mapping[str, ArrayLike] | None:
+        """It keeps no checkpoints."""
         return None
 
 
-def _titterington(covering: _Covering, run: _Run) -> tuple[Array, Stop]:
-    m = len(covering.z)
-    phi = np.full(m, 1.0 / m)
-    for _ in range(run.settings.max_iter or _UPDATES):
-        g, rest = covering.lengths(phi)
-        stop = run.note(covering.gap(g, rest))
-        if stop is not None:
-            return phi, stop
-        phi = phi * g / (covering.size - rest)
-        phi /= phi.sum()  # one already, but for rounding
-        run.iterations += 1
-    return phi, Stop.ITERATION_LIMIT
+class Multiplicative(CoveringWeights):
+    """Titterington's update."""
+
+    last: Measured | None = None
+
+    def step(self, driver: Driver) -> None:
+        """Look at the first weights, then one update at a time."""
+        covering = self.covering
+        if self.last is not None:
+            self.phi = self.phi * self.last.g / (covering.size - self.last.rest)
+            self.phi /= self.phi.sum()  # one already, but for rounding
+            driver.count()
+        self.last = covering.measured(self.phi)
+        self.gap, self.value = covering.gap(self.last), covering.value(self.last)
+        self.report(driver)
 
 
-def _working_set(covering: _Covering, run: _Run) -> tuple[Array, Stop]:
-    m = len(covering.z)
-    working, phi = _first_points(covering.z), np.zeros(m)
-    tol = min(1e-10, 0.1 * run.settings.tol)
-    best, best_gap = phi, np.inf
-    for _ in range(_ROUNDS):
-        left = (run.settings.max_iter or 10_000) - run.iterations
-        part = covering.z[working]
-        phi = np.zeros(m)
-        phi[working], steps = covering_weights(part, covering.cost, tol, max(left, 0))
-        run.iterations += steps
-        g, rest = covering.lengths(phi)
-        gap = covering.gap(g, rest)
-        if gap < best_gap:
-            best, best_gap = phi, gap
-        stop = run.note(best_gap)
-        if stop is not None:
-            return best, stop
-        if steps >= left:
-            return best, Stop.ITERATION_LIMIT
-        grown = _next_points(working, phi, g, covering.size)
-        if grown.size == working.size and np.array_equal(grown, working):
-            return best, Stop.DONE  # as far as rounding lets it come
-        working = grown
-    return best, Stop.ITERATION_LIMIT
+class CoveringWorkingSet(CoveringWeights):
+    """An interior-point method on some of the points, which grow by those that stick out."""
+
+    def __init__(self, covering: Covering, program: Program, tol: float) -> None:
+        super().__init__(covering, program, tol)
+        self.working, self.rounds = _first_points(covering.z), 0
+
+    def step(self, driver: Driver) -> None:
+        """Weights of the working set, and the next one."""
+        covering, left = self.covering, driver.iterations_left
+        phi = np.zeros(len(covering.z))
+        tol = min(1e-10, 0.1 * self.tol)
+        phi[self.working], steps = covering_weights(
+            covering.z[self.working], covering.cost, tol, left
+        )
+        driver.count(steps)
+        self.rounds += 1
+        at = covering.measured(phi)
+        gap = covering.gap(at)
+        if gap < self.gap:
+            self.phi, self.gap, self.value = phi, gap, covering.value(at)
+        self.report(driver)
+        if driver.must_stop:
+            return
+        grown = _next_points(self.working, phi, at.g, covering.size)
+        if np.array_equal(grown, self.working):
+            self.end(driver)  # as far as rounding lets it come
+        elif self.rounds == _MAX_ROUNDS:
+            words = f"{self.rounds} working sets, gap {self.gap:.1e}"
+            driver.end(Stop.ITERATION_LIMIT, words)
+        self.working = grown
 
 
 def _first_points(z: Array) -> Indices:
     """Points that span, each far from the span of those before it, and the longest ones."""
     m, r = z.shape
-    if m <= _ALL:
+    if m <= _ALL_POINTS:
         return np.arange(m)
     spanning = scipy.linalg.qr(z.T, mode="r", pivoting=True)[1][:r]
     longest = np.argsort(-np.einsum("ij,ij->i", z, z), kind="stable")[: 3 * r]
@@ -169,19 +220,20 @@ def _first_points(z: Array) -> Indices:
 def _next_points(working: Indices, phi: Array, g: Array, size: int) -> Indices:
     """The working set without idle points, with those that stick out farthest."""
     inside = g[working].max()
-    kept = working[(phi[working] > _IDLE) | (g[working] > 0.9 * inside)]
+    kept = working[(phi[working] > _IDLE_WEIGHT) | (g[working] > 0.9 * inside)]
     out = np.flatnonzero(g > inside)
     out = out[np.argsort(-g[out], kind="stable")][: max(2 * size, 30)]
     return np.union1d(kept, out)
 
 
 @dataclass(frozen=True)
-class CoveringEngine:
-    """An algorithm on the weights of a covering."""
+class CoveringSolver:
+    """An algorithm on the weights of a covering as a solver."""
 
     name: str
     capabilities: Capabilities
-    method: Callable[[_Covering, _Run], tuple[Array, Stop]]
+    engine: type[CoveringWeights]
+    max_iter: int
 
     def unavailable(self) -> str | None:
         """Always there."""
@@ -201,50 +253,39 @@ class CoveringEngine:
     def seconds(self, program: Program, tol: float) -> float:
         """Steps over the points; multiplicative updates take a thousand times as many."""
         block = program.blocks[0]
-        steps = 1.0 if self.method is _working_set else 1000.0
+        steps = 1.0 if self.engine is CoveringWorkingSet else 1000.0
         return steps * (0.005 + 1e-8 * block.n_measurements * block.size**2)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Weights, and from them M, t and the multipliers."""
-        if settings.options:
-            raise InputError(f"{self.name} takes no options, not {', '.join(settings.options)}")
-        started = clock()
-        covering = _Covering.of(program)
+        driver = Driver(self.name, settings, self.max_iter)
+        covering = Covering.of(program)
         if covering.z.shape[1] < covering.size:
-            return _unbounded(covering)
-        run = _Run(settings, started)
-        setup = clock() - started
-        phi, stop = self.method(covering, run)
-        matrix, t = covering.point(phi)
-        words = f"{stop.value.replace('_', ' ')} after {run.iterations} steps, gap {run.gap:.1e}"
-        return Answer(
-            stop=stop,
-            native_status=words,
-            matrices=(matrix,),
-            x=np.array([t]),
-            dual=program.sign * covering.row_scale * phi,
-            iterations=max(run.iterations, 1),
-            setup_time=setup,
-            solve_time=clock() - started - setup,
-            history=tuple(run.history),
-        )
+            return driver.finish(_unbounded(covering))
+        return driver.run(self.engine(covering, program, settings.tol))
 
 
-def _unbounded(covering: _Covering) -> Answer:
-    """A direction that no point and no cost sees: the volume of M there is for free."""
+def _unbounded(covering: Covering) -> Answer:
+    """A direction that no point and no cost sees: M may have any volume there."""
     hidden = scipy.linalg.null_space(covering.transform.T)
     ray = hidden @ hidden.T
     words = "the points span less than the whole space"
-    return Answer(Stop.CLAIMS_UNBOUNDED, words, matrix_ray=((ray,), np.zeros(1)), iterations=0)
+    return Answer(Stop.CLAIMS_UNBOUNDED, words, matrix_ray=((ray,), np.zeros(1)))
 
 
 def _capabilities(summary: str) -> Capabilities:
     return Capabilities(log_det=True, callback=True, summary=summary)
 
 
-TITTERINGTON: Any = CoveringEngine(
-    "titterington", _capabilities("multiplicative update; covering ellipsoids"), _titterington
+TITTERINGTON = CoveringSolver(
+    "titterington",
+    _capabilities("multiplicative update; covering ellipsoids"),
+    Multiplicative,
+    max_iter=100_000,
 )
-COVERING: Any = CoveringEngine(
-    "covering", _capabilities("interior point on weights; covering ellipsoids"), _working_set
+COVERING = CoveringSolver(
+    "covering",
+    _capabilities("interior point on weights; covering ellipsoids"),
+    CoveringWorkingSet,
+    max_iter=10_000,
 )

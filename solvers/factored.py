@@ -1,4 +1,4 @@
-"""Families of hinges by an augmented Lagrangian on a working set.
+"""Two solvers for families of hinges, by an augmented Lagrangian on a working set.
 
 For programs  min Σ_b <C_b, M_b> + weight·Σ_t [z_t]₊  with the rows z_t = c_t + q_ij − q_il of a
 family (`sdpkit.program.families`). In coordinates in which C_b = I, the inner problem is
@@ -26,20 +26,18 @@ there to check the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.errors import SolverError
-from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities, unsupported
 from sdpkit.solvers.augmented import (
     Factors,
@@ -62,186 +60,199 @@ _INNER_SHARE = 0.3
 # The relative change of L after which the working set is searched again.
 _DRIFT = 0.02
 # Steps between looks at the duality gap, and between multiplier updates at most.
-_LOOK, _PATIENCE = 10, 150
+_LOOK_STEPS, _UPDATE_STEPS = 10, 150
 # Steps after which an inner problem that single precision has not solved is given to double.
-_PATIENCE_SINGLE = 60
+_SINGLE_STEPS = 60
 # Steps on one working set at most.
-_STEPS = 600
+_WORKING_SET_STEPS = 600
 # A stage on a part of the rows comes first where there are more points than this.
 _STAGED_POINTS, _STAGE_SHARE = 50_000, 0.3
 # What a part of the rows says about all of them is not worth a smaller gap than this.
 _STAGE_GAP = 0.03
 # Directions of L below this share of the largest are dropped between searches, but for a few.
 _THIN, _SPARE = 1e-3, 4
-# Rounds of search without progress after which a run gives up.
-_ROUNDS = 8
+# Searches without progress after which a run gives up.
+_STALLED_SEARCHES = 8
 
 
-# -- the outer loop -------------------------------------------------------------------------
+# -- the engine -----------------------------------------------------------------------------
 
 
-@dataclass
-class _Run:
-    """What a run has reached: the best primal by an exact search, the best dual by any rows."""
+class HingeSearch:
+    """Search for violated rows, solve on the working set, search again, until the bounds meet.
 
-    settings: Settings
-    started: float
-    factors: Factors
-    upper: float = np.inf
-    lower: float = -np.inf
-    rows: Rows | None = None
-    alpha: Array | None = None
-    single: bool = True
-    iterations: int = 0
-    stop: Stop | None = None
-    history: list[Mapping[str, float]] = field(default_factory=list)
+    Attributes
+    ----------
+    factors: L of every block;  best: those that an exact search found best, with `upper`
+    rows, alpha: the multipliers with the best bound, `lower`, which any rows prove
+    stage: a search on a part of the rows that comes first, or None
+    reached: the distance of the bounds after every search
+    """
+
+    def __init__(
+        self,
+        problem: HingeProgram,
+        factors: Factors,
+        method: type[InTheFactor] | type[InTheCone],
+        tol: float,
+        pool: Any,
+    ) -> None:
+        self.problem, self.method, self.tol, self.pool = problem, method, tol, pool
+        self.factors = self.best = factors
+        self.upper, self.lower = np.inf, -np.inf
+        self.rows: Rows | None = None
+        self.alpha: Array | None = None
+        self.working: WorkingSet | None = None
+        self.gamma = _GAMMA * problem.family.unit
+        self.slack = _SLACK * problem.family.unit
+        self.reached = [np.inf]
+        self.stage: HingeSearch | None = None
 
     @property
     def gap(self) -> float:
         """The relative gap, by the bounds that hold."""
         return _relative(self.upper, self.lower)
 
-    def offer_primal(self, factors: Factors, objective: float) -> None:
-        """Keep the factors if a search over all rows found them better."""
-        if objective < self.upper:
-            self.factors, self.upper = factors, objective
+    def step(self, driver: Driver) -> None:
+        """A search over all rows, and inner problems on what it found."""
+        if self.stage is not None:
+            self._after(self.stage, driver)
+            if driver.must_stop:
+                return
+        found = self._search()
+        factors = self.factors
+        driver.record(
+            lambda: self.problem.matrices(factors),
+            objective=self.upper,
+            bound=self.lower,
+            gap=self.gap,
+            primal_residual=0.0,
+            dual_residual=0.0,
+            rows=float(found.size),
+        )
+        if self._is_over():
+            driver.end(Stop.DONE, f"gap {self.gap:.1e} after {driver.iterations} steps")
+        if not driver.must_stop:
+            self._improve(driver, found)
 
-    def offer_dual(self, rows: Rows, alpha: Array, bound: float) -> None:
-        """Keep the multipliers if their bound is better."""
+    def _after(self, stage: HingeSearch, driver: Driver) -> None:
+        """Take over the factors of the stage; neither of its bounds holds for all rows."""
+        self.stage = None
+        while not driver.must_stop:
+            found = stage._search()
+            if stage._is_over():
+                break
+            stage._improve(driver, found)
+        self.factors = self.best = stage.best
+
+    def _search(self) -> Rows:
+        """The rows near the factors, which makes their objective exact."""
+        problem, factors = self.problem, self.factors
+        found = problem.family.near(problem.outputs(factors), self.slack)
+        objective = problem.objective(factors, found)
+        if objective < self.upper:
+            self.best, self.upper = factors, objective
+        self.reached.append(self.upper - max(self.lower, 0.0))
+        return found
+
+    def _is_over(self) -> bool:
+        """Whether the bounds meet, or searches bring no progress."""
+        reached = self.reached
+        stalled = (
+            len(reached) > _STALLED_SEARCHES and reached[-1] > 0.99 * reached[-_STALLED_SEARCHES]
+        )
+        return self.gap <= self.tol or stalled
+
+    def _improve(self, driver: Driver, found: Rows) -> None:
+        """Better factors and multipliers on the rows found, and those with a multiplier."""
+        problem = self.problem
+        if self.working is None:
+            self.working = WorkingSet.of(problem, found, np.zeros(found.size))
+        else:
+            self.working = self.working.refreshed(problem, found)
+        if self.method is InTheFactor:
+            parts = zip(self.factors, problem.ranks, strict=True)
+            self.factors = [_thinned(factor, rank) for factor, rank in parts]
+        is_single_enough = self._solve_inner(driver, self.working)
+        self.slack = max(_SLACK_LAST * problem.family.unit, 0.7 * self.slack)
+        if not is_single_enough:
+            self.problem = replace(problem, dtype=np.float64)
+
+    def _solve_inner(self, driver: Driver, working: WorkingSet) -> bool:
+        """Inner problems on one working set, until the bounds meet on it or L has moved away.
+
+        Returns False if single precision does not solve them.
+        """
+        problem, tol, unit = self.problem, self.tol, self.problem.family.unit
+        start, since, is_single_enough = self.factors, 0, True
+        # The first start is far off, and its working set is not worth more than a few steps.
+        rough = len(self.reached) == 2
+        constants = working.terms.row_constants
+        method = self.method(start)
+
+        def evaluate(trial: Factors) -> InnerPoint:
+            return augmented_lagrangian(problem, working, self.gamma, trial, self.pool)
+
+        point = evaluate(start)
+        for count in range(1, _WORKING_SET_STEPS):
+            found = method.step(evaluate, point)
+            driver.count()
+            since += 1
+            change = 1.0 if found is None else (point.value - found.value) / abs(point.value)
+            # A step may lead up a little before it leads down.
+            stalled = found is None or abs(change) < 1e-11
+            point = found or point
+            if rough and change < 0.02:
+                break
+            if not (stalled or count % _LOOK_STEPS == 0 or driver.must_stop):
+                continue
+            scaled = problem.share(problem.images(working.terms, point.alpha)) * point.alpha
+            worth = float(constants @ scaled)
+            self._offer_dual(working.rows, scaled, problem.weight * worth)
+            outer_gap = _relative(point.objective, self.lower)
+            if outer_gap <= 0.7 * tol or driver.must_stop:
+                break
+            moved = float(np.square(scaled - working.a).sum())
+            inner_gap = _relative(point.value, problem.weight * (worth - 0.5 * self.gamma * moved))
+            solved = inner_gap <= _INNER_SHARE * max(outer_gap, tol)
+            if not solved and point.single and (stalled or since >= _SINGLE_STEPS):
+                is_single_enough = False
+                break
+            if solved or stalled or since >= _UPDATE_STEPS:
+                working.a = point.alpha.copy()
+                self.gamma, since = max(_GAMMA_LAST * unit, 0.5 * self.gamma), 0
+                point = evaluate(point.factors)
+                method.recondition(point.factors)
+                if _moved(start, point.factors) > _DRIFT:
+                    break
+        working.a = point.alpha.copy()
+        self.factors = point.factors
+        return is_single_enough
+
+    def _offer_dual(self, rows: Rows, alpha: Array, bound: float) -> None:
         if bound > self.lower:
             self.lower, self.rows, self.alpha = bound, rows, alpha
 
-    def check_limits(self) -> None:
-        """Note a limit that has been passed."""
-        limit = self.settings.time_limit
-        if limit is not None and clock() - self.started > limit:
-            self.stop = Stop.TIME_LIMIT
-        if self.settings.max_iter is not None and self.iterations >= self.settings.max_iter:
-            self.stop = Stop.ITERATION_LIMIT
+    def answer(self, stop: Stop) -> Answer:
+        """The best of both sides."""
+        problem = self.problem
+        return Answer(
+            stop,
+            "",
+            matrices=problem.matrices(self.best),
+            x=np.zeros(0),
+            dual=None if self.alpha is None else problem.weight * self.alpha,
+            rows=self.rows,
+        )
 
-    def report(self, problem: HingeProgram, factors: Factors, rows: int, what: str) -> None:
-        """Record, show and call back; a true answer of the callback stops the run."""
-        row: dict[str, float] = {
-            "iteration": float(self.iterations),
-            "objective": self.upper,
-            "bound": self.lower,
-            "gap": self.gap,
-            "rows": float(rows),
-            "seconds": clock() - self.started,
-        }
-        self.history.append(row)
-        if self.settings.verbose > 1:
-            print(
-                f"{row['seconds']:8.2f} s  {what:<9} {self.iterations:5d} steps  {rows:9d} rows  "
-                f"objective {self.upper:.8g}  bound {self.lower:.8g}  gap {self.gap:.1e}",
-                flush=True,
-            )
-        if self.settings.callback is not None:
-            state = {**row, "matrices": problem.matrices(factors)}
-            if self.settings.callback(state) is True:
-                self.stop = Stop.INTERRUPTED
+    def state(self) -> None:
+        """It keeps no checkpoints."""
 
 
 def _relative(upper: float, lower: float) -> float:
     if not np.isfinite(upper) or not np.isfinite(lower):
         return np.inf
     return (upper - lower) / max(abs(upper), abs(lower), np.finfo(float).tiny)
-
-
-def _minimise(problem: HingeProgram, run: _Run, stepper: Any, tol: float) -> None:
-    """Search, solve on the working set, search again, until the bounds meet or nothing moves."""
-    unit = problem.family.unit
-    factors, gamma, slack = run.factors, _GAMMA * unit, _SLACK * unit
-    working: WorkingSet | None = None
-    reached = [np.inf]
-    with own_threads() as pool:
-        while run.stop is None:
-            found = problem.family.near(problem.outputs(factors), slack)
-            run.offer_primal(factors, problem.objective(factors, found))
-            run.report(problem, factors, found.size, "searched")
-            reached.append(run.upper - max(run.lower, 0.0))
-            if run.gap <= tol or run.stop is not None:
-                return
-            if len(reached) > _ROUNDS and reached[-1] > 0.99 * reached[-_ROUNDS]:
-                return
-            if working is None:
-                working = WorkingSet.of(problem, found, np.zeros(found.size))
-            else:
-                working = working.refreshed(problem, found)
-            rough = len(reached) == 2
-            if stepper is InTheFactor:
-                factors = [_thinned(f, r) for f, r in zip(factors, problem.ranks, strict=True)]
-            factors, gamma = _on_working_set(
-                problem, run, stepper, working, factors, gamma, tol, pool, rough
-            )
-            slack = max(_SLACK_LAST * unit, 0.7 * slack)
-            if not run.single:
-                problem = replace(problem, dtype=np.float64)
-
-
-def _on_working_set(
-    problem: HingeProgram,
-    run: _Run,
-    stepper: Any,
-    working: WorkingSet,
-    factors: Factors,
-    gamma: float,
-    tol: float,
-    pool: Any,
-    rough: bool,
-) -> tuple[Factors, float]:
-    """Inner problems on one working set, until the bounds meet on it or L has moved away.
-
-    `rough`: the start is far off, and its working set is not worth more than a few steps.
-    """
-    start, since, unit = factors, 0, problem.family.unit
-    constants = working.terms.row_constants
-    method = stepper(factors)
-
-    def evaluate(trial: Factors) -> InnerPoint:
-        return augmented_lagrangian(problem, working, gamma, trial, pool)
-
-    point = evaluate(factors)
-    for count in range(1, _STEPS):
-        found = method.step(evaluate, point)
-        run.iterations += 1
-        since += 1
-        stalled = found is None
-        # A step may lead up a little before it leads down.
-        settled = found is not None and abs(point.value - found.value) < 1e-11 * abs(point.value)
-        decrease = 1.0 if found is None else (point.value - found.value) / abs(point.value)
-        point = found or point
-        run.check_limits()
-        look = stalled or settled or count % _LOOK == 0 or run.stop is not None
-        if rough and decrease < 0.02:
-            break
-        if not look:
-            continue
-        images = problem.images(working.terms, point.alpha)
-        share = problem.share(images)
-        scaled = share * point.alpha
-        worth = float(constants @ scaled)
-        run.offer_dual(working.rows, scaled, problem.weight * worth)
-        moved = float(np.square(scaled - working.a).sum())
-        inner = problem.weight * (worth - 0.5 * gamma * moved)
-        outer_gap = _relative(point.objective, run.lower)
-        if outer_gap <= 0.7 * tol or run.stop is not None:
-            break
-        inner_gap = _relative(point.value, inner)
-        solved = inner_gap <= _INNER_SHARE * max(outer_gap, tol)
-        if not solved and point.single and (stalled or settled or since >= _PATIENCE_SINGLE):
-            # Single precision does not solve this one: go on in double.
-            run.single = False
-            break
-        if solved or stalled or settled or since >= _PATIENCE:
-            working.a = point.alpha.copy()
-            gamma, since = max(_GAMMA_LAST * unit, 0.5 * gamma), 0
-            point = evaluate(point.factors)
-            method.recondition(point.factors)
-            if _moved(start, point.factors) > _DRIFT:
-                break
-    working.a = point.alpha.copy()
-    return point.factors, gamma
 
 
 def _thinned(factor: Array, rank: int) -> Array:
@@ -266,7 +277,7 @@ class HingeSolver:
 
     name: str
     capabilities: Capabilities
-    stepper: Callable[[Factors], Any]
+    method: type[InTheFactor] | type[InTheCone]
     max_iter: int
 
     def unavailable(self) -> str | None:
@@ -290,46 +301,21 @@ class HingeSolver:
         points = 0 if program.family is None else program.family.n_points
         columns = sum(block.size for block in program.blocks)
         work = 5e-6 * points * columns
-        return (0.2 + work) * (1.0 if self.stepper is InTheFactor else 2.0)
+        return (0.2 + work) * (1.0 if self.method is InTheFactor else 2.0)
 
     @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Minimise; interrupted, the best bounds so far are returned."""
-        began = clock()
-        if settings.options:
-            raise SolverError(f"{self.name} takes no options, not {sorted(settings.options)}")
+        driver = Driver(self.name, settings, self.max_iter)
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
-        precision = settings.tol if self.stepper is InTheFactor else 0.0
-        settings = replace(settings, max_iter=settings.max_iter or self.max_iter)
-        problem = HingeProgram.of(program, precision)
-        run = _Run(settings, began, problem.start(settings.warm_start))
-        setup = clock() - began
-        try:
+        problem = HingeProgram.of(program, settings.tol if self.method is InTheFactor else 0.0)
+        with own_threads() as pool:
+            start = problem.start(settings.warm_start)
+            search = HingeSearch(problem, start, self.method, settings.tol, pool)
             if settings.warm_start is None and problem.family.n_points >= _STAGED_POINTS:
-                _first_stage(problem, run, self.stepper)
-            _minimise(problem, run, self.stepper, settings.tol)
-        except KeyboardInterrupt:
-            run.stop = Stop.INTERRUPTED
-        words = f"gap {run.gap:.1e}" if run.stop is None else str(run.stop)
-        return Answer(
-            run.stop or Stop.DONE,
-            f"{words} after {run.iterations} steps",
-            matrices=problem.matrices(run.factors),
-            x=np.zeros(0),
-            dual=None if run.alpha is None else problem.weight * run.alpha,
-            rows=run.rows,
-            iterations=run.iterations,
-            setup_time=setup,
-            solve_time=clock() - began - setup,
-            history=tuple(run.history),
-        )
-
-
-def _first_stage(problem: HingeProgram, run: _Run, stepper: Any) -> None:
-    """Start from the solution of a part of the rows; neither of its bounds holds for all."""
-    stage = replace(run, history=[], settings=replace(run.settings, callback=None))
-    _minimise(problem.part(_STAGE_SHARE), stage, stepper, max(_STAGE_GAP, run.settings.tol))
-    run.factors, run.iterations, run.stop = stage.factors, stage.iterations, stage.stop
+                part, tol = problem.part(_STAGE_SHARE), max(_STAGE_GAP, settings.tol)
+                search.stage = HingeSearch(part, start, self.method, tol, pool)
+            return driver.run(search)
 
 
 FACTORED = HingeSolver(

@@ -1,12 +1,12 @@
-"""The projections of the thesis: round after round over the rows and the cone.
+"""Three solvers of the thesis that project on one row after the other and on the cone.
 
 Weinberger 2007, section 1.3.4, solves convex programs by projecting in turn on the sets whose
 intersection is feasible: every row {z : aᵀz = b} or {z : aᵀz ≤ b} (eq. 1.4) and the cone of
 positive semidefinite matrices (eq. 1.5), of which null directions are a part.
 
 `alternating`           Algorithm 1, p ← P_c(…P_2(P_1(p))). It finds a feasible point, not the
-                        best one, and has no dual: it proves nothing but feasibility. Where the
-                        sets do not meet, its steps converge to multipliers that prove that.
+                        best one, and has no dual, so that it proves only feasibility. Where the
+                        sets do not meet, its steps converge to multipliers that prove it.
 `gradient-projection`   Algorithm 2, a step −α∇f before each round. With a constant α it ends near
                         the optimum, not at it, because each projection undoes part of the others:
                         the steps vanish here, α/√t. Multipliers are what the projections had to
@@ -16,10 +16,10 @@ positive semidefinite matrices (eq. 1.5), of which null directions are a part.
                         the corrections are its multipliers; so  z ← P(z − λc),  P by rounds of
                         Dykstra, is the proximal point method. It optimises and has a dual.
 
-They keep the plain geometry of the thesis and converge as slowly as theory says: linearly at the
-rate cos²φ of the angle at which the sets meet, and sublinearly where they touch. They are here to
-be read and watched (`sdpkit.plotting.plot_iterates`, `plot_distances`); `projection` is the
-engine to use.
+They keep the plain geometry of the thesis and converge slowly, as theory predicts: linearly at the
+rate cos²φ of the angle at which the sets meet, and sublinearly where they touch. They are meant for
+reading and watching (`sdpkit.plotting.plot_iterates`, `plot_distances`); to solve programs, use
+`projection`.
 """
 
 from __future__ import annotations
@@ -27,29 +27,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.bounds import safe_bound
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.numerics.kernels import clock, fast_kernel
+from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.reduction import Reduction
+from sdpkit.solution.driver import Driver
+from sdpkit.solution.options import Option
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-from sdpkit.solvers.projection import RAY_TOL, Run, options_of
+from sdpkit.solvers.sets import RAY_TOL
 
 Array = NDArray[np.float64]
 
-_ROUNDS = 20_000
-_LOOK = 10  # rounds between looks at the dual side
-_INNER, _ENOUGH = 100, 0.1  # rounds of Dykstra per proximal step, and when they may end before
-_RAYS = 50  # rounds between looks for rays
-_PICTURE = 3  # up to this many coordinates the iterates themselves are kept
+_MAX_ROUNDS = 20_000
+_LOOK_INTERVAL = 10  # rounds between looks at the dual side
+_RAY_INTERVAL = 50  # rounds between looks for rays
+_PROXIMAL_ROUNDS = 100  # rounds of Dykstra per proximal step, at most
+_NEAR_SHARE = 0.1  # a round that moves this share of the proximal step ends it
+_PICTURE_SIZE = 3  # up to this many coordinates the iterates themselves are kept
 
 
 @fast_kernel("f8[:]", "i4[:]", "i4[:]", "f8[:]", "i1[:]", "out f8[:]", "out f8[:]")
@@ -82,7 +84,7 @@ def _sweep(
             z[columns[t]] += change * entries[t]
 
 
-class _Geometry:
+class SetsOfRows:
     """The sets of the thesis: one per row, and the cone; z = (M₁, M₂, …, x) as they are.
 
     Rows have norm one, the largest right-hand side and the norm of the cost are one.
@@ -161,16 +163,19 @@ class _Geometry:
 
 
 @dataclass(eq=False)
-class _Rounds:
-    """The state of a method that goes round the sets.
+class Rounds(ABC):
+    """The engine: rounds over the rows and the cone, and the state that they leave.
 
     Attributes
     ----------
     z: the point;  y: (m,) the rows' corrections;  s: the cone's
     anchor: where the proximal step began;  weight: λ or the sum of steps that y belongs to
+    inner: rounds since the last proximal step;  moved: the length of the last step
+    between: where the round was between its projections;  earlier: (point, corrections) then
     """
 
-    geometry: _Geometry
+    geometry: SetsOfRows
+    tol: float
     z: Array
     y: Array
     s: Array
@@ -182,10 +187,42 @@ class _Rounds:
     moved: float = np.inf
     between: list[Array] = field(default_factory=list)
     earlier: tuple[Array, Array] | None = None
+    multiplier_ray: Array | None = None
+    matrix_ray: tuple[tuple[Array, ...], Array] | None = None
 
     @classmethod
-    def at(cls, geometry: _Geometry, z: Array, y: Array) -> _Rounds:
-        return cls(geometry, z.copy(), y, np.zeros_like(z), z.copy())
+    def begin(cls, geometry: SetsOfRows, driver: Driver) -> Self:
+        """From a checkpoint, else from a given solution, else from zero."""
+        saved, tol = driver.saved, driver.settings.tol
+        if saved is not None:
+            z, y, s, anchor = (np.array(saved[name]) for name in ("z", "y", "s", "anchor"))
+            sums = np.array(saved["sums"]) if saved["sums"].size else None
+            t, inner = int(saved["t"]), int(saved["inner"])
+            return cls(geometry, tol, z, y, s, anchor, float(saved["weight"]), sums, t, inner)
+        size, m = geometry.c.size, geometry.b.size
+        z, y = geometry.from_solution(driver.settings) or (np.zeros(size), np.zeros(m))
+        return cls.at(geometry, tol, z, y)
+
+    @classmethod
+    def at(cls, geometry: SetsOfRows, tol: float, z: Array, y: Array) -> Self:
+        """From a point; most methods have no use for multipliers."""
+        return cls(geometry, tol, z.copy(), np.zeros_like(y), np.zeros_like(z), z.copy())
+
+    # -- what the methods differ in --
+
+    @abstractmethod
+    def advance(self, options: Mapping[str, Any]) -> None:
+        """One round."""
+
+    @abstractmethod
+    def dual(self) -> Array | None:
+        """y in the geometry's units, or None."""
+
+    def offered(self) -> Array:
+        """The point of the cone that the method offers."""
+        return self.z
+
+    # -- what they share --
 
     def round(self) -> None:
         """P_K(P_m(…P_1(z))), every projection taking back its last correction first."""
@@ -200,61 +237,195 @@ class _Rounds:
         self.y[:] = 0.0
         self.s[:] = 0.0
 
+    def step(self, driver: Driver) -> None:
+        """One round, and from time to time a look at the dual side and at rays."""
+        self.advance(driver.options)
+        driver.count()
+        self._record(driver)
+        if driver.stop is None:
+            self.judge(driver)
+        if driver.stop is None and driver.iterations % _RAY_INTERVAL == 0:
+            self._find_ray(driver)
 
-def _alternate(state: _Rounds) -> None:
-    """One round of Algorithm 1."""
-    before = state.z.copy()
-    state.forget()
-    state.round()
-    state.moved = float(np.linalg.norm(state.z - before))
+    def _record(self, driver: Driver) -> None:
+        geometry, scale = self.geometry, self.geometry.rhs_scale
+        z, on_rows = self.offered(), self.between[-1]
+        far = geometry.distances(z)
+        away = float(np.linalg.norm(on_rows - geometry.onto_cone(on_rows)))
+        own = {
+            "distance to the rows": float(np.linalg.norm(scale * far)),
+            "distance to the cone": scale * away,
+            "moved": scale * self.moved,
+        }
+        if geometry.c.size <= _PICTURE_SIZE:
+            own |= {
+                f"p{i}[{j}]": scale * float(value)
+                for i, point in enumerate([*self.between, z])
+                for j, value in enumerate(point)
+            }
+        objective, residual = geometry.objective(z), float(far.max(initial=0.0))
+        driver.record(objective=objective, primal_residual=residual, **own)
 
-
-def _descend(state: _Rounds, constant: bool) -> None:
-    """One round of Algorithm 2, the step α/√t or constant; corrections averaged as multipliers.
-
-    The averages begin anew when the rounds have doubled.
-    """
-    before = state.z.copy()
-    state.t += 1
-    step = 1.0 if constant else 1.0 / np.sqrt(state.t)
-    if state.sums is None or state.t & (state.t - 1) == 0:
-        state.sums, state.weight = np.zeros_like(state.y), 0.0
-    state.z = state.z - step * state.geometry.c
-    start = state.z.copy()
-    state.forget()
-    state.round()
-    state.between.insert(0, start)
-    state.sums += state.y
-    state.weight += step
-    state.moved = float(np.linalg.norm(state.z - before))
-
-
-def _approach(state: _Rounds) -> None:
-    """One round of Dykstra's algorithm towards  P(anchor − λc);  a new anchor when it is there."""
-    before = state.z.copy()
-    state.inner += 1
-    state.round()
-    inner = float(np.linalg.norm(state.z - before))
-    outer = float(np.linalg.norm(state.z - state.anchor))
-    if inner <= _ENOUGH * outer or state.inner >= _INNER or outer == 0:
-        # z = anchor − λc + Aᵀy + s holds throughout, so that a new anchor shifts z.
-        state.moved = outer
-        shift = state.z - state.anchor
-        state.anchor = state.z.copy()
-        state.z = state.z + shift
-        state.inner = 0
-
-
-class _Classic(ABC):
-    """One of the thesis's methods as a solver: rounds over the rows and the cone."""
-
-    options: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-
-    def __init__(self, name: str, summary: str) -> None:
-        self.name = name
-        self.capabilities = Capabilities(
-            warm_start=True, callback=True, checkpoint=True, teaching=True, summary=summary
+    def answer(self, stop: Stop) -> Answer:
+        """The point offered, with multipliers where the method has them."""
+        matrices, x = self.geometry.to_program(self.offered())
+        return Answer(
+            stop,
+            "",
+            matrices=matrices,
+            x=x,
+            dual=self._multipliers(),
+            multiplier_ray=self.multiplier_ray,
+            matrix_ray=self.matrix_ray,
         )
+
+    def state(self) -> Mapping[str, ArrayLike]:
+        """The point and all corrections."""
+        return {
+            "z": self.z, "y": self.y, "s": self.s, "anchor": self.anchor, "t": self.t,
+            "inner": self.inner, "weight": self.weight,
+            "sums": np.zeros(0) if self.sums is None else self.sums,
+        }  # fmt: skip
+
+    def _multipliers(self) -> Array | None:
+        y = self.dual()
+        return None if y is None else self.geometry.multipliers(y)
+
+    def _find_ray(self, driver: Driver) -> None:
+        """Where there is no optimum, points or corrections move in a direction that proves it.
+
+        Where the sets do not meet, the corrections of a round cancel out, Aᵀy + s = 0: they are a
+        plane that separates the sets.
+        """
+        geometry, program, before = self.geometry, self.geometry.program, self.earlier
+        point = self.offered().copy()
+        self.earlier = (point, self.y.copy())
+        if before is None:
+            return
+        far = float(geometry.distances(point).max(initial=0.0))
+        for y in (self.y, self.y - before[1]):
+            ray = geometry.multipliers(y)
+            if far > self.tol and certify_infeasible(program, ray).passes(RAY_TOL):
+                self.multiplier_ray = ray
+                driver.end(Stop.CLAIMS_INFEASIBLE, "the sets do not meet")
+                return
+        direction = geometry.to_program(geometry.onto_cone(point - before[0]))
+        if certify_unbounded(program, *direction).passes(RAY_TOL):
+            self.matrix_ray = direction
+            driver.end(Stop.CLAIMS_UNBOUNDED, "the points move along a ray")
+
+    def judge(self, driver: Driver) -> None:
+        """End the run where both sides meet, by the certificate's own measures."""
+        if driver.iterations % _LOOK_INTERVAL:
+            return
+        w = self._multipliers()
+        if w is None:
+            return
+        # Repairs of the point may cost as much again.
+        program, tol = self.geometry.program, 0.5 * self.tol
+        matrices, x = self.geometry.to_program(self.offered())
+        residual = float(self.geometry.distances(self.offered()).max(initial=0.0))
+        value = program.objective(matrices, x)
+        nominal = program.sign * program.dual_value(program.sign * w) + program.offset
+        scale = max(abs(value), program.safe.value_scale)
+        if residual > tol or abs(nominal - value) > tol * max(scale, abs(nominal)):
+            return
+        bound = program.sign * safe_bound(program, program.sign * w).value + program.offset
+        if abs(bound - value) <= tol * max(scale, abs(bound)):
+            driver.end(Stop.DONE, f"both sides meet after {driver.iterations} rounds")
+
+
+class AlternatingRounds(Rounds):
+    """Algorithm 1: a feasible point."""
+
+    def advance(self, options: Mapping[str, Any]) -> None:
+        """Plain projections."""
+        before = self.z.copy()
+        self.forget()
+        self.round()
+        self.moved = float(np.linalg.norm(self.z - before))
+
+    def dual(self) -> Array | None:
+        """None, unless there is nothing to optimise: then every feasible point is optimal."""
+        return None if self.geometry.c.any() else np.zeros_like(self.y)
+
+    def judge(self, driver: Driver) -> None:
+        """As the thesis: done when p is feasible and moves no more."""
+        far = float(np.linalg.norm(self.geometry.distances(self.z)))
+        if far <= self.tol and self.moved <= self.tol:
+            words = f"feasible after {driver.iterations} rounds; Algorithm 1 does not optimise"
+            driver.end(Stop.DONE, words)
+
+
+class GradientRounds(Rounds):
+    """Algorithm 2: a step α/√t, or a constant one, then a round."""
+
+    def advance(self, options: Mapping[str, Any]) -> None:
+        """A step and a round; corrections are averaged as multipliers.
+
+        The averages begin anew when the rounds have doubled.
+        """
+        before = self.z.copy()
+        self.t += 1
+        step = 1.0 if options["step"] == "constant" else 1.0 / np.sqrt(self.t)
+        if self.sums is None or self.t & (self.t - 1) == 0:
+            self.sums, self.weight = np.zeros_like(self.y), 0.0
+        self.z = self.z - step * self.geometry.c
+        start = self.z.copy()
+        self.forget()
+        self.round()
+        self.between.insert(0, start)
+        self.sums += self.y
+        self.weight += step
+        self.moved = float(np.linalg.norm(self.z - before))
+
+    def dual(self) -> Array | None:
+        """Corrections per unit of step."""
+        return None if not self.weight or self.sums is None else self.sums / self.weight
+
+
+class DykstraRounds(Rounds):
+    """Proximal steps by Dykstra's algorithm."""
+
+    @classmethod
+    def at(cls, geometry: SetsOfRows, tol: float, z: Array, y: Array) -> Self:
+        """z = anchor − λc + Aᵀy + s  with what is known of y and s."""
+        s = geometry.onto_cone(geometry.c - geometry.rows.T @ y) if y.any() else np.zeros_like(z)
+        start = z - geometry.c + geometry.rows.T @ y + s
+        return cls(geometry, tol, start, y.copy(), s, z.copy())
+
+    def advance(self, options: Mapping[str, Any]) -> None:
+        """One round towards  P(anchor − λc);  a new anchor when it is there."""
+        before = self.z.copy()
+        self.inner += 1
+        self.round()
+        inner = float(np.linalg.norm(self.z - before))
+        outer = float(np.linalg.norm(self.z - self.anchor))
+        if inner <= _NEAR_SHARE * outer or self.inner >= _PROXIMAL_ROUNDS or outer == 0:
+            # z = anchor − λc + Aᵀy + s holds throughout, so that a new anchor shifts z.
+            self.moved = outer
+            shift = self.z - self.anchor
+            self.anchor = self.z.copy()
+            self.z = self.z + shift
+            self.inner = 0
+
+    def offered(self) -> Array:
+        """The anchor after a proximal step, else where the round ended."""
+        return self.anchor if self.inner == 0 else self.z
+
+    def dual(self) -> Array | None:
+        """The corrections."""
+        return self.y.copy()
+
+
+@dataclass(frozen=True)
+class ClassicSolver:
+    """One of the thesis's methods as a solver."""
+
+    name: str
+    rounds: type[Rounds]
+    capabilities: Capabilities
+    options: Mapping[str, Option] = field(default_factory=dict)
 
     def unavailable(self) -> str | None:
         """It always works."""
@@ -279,222 +450,27 @@ class _Classic(ABC):
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Go round until the tolerance, a limit or an interruption."""
-        options = options_of(self.name, settings, self.options)
-        started = clock()
-        geometry = _Geometry(program)
-        run = Run(program, _no_reduction(program), settings, started)
-        state = self.begin(geometry, settings)
-        setup = clock() - started
-        try:
-            self.go_round(run, state, options)
-        except KeyboardInterrupt:
-            run.end(Stop.INTERRUPTED, f"interrupted after {run.iterations} rounds")
-        self.keep(run, state)
-        return run.answer(setup)
-
-    # -- what the methods differ in --
-
-    @abstractmethod
-    def step(self, state: _Rounds, options: Mapping[str, str]) -> None:
-        """One round."""
-
-    @abstractmethod
-    def dual(self, state: _Rounds) -> Array | None:
-        """y in the geometry's units, or None."""
-
-    # -- what they share --
-
-    def begin(self, geometry: _Geometry, settings: Settings) -> _Rounds:
-        saved = None if settings.checkpoint is None else settings.checkpoint.state
-        if saved is not None:
-            z, y, s, anchor = (np.array(saved[name]) for name in ("z", "y", "s", "anchor"))
-            state = _Rounds(geometry, z, y, s, anchor)
-            state.t, state.inner = int(saved["t"]), int(saved["inner"])
-            state.weight = float(saved["weight"])
-            state.sums = np.array(saved["sums"]) if saved["sums"].size else None
-            return state
-        size, m = geometry.c.size, geometry.b.size
-        z, y = geometry.from_solution(settings) or (np.zeros(size), np.zeros(m))
-        return self.start(geometry, z, y)
-
-    def start(self, geometry: _Geometry, z: Array, y: Array) -> _Rounds:
-        """From a point; most methods have no use for multipliers."""
-        return _Rounds.at(geometry, z, np.zeros_like(y))
-
-    def save(self, settings: Settings, state: _Rounds) -> None:
-        if settings.checkpoint is not None:
-            settings.checkpoint.save(
-                z=state.z, y=state.y, s=state.s, anchor=state.anchor, t=state.t,
-                inner=state.inner, weight=state.weight,
-                sums=np.zeros(0) if state.sums is None else state.sums,
-            )  # fmt: skip
-
-    def go_round(self, run: Run, state: _Rounds, options: Mapping[str, str]) -> None:
-        settings = run.settings
-        limit = settings.max_iter or _ROUNDS
-        for k in range(1, limit + 1):
-            self.step(state, options)
-            run.iterations = k
-            if run.record(self.row(run, state, k)):
-                run.end(Stop.INTERRUPTED, "stopped by the callback")
-                break
-            if self.ended(run, state, k) or (k % _RAYS == 0 and self.finds_ray(run, state)):
-                break
-            if run.out_of_time:
-                run.end(Stop.TIME_LIMIT, f"time limit after {k} rounds")
-                break
-            if settings.checkpoint is not None and settings.checkpoint.is_due:
-                self.save(settings, state)
-        self.save(settings, state)
-
-    def point(self, state: _Rounds) -> Array:
-        """The point of the cone that the method offers."""
-        return state.z
-
-    def row(self, run: Run, state: _Rounds, k: int) -> dict[str, float]:
-        geometry, scale = state.geometry, state.geometry.rhs_scale
-        z = self.point(state)
-        far = scale * geometry.distances(z)
-        on_rows = state.between[-1]
-        row = {
-            "iteration": float(k),
-            "objective": geometry.objective(z),
-            "distance to the rows": float(np.linalg.norm(far)),
-            "distance to the cone": scale
-            * float(np.linalg.norm(on_rows - geometry.onto_cone(on_rows))),
-            "moved": scale * state.moved,
-        }
-        if geometry.c.size <= _PICTURE:
-            points = [*state.between, z]
-            row |= {
-                f"p{i}[{j}]": scale * float(value)
-                for i, point in enumerate(points)
-                for j, value in enumerate(point)
-            }
-        return row
-
-    def keep(self, run: Run, state: _Rounds) -> None:
-        geometry = state.geometry
-        run.matrices, run.x = geometry.to_program(self.point(state))
-        y = self.dual(state)
-        run.dual = None if y is None else geometry.multipliers(y)
-
-    def corrections(self, state: _Rounds) -> Array:
-        """(m,) what grows along multipliers that prove infeasibility, where the sets do not meet.
-
-        The corrections of a round cancel out then, Aᵀy + s = 0: a plane that separates the sets.
-        """
-        return state.y
-
-    def finds_ray(self, run: Run, state: _Rounds) -> bool:
-        """Where there is no optimum, points or corrections go on in a direction that proves it."""
-        geometry, before = state.geometry, state.earlier
-        corrections = self.corrections(state)
-        point = self.point(state).copy()
-        state.earlier = (point, corrections.copy())
-        if before is None:
-            return False
-        far = float(geometry.distances(point).max(initial=0.0))
-        for y in (corrections, corrections - before[1]):
-            ray = geometry.multipliers(y)
-            if far > run.settings.tol and certify_infeasible(run.program, ray).passes(RAY_TOL):
-                run.multiplier_ray = ray
-                return run.end(Stop.CLAIMS_INFEASIBLE, "the sets do not meet")
-        direction = geometry.to_program(geometry.onto_cone(point - before[0]))
-        if certify_unbounded(run.program, *direction).passes(RAY_TOL):
-            run.matrix_ray = direction
-            return run.end(Stop.CLAIMS_UNBOUNDED, "the points move on along a ray")
-        return False
-
-    def ended(self, run: Run, state: _Rounds, k: int) -> bool:
-        """Whether both sides meet, by the certificate's own measures."""
-        if k % _LOOK:
-            return False
-        self.keep(run, state)
-        # Repairs of the point may cost as much again.
-        program, tol = run.program, 0.5 * run.settings.tol
-        if run.dual is None or run.matrices is None or run.x is None:
-            return False
-        residual = float(state.geometry.distances(self.point(state)).max(initial=0.0))
-        value = program.objective(run.matrices, run.x)
-        nominal = program.sign * program.dual_value(program.sign * run.dual) + program.offset
-        scale = max(abs(value), program.safe.value_scale)
-        if residual > tol or abs(nominal - value) > tol * max(scale, abs(nominal)):
-            return False
-        safe = safe_bound(program, program.sign * run.dual).value
-        bound = program.sign * safe + program.offset
-        if abs(bound - value) > tol * max(scale, abs(bound)):
-            return False
-        return run.end(Stop.DONE, f"both sides meet after {k} rounds")
+        driver = Driver(self.name, settings, _MAX_ROUNDS, self.options)
+        return driver.run(self.rounds.begin(SetsOfRows(program), driver))
 
 
-def _no_reduction(program: Program) -> Reduction:
-    bases = tuple(np.eye(block.size) for block in program.blocks)
-    every = np.arange(program.n_rows)
-    return Reduction(program, program, bases, every, np.ones(every.size), 1.0, 1.0)
+def _capabilities(summary: str) -> Capabilities:
+    return Capabilities(
+        warm_start=True, callback=True, checkpoint=True, teaching=True, summary=summary
+    )
 
 
-class Alternating(_Classic):
-    """Algorithm 1: a feasible point."""
-
-    def step(self, state: _Rounds, options: Mapping[str, str]) -> None:
-        """Algorithm 1."""
-        _alternate(state)
-
-    def dual(self, state: _Rounds) -> Array | None:
-        """None, unless there is nothing to optimise: then every feasible point is optimal."""
-        return None if state.geometry.c.any() else np.zeros_like(state.y)
-
-    def ended(self, run: Run, state: _Rounds, k: int) -> bool:
-        """As the thesis: when p moves no more; and when it never will reach all sets."""
-        far = float(np.linalg.norm(state.geometry.distances(state.z)))
-        tol = run.settings.tol
-        if far <= tol and state.moved <= tol:
-            return run.end(Stop.DONE, f"feasible after {k} rounds; Algorithm 1 does not optimise")
-        return False
-
-
-class GradientProjection(_Classic):
-    """Algorithm 2: a step, then a round."""
-
-    options: ClassVar[Mapping[str, tuple[str, ...]]] = {"step": ("vanishing", "constant")}
-
-    def step(self, state: _Rounds, options: Mapping[str, str]) -> None:
-        """Algorithm 2."""
-        _descend(state, options["step"] == "constant")
-
-    def dual(self, state: _Rounds) -> Array | None:
-        """Corrections per unit of step."""
-        return None if not state.weight or state.sums is None else state.sums / state.weight
-
-
-class Dykstra(_Classic):
-    """Proximal steps by Dykstra's algorithm."""
-
-    def start(self, geometry: _Geometry, z: Array, y: Array) -> _Rounds:
-        """z = anchor − λc + Aᵀy + s  with what is known of y and s."""
-        state = _Rounds.at(geometry, z, y.copy())
-        state.s = geometry.onto_cone(geometry.c - geometry.rows.T @ y) if y.any() else state.s
-        state.z = state.anchor - geometry.c + geometry.rows.T @ y + state.s
-        return state
-
-    def step(self, state: _Rounds, options: Mapping[str, str]) -> None:
-        """A round of Dykstra's algorithm."""
-        _approach(state)
-
-    def point(self, state: _Rounds) -> Array:
-        """The anchor after a proximal step, else where the round ended."""
-        return state.anchor if state.inner == 0 else state.z
-
-    def dual(self, state: _Rounds) -> Array | None:
-        """The corrections."""
-        return state.y.copy()
-
-
-ALTERNATING = Alternating(
-    "alternating", "alternating projection (thesis, Algorithm 1): a feasible point, no dual"
+ALTERNATING = ClassicSolver(
+    "alternating",
+    AlternatingRounds,
+    _capabilities("alternating projection (thesis, Algorithm 1): a feasible point, no dual"),
 )
-GRADIENT_PROJECTION = GradientProjection(
-    "gradient-projection", "gradient alternating projection (thesis, Algorithm 2); to be read"
+GRADIENT_PROJECTION = ClassicSolver(
+    "gradient-projection",
+    GradientRounds,
+    _capabilities("gradient alternating projection (thesis, Algorithm 2); to be read"),
+    {"step": Option.one_of("vanishing", "constant")},
 )
-DYKSTRA = Dykstra("dykstra", "proximal steps by Dykstra's algorithm; to be read")
+DYKSTRA = ClassicSolver(
+    "dykstra", DykstraRounds, _capabilities("proximal steps by Dykstra's algorithm; to be read")
+)

@@ -1,4 +1,4 @@
-"""Stand-alone solvers that speak the SDPA file format: csdp (the thesis's own) and sdpa.
+"""Solvers that are executables and read SDPA files: csdp, which the thesis used, and sdpa.
 
 The program is reduced to its faces, written as `.dat-s` into a temporary folder, solved by the
 executable found on the PATH, and read back. Both state
@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpkit.errors import InputError
 from sdpkit.numerics.threads import one_thread_environment
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.options import check_names
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 
@@ -135,9 +135,7 @@ def _last_integer(pattern: str, text: str) -> int | None:
 
 def _updated(name: str, values: dict[str, object], settings: Settings) -> dict[str, object]:
     """The solver's parameters with the user's options on top; unknown names are refused."""
-    for option in settings.options:
-        if option not in values:
-            raise InputError(f"{name} has no option {option!r}; it has {', '.join(values)}")
+    check_names(name, settings.options, values)
     return {**values, **settings.options}
 
 

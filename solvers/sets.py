@@ -42,6 +42,7 @@ Array = NDArray[np.float64]
 Factors = tuple[Array, ...]
 
 DENSE_ROWS = 6000  # up to this many rows AAᵀ may be dense
+RAY_TOL = 1e-7  # the certificate must accept a ray at this tolerance
 _PARTIAL = 150  # from this size on, few eigenvectors cost less than all
 _FEW = 0.25  # the share of eigenvalues that counts as few
 _REGULAR = 1e-13  # added to AAᵀ, in units of its rows: inconsistent rows may be dependent

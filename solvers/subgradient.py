@@ -1,4 +1,6 @@
-"""Projected subgradients with an active set: Algorithm 3 of Weinberger 2007, section 2.1.7.
+"""A solver for families of hinges as published: Weinberger 2007, Algorithm 3 (section 2.1.7).
+
+It takes projected subgradient steps with an active set,
 
     M ← P(M − s·G),   G = C + weight·Σ_{t active} (C_ij − C_il)
 
@@ -18,34 +20,30 @@ rather than the identity, since M has the inverse unit of the data squared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
-from sdpkit.numerics.kernels import clock
 from sdpkit.program.families import RowFamily, Rows, Terms, best_scale, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities, unsupported
 
 Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 Active = NDArray[np.bool_]
 
-_MAX_ITER = 3000
-# Steps between looks at all rows, and the factors of the step after a success or a failure.
-_CHECK = 10
-_GROW, _SHRINK = 1.01, 0.5
-# The first step moves M by this share of its norm.
-_FIRST_STEP = 1e-3
+_MAX_ITERATIONS = 3000
+_CHECK_STEPS = 10  # between looks at all rows
+_GROWTH, _SHRINKAGE = 1.01, 0.5  # of the step, after a success and after a failure
+_FIRST_SHARE = 1e-3  # of its norm, by which the first step moves M
 
 
 @dataclass(eq=False)
-class _Seen:
+class RowsSeen:
     """The rows seen active so far.
 
     Attributes
@@ -63,7 +61,7 @@ class _Seen:
     steps: float = 0.0
 
     @classmethod
-    def nothing(cls, family: RowFamily) -> _Seen:
+    def nothing(cls, family: RowFamily) -> RowsSeen:
         none = np.empty(0, np.int64)
         return cls(family, none, family.terms(none), np.zeros(0, bool), np.zeros(0))
 
@@ -86,108 +84,102 @@ class _Seen:
         self.steps = 0.0
 
 
-@dataclass(eq=False)
-class _Run:
-    settings: Settings
-    started: float
-    matrices: list[Array]
-    objective: float = np.inf
-    bound: float = -np.inf
-    rows: Rows | None = None
-    alpha: Array | None = None
-    iterations: int = 0
-    stop: Stop = Stop.ITERATION_LIMIT
-    history: list[Mapping[str, float]] = field(default_factory=list)
+class ProjectedSubgradients:
+    """The engine: Algorithm 3, and the best of both sides.
+
+    Attributes
+    ----------
+    matrices, gradients, value: the iterate;  length: of its step;  seen: the rows seen active
+    best, objective: the best matrices;  rows, alpha, bound: the best multipliers
+    """
+
+    def __init__(self, program: Program, family: RowFamily, start: list[Array], tol: float) -> None:
+        self.program, self.family, self.tol = program, family, tol
+        self.costs = [block.cost.dense() for block in program.blocks]
+        self.matrices = self.best = start
+        self.gradients = [cost.copy() for cost in self.costs]
+        self.seen = RowsSeen.nothing(family)
+        self.length, self.value, self.renewal = 0.0, np.inf, 2 * _CHECK_STEPS
+        self.objective, self.bound = np.inf, -np.inf
+        self.rows: Rows | None = None
+        self.alpha: Array | None = None
 
     @property
     def gap(self) -> float:
+        """Relative, of the best bounds."""
         scale = max(abs(self.objective), abs(self.bound), np.finfo(float).tiny)
         return (self.objective - self.bound) / scale if np.isfinite(self.bound) else np.inf
 
-    def out_of_time(self) -> bool:
-        limit = self.settings.time_limit
-        return limit is not None and clock() - self.started > limit
+    def step(self, driver: Driver) -> None:
+        """Look at the start; then ten steps on the rows seen, and a look at all rows."""
+        for k in range(min(_CHECK_STEPS, driver.iterations_left) if self.length else 0):
+            if k:
+                self._evaluate(self.program.outputs(self.matrices))
+            self._move(driver.iterations)
+            driver.count()
+            if driver.out_of_time:
+                break
+        outputs = self.program.outputs(self.matrices)
+        self.seen.add(self.family.near(outputs, 0.0))
+        self._evaluate(outputs)
+        self._look(driver)
 
+    def _evaluate(self, outputs: list[Array]) -> None:
+        """The objective over the rows seen, the gradient by the change of the active ones, and
+        the length of the step."""
+        seen, weight = self.seen, self.family.weight
+        z = values(self.family, seen.terms, outputs)
+        now = z > 0
+        images = self.program.family_images(seen.terms, weight * (now.astype(float) - seen.active))
+        seen.active = now
+        pulls = [float(np.vdot(c, m)) for c, m in zip(self.costs, self.matrices, strict=True)]
+        value = sum(pulls) + weight * float(z[now].sum())
+        self.gradients = [g + image for g, image in zip(self.gradients, images, strict=True)]
+        self.length = self.length or _FIRST_SHARE * _norm(self.matrices) / _norm(self.gradients)
+        self.length *= _GROWTH if value <= self.value else _SHRINKAGE
+        self.value = value
 
-def _descend(program: Program, family: RowFamily, run: _Run) -> None:
-    """Algorithm 3."""
-    costs = [block.cost.dense() for block in program.blocks]
-    matrices, gradients = run.matrices, [cost.copy() for cost in costs]
-    seen = _Seen.nothing(family)
-    step, last, anew = 0.0, np.inf, 2 * _CHECK
-    end = run.settings.max_iter or _MAX_ITER
-    for t in range(end + 1):
-        run.iterations = t
-        outputs = program.outputs(matrices)
-        check = t % _CHECK == 0 or t == end
-        if check:
-            seen.add(family.near(outputs, 0.0))
-        value, gradients = _update(program, costs, matrices, outputs, seen, gradients)
-        step = step or _FIRST_STEP * _norm(matrices) / _norm(gradients)
-        step *= _GROW if value <= last else _SHRINK
-        last = value
-        if check and (_look(program, run, matrices, seen, value, step) or t == end):
-            return
-        if t >= anew:
-            seen.begin_anew()
-            anew *= 2
-        seen.average(step)
-        matrices = [_onto_cone(m - step * g) for m, g in zip(matrices, gradients, strict=True)]
+    def _move(self, t: int) -> None:
+        """M ← P(M − s·G), the activity averaged."""
+        if t >= self.renewal:
+            self.seen.begin_anew()
+            self.renewal *= 2
+        self.seen.average(self.length)
+        pairs = zip(self.matrices, self.gradients, strict=True)
+        self.matrices = [_onto_cone(m - self.length * g) for m, g in pairs]
 
+    def _look(self, driver: Driver) -> None:
+        """After a look at all rows: keep the best of both sides."""
+        seen = self.seen
+        if self.value < self.objective:
+            self.objective, self.best = self.value, self.matrices
+        if seen.steps > 0:
+            alpha = seen.family.weight * seen.activity / seen.steps
+            share = _share(self.program, seen.terms, alpha)
+            bound = share * float(seen.terms.row_constants @ alpha)
+            if bound > self.bound:
+                self.bound, self.rows, self.alpha = bound, seen.rows, share * alpha
+        matrices = tuple(self.matrices)
+        driver.record(
+            lambda: matrices,
+            objective=self.value,
+            bound=self.bound,
+            gap=self.gap,
+            primal_residual=0.0,
+            dual_residual=0.0,
+            active=float(seen.active.sum()),
+            step=self.length,
+        )
+        if self.gap <= self.tol:
+            driver.end(Stop.DONE, f"gap {self.gap:.1e} after {driver.iterations} steps")
 
-def _update(
-    program: Program,
-    costs: list[Array],
-    matrices: list[Array],
-    outputs: list[Array],
-    seen: _Seen,
-    gradients: list[Array],
-) -> tuple[float, list[Array]]:
-    """The objective over the rows seen, and the gradient by the change of the active ones."""
-    z = values(seen.family, seen.terms, outputs)
-    weight = seen.family.weight
-    now = z > 0
-    images = program.family_images(seen.terms, weight * (now.astype(float) - seen.active))
-    seen.active = now
-    pulls = [float(np.vdot(c, m)) for c, m in zip(costs, matrices, strict=True)]
-    value = sum(pulls) + weight * float(z[now].sum())
-    return value, [g + image for g, image in zip(gradients, images, strict=True)]
+    def answer(self, stop: Stop) -> Answer:
+        """The best of both sides."""
+        best = tuple(self.best)
+        return Answer(stop, "", best, np.zeros(0), self.alpha, rows=self.rows)
 
-
-def _look(
-    program: Program, run: _Run, matrices: list[Array], seen: _Seen, value: float, step: float
-) -> bool:
-    """After a look at all rows: keep the best of both sides; True if it is time to stop."""
-    if value < run.objective:
-        run.objective, run.matrices = value, matrices
-    if seen.steps > 0:
-        alpha = seen.family.weight * seen.activity / seen.steps
-        share, value = _share(program, seen.terms, alpha), float(seen.terms.row_constants @ alpha)
-        if share * value > run.bound:
-            run.bound, run.rows, run.alpha = share * value, seen.rows, share * alpha
-    row = {
-        "iteration": float(run.iterations),
-        "objective": value,
-        "bound": run.bound,
-        "gap": run.gap,
-        "active": float(seen.active.sum()),
-        "step": step,
-    }
-    run.history.append(row)
-    if run.settings.verbose > 1:
-        print("  ".join(f"{name} {number:.6g}" for name, number in row.items()), flush=True)
-    stopped = False
-    if run.settings.callback is not None:
-        stopped = run.settings.callback({**row, "matrices": tuple(matrices)}) is True
-    for reason, holds in (
-        (Stop.DONE, run.gap <= run.settings.tol),
-        (Stop.INTERRUPTED, stopped),
-        (Stop.TIME_LIMIT, run.out_of_time()),
-    ):
-        if holds:
-            run.stop = reason
-            return True
-    return False
+    def state(self) -> None:
+        """It keeps no checkpoints."""
 
 
 def _share(program: Program, terms: Terms, alpha: Array) -> float:
@@ -243,35 +235,17 @@ class Subgradient:
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Descend; interrupted, the best point so far is returned."""
-        began, family = clock(), program.family
+        driver, family = Driver(self.name, settings, _MAX_ITERATIONS), program.family
         if family is None or any(block.max_rank is not None for block in program.blocks):
             raise SolverError(
                 "solver 'subgradient' only solves programs with a family of rows and without a "
                 "limit on the rank. Use solver='factored'."
             )
-        if settings.options:
-            raise SolverError(f"subgradient takes no options, not {sorted(settings.options)}")
         identities = [np.eye(block.size) for block in program.blocks]
         pull = sum(b.cost.inner(m) for b, m in zip(program.blocks, identities, strict=True))
         t = best_scale(family, program.outputs(identities), pull)
-        run = _Run(settings, began, [t * m for m in identities])
-        setup = clock() - began
-        try:
-            _descend(program, family, run)
-        except KeyboardInterrupt:
-            run.stop = Stop.INTERRUPTED
-        return Answer(
-            run.stop,
-            f"{run.stop} after {run.iterations} steps",
-            matrices=tuple(run.matrices),
-            x=np.zeros(0),
-            dual=run.alpha,
-            rows=run.rows,
-            iterations=run.iterations,
-            setup_time=setup,
-            solve_time=clock() - began - setup,
-            history=tuple(run.history),
-        )
+        start = [t * m for m in identities]
+        return driver.run(ProjectedSubgradients(program, family, start, settings.tol))
 
 
 SUBGRADIENT = Subgradient()

@@ -25,8 +25,8 @@ from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor, factored
 from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.solution.answer import Settings
-from sdpkit.solvers import barrier
-from sdpkit.solving.call import solve
+from sdpkit.solvers import barrier, barrier_centres, barrier_dual, barrier_newton
+from sdpkit.solving.call import first_program, solve
 from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
@@ -503,9 +503,9 @@ def test_clusters_and_low_rank_change_nothing_but_speed(
     """With small clusters the preconditioner is far from the Hessian; the answer is the same."""
     problem = roll(100, form)
     exact = solve(problem, solver="interior", tol=1e-7)
-    monkeypatch.setattr(barrier, "_ONE_CLUSTER", 50)
-    monkeypatch.setattr(barrier, "_CLUSTER", 40)
-    monkeypatch.setattr(barrier, "_PRODUCTS", 10)
+    monkeypatch.setattr(barrier_dual, "ONE_CLUSTER_EDGES", 50)
+    monkeypatch.setattr(barrier_dual, "CLUSTER_EDGES", 40)
+    monkeypatch.setattr(barrier_newton, "LOW_RANK_PRODUCTS", 10)
     solution = solve(problem, solver="barrier", tol=1e-5)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(exact.objective, rel=1e-5)
@@ -515,11 +515,11 @@ def test_clusters_and_low_rank_change_nothing_but_speed(
 @pytest.mark.parametrize("problem", [roll(40, "slack"), volume(40, "slack")])
 def test_newton_directions_are_the_exact_ones(problem: MVU) -> None:
     """Pull and Hessian against finite differences of the potential, for MVU's and MVE's cost."""
-    dual = barrier._Dual.of(problem.program())
-    ((start, _),) = barrier._starting_points(dual, Settings())
+    dual = barrier_dual.BarrierDual.of(first_program(problem))
+    ((start, _),) = barrier.starting_points(dual, Settings())
     v = np.random.default_rng(0).standard_normal(dual.d.size) * 1e-3 * start.w
 
-    def ahead(t: float) -> barrier._Point:
+    def ahead(t: float) -> barrier_dual.BarrierPoint:
         point = dual.at(start.w + t * v)
         assert point is not None
         return point
@@ -536,12 +536,12 @@ def test_extrapolation_is_exact_for_cubics() -> None:
     rng = np.random.default_rng(0)
     c = rng.standard_normal((4, 5))
 
-    def centre(mu: float) -> barrier._Centre:
+    def centre(mu: float) -> barrier_centres.Centre:
         powers = mu ** np.arange(4)
         slope = c[1] + 2 * c[2] * mu + 3 * c[3] * mu**2
-        return barrier._Centre(mu, powers @ c, slope)
+        return barrier_centres.Centre(mu, powers @ c, slope)
 
-    cubic, _, line = barrier._extrapolated(centre(1.0), centre(1.7), 0.6)
+    cubic, _, line = barrier_centres.extrapolated(centre(1.0), centre(1.7), 0.6)
     assert cubic == pytest.approx(centre(0.6).w, rel=1e-12)
     assert line == pytest.approx(centre(1.0).w - 0.4 * centre(1.0).slope)
 
@@ -570,7 +570,7 @@ def test_the_history_falls_and_the_dual_bounds() -> None:
     assert len(rows) == len(solution.history) > 3
     mu = [row["mu"] for row in rows]
     assert all(b <= a for a, b in itertools.pairwise(mu))
-    assert min(row["dual_objective"] for row in rows) >= solution.objective
+    assert min(row["bound"] for row in rows) >= solution.objective
     assert solution.certificate.bound_source in ("feasible dual", "scaled dual")
     # Strictly feasible without any repair.
     assert solution.certificate.min_eigenvalue_dual > 0

@@ -177,7 +177,7 @@ def test_errors_of_a_callback_are_the_callers(name: str) -> None:
 
 @every_engine
 def test_unknown_options_are_refused(name: str) -> None:
-    with pytest.raises(SolverError, match="no options"):
+    with pytest.raises(sdpkit.InputError, match=rf"solver '{name}' has no option 'colour'"):
         sdpkit.solve(problem("iris", 3), solver=name, colour="blue")
 
 
@@ -244,22 +244,21 @@ def test_certificate_sees_a_rank_that_is_too_large() -> None:
 
 def test_subgradient_keeps_to_algorithm_3(monkeypatch: pytest.MonkeyPatch) -> None:
     from sdpkit.program.comparisons import Impostors
-    from sdpkit.solvers import subgradient
+    from sdpkit.solvers.subgradient import ProjectedSubgradients
 
     looks, values = [], []
-    near, update = Impostors.near, subgradient._update
+    near, evaluate = Impostors.near, ProjectedSubgradients._evaluate
 
     def counted(self: Impostors, outputs: Any, slack: float) -> Rows:
         looks.append(len(values))
         return near(self, outputs, slack)
 
-    def recorded(*args: Any) -> Any:
-        out = update(*args)
-        values.append(out[0])
-        return out
+    def recorded(self: ProjectedSubgradients, outputs: Any) -> None:
+        evaluate(self, outputs)
+        values.append(self.value)
 
     monkeypatch.setattr(Impostors, "near", counted)
-    monkeypatch.setattr(subgradient, "_update", recorded)
+    monkeypatch.setattr(ProjectedSubgradients, "_evaluate", recorded)
     lmnn = problem("iris", 3)
     solution = quietly(lmnn, solver="subgradient", tol=1e-9, max_iter=45)
     assert looks == [0, 10, 20, 30, 40, 45]

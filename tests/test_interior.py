@@ -15,7 +15,7 @@ import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
 from sdpkit.program.cost import dense
 from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone
-from sdpkit.solvers.interior import _Method
+from sdpkit.solvers.predictor_corrector import PredictorCorrector
 from sdpkit.solvers.tree import Tree
 from sdpkit.solving.judgement import ConvergenceWarning
 
@@ -171,7 +171,7 @@ def test_a_direction_solves_the_newton_equations() -> None:
     """A(ΔM) + A_xΔx = rp, ΔS = Aᵀ(Δw) + Rd and the linearised MS = μI, all at once."""
     from sdpkit.solution.reduction import reduce
 
-    method = _Method(reduce(roll(15, form="slack").program()).program)
+    method = PredictorCorrector(reduce(roll(15, form="slack").program()).program)
     point = method.start()
     method.prepare(point)
     now = method.measures(point)
@@ -315,7 +315,7 @@ def test_more_rows_than_matrix_entries() -> None:
         cost_q=np.r_[np.ones(40), np.zeros(40)],
         cost_x=np.ones(40),
     )
-    assert isinstance(_Method(program).equations, EntryEquations)
+    assert isinstance(PredictorCorrector(program).equations, EntryEquations)
     solution = interior(program)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(expected, rel=1e-6)
@@ -405,7 +405,7 @@ def test_history_and_callback_tell_the_same_story() -> None:
     assert rows[-1]["objective"] == pytest.approx(solution.objective, rel=1e-6)
     feasible = [row for row in rows if row["primal_residual"] < 1e-8]
     for row in feasible:
-        assert row["dual_objective"] >= row["objective"]
+        assert row["bound"] >= row["objective"]
 
 
 def test_limits_are_kept_and_named() -> None:

@@ -26,7 +26,10 @@ from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solvers import lowrank
+from sdpkit.solvers import lowrank_newton
+from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
+from sdpkit.solvers.lowrank_model import LowRankModel
+from sdpkit.solvers.lowrank_start import cold_start, first_ranks
 from sdpkit.solving.call import solve
 from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
@@ -57,14 +60,14 @@ def everything_is_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- derivatives ------------------------------------------------------------------------------
 
 
-def points_of(program: Program) -> Iterator[tuple[lowrank._Point, Array]]:
+def points_of(program: Program) -> Iterator[tuple[LagrangianPoint, Array]]:
     """Points of the augmented Lagrangian, and directions that its null conditions allow."""
-    model = lowrank._Model.of(program)
-    state = lowrank._cold(model)
+    model = LowRankModel.of(program)
+    state = cold_start(model)
     rng = np.random.default_rng(0)
     for sigma in (state.sigma, 7 * state.sigma):
         w = np.clip(state.w * rng.uniform(0.5, 1.5, state.w.size), model.lo, model.hi)
-        point = lowrank._Point(model, state.unknown, w, sigma, state.level)
+        point = LagrangianPoint(model, state.unknown, w, sigma, state.level)
         flat = rng.standard_normal(model.flat(state.unknown).size)
         *changes, da = model.shaped(flat, state.ranks)
         allowed = [part.projected(z) for part, z in zip(model.parts, changes, strict=True)]
@@ -172,7 +175,7 @@ def test_the_rank_grows_where_the_slack_is_negative() -> None:
 def test_vanishing_columns_are_dropped() -> None:
     solution = solve(roll(30), solver="lowrank", tol=1e-5)
     rank = solution.history[-1]["rank"]
-    assert rank < lowrank._first_ranks(solution.program)[0]
+    assert rank < first_ranks(solution.program)[0]
     assert rank == np.linalg.matrix_rank(
         np.asarray(solution.matrix), tol=1e-9 * float(np.trace(solution.matrix))
     )
@@ -411,7 +414,7 @@ def test_heavy_graphs_are_certified_without_tables(monkeypatch: pytest.MonkeyPat
     problem = roll(40)
     exact = solve(problem, solver="interior", tol=1e-6)
     monkeypatch.setattr("sdpkit.numerics.pattern._pair_places", forbidden)
-    monkeypatch.setattr(lowrank, "_DENSE", 0)  # degrees precondition
+    monkeypatch.setattr(lowrank_newton, "DENSE_UNKNOWNS", 0)  # degrees precondition
     solution = solve(problem, solver="lowrank", tol=1e-4)
     assert solution.status is Status.OPTIMAL
     assert solution.objective == pytest.approx(exact.objective, rel=2e-4)
@@ -452,7 +455,7 @@ def test_lowest_eigenvalues_are_bounded_from_below(
 def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) -> None:
     large, rigid = roll(1600).program(), roll(1600, "equality").program()
     assert choose(large)[0].name == "barrier"
-    monkeypatch.setattr(lowrank, "FILLED", 10)
+    monkeypatch.setattr("sdpkit.solvers.lowrank.FILLED", 10)
     solver, reason = choose(large)
     assert solver.name == "lowrank"
     assert reason.startswith("auto: lowrank, about 2.1 s; next barrier, about ")

@@ -18,7 +18,7 @@ from sdpkit.certificate.judge import certify
 from sdpkit.papers.bench.projection import touching, wedge
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
-from sdpkit.solvers.projection import feasible_multipliers
+from sdpkit.solvers.multiplier_repair import feasible_multipliers
 from sdpkit.solvers.sets import TwoSets, metric, rarer_root
 from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning
@@ -267,7 +267,7 @@ def test_the_fitted_metric_is_worth_it() -> None:
     plain = quietly(problem, "projection", tol=1e-3, metric="plain", max_iter=4 * fitted.iterations)
     assert fitted.status is Status.OPTIMAL
     assert plain.status is Status.ITERATION_LIMIT
-    with pytest.raises(sdpkit.InputError, match="metric is 'bent'; use one of fitted, plain"):
+    with pytest.raises(sdpkit.InputError, match="is 'bent'; use one of 'fitted', 'plain'"):
         solve(problem, solver="projection", metric="bent")
 
 

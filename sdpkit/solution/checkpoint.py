@@ -1,8 +1,9 @@
-"""A long run's state in a file: written now and then, read when the run is started again.
+"""The state of a long run in a file, from which the run can be continued.
 
-An engine that keeps checkpoints writes what it needs to go on, as named arrays. The file knows the
-program (by fingerprint) and the engine it belongs to, and is refused for any other. It is replaced
-in one move, so that a run killed while it writes leaves the state before.
+The state is named arrays that an engine supplies; the driver (`sdpkit.solution.driver`) decides
+when they are written. The file names the program (by fingerprint) and the engine that it belongs
+to, and is refused for any other. It is replaced in one move, so that a run that is killed while it
+writes leaves the state before.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import os
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,25 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: str | Path, fingerprint: str, solver: str, every: float = EVERY
+        self,
+        path: str | Path,
+        fingerprint: str,
+        solver: str,
+        every: float = EVERY,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`state` is what an earlier run of this engine on this program left, or None."""
-        self.path, self.every = Path(path), every
+        self.path, self.every, self._clock = Path(path), every, clock
         self.fingerprint, self.solver = fingerprint, solver
         if not self.path.parent.is_dir():
             raise InputError(f"checkpoint is {self.path}; there is no folder {self.path.parent}")
         self.state: Mapping[str, NDArray[Any]] | None = self._read()
-        self._written = time.monotonic()
+        self._written = self._clock()
 
     @property
     def is_due(self) -> bool:
         """Whether the last state is old enough to be written anew."""
-        return time.monotonic() - self._written >= self.every
+        return self._clock() - self._written >= self.every
 
     def save(self, **arrays: ArrayLike) -> None:
         """Replace the file by this state."""
@@ -65,7 +71,7 @@ class Checkpoint:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, self.path)
-        self._written = time.monotonic()
+        self._written = self._clock()
 
     def _read(self) -> dict[str, NDArray[Any]] | None:
         if not self.path.exists():

@@ -1,0 +1,245 @@
+"""The loop in which every engine of sdpkit runs.
+
+An engine supplies its state, one step and its answer (`Engine`). The `Driver` supplies what all
+engines share: the clock, the limits on time and iterations, interruption, the callback, the
+checkpoint, printing, and the history.
+
+Every row of a history has the keys of `COLUMNS`, in this order; a number that an engine does not
+know in a row is NaN there. Further keys are the engine's own.
+
+    iteration         how many iterations came before the row
+    seconds           since the solver was called
+    objective         of the point, in the program's sense
+    bound             the dual objective of the multipliers; what it proves, the certificate decides
+    gap               the relative distance of the two, as the engine measures it
+    primal_residual   what the rows are off, relative to their right-hand sides
+    dual_residual     what the multipliers lack of feasibility, relative to the costs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.numerics import kernels
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.options import Option, checked_options
+
+COLUMNS = (
+    "iteration",
+    "seconds",
+    "objective",
+    "bound",
+    "gap",
+    "primal_residual",
+    "dual_residual",
+)
+
+
+class Engine(Protocol):
+    """What an engine supplies. Its attributes are its state."""
+
+    def step(self, driver: Driver) -> None:
+        """Advance by one unit of work; tell the driver of iterations, numbers and the end.
+
+        A step of many iterations, or of slow ones, asks `driver.must_stop` on its way.
+        """
+
+    def answer(self, stop: Stop) -> Answer:
+        """What was found; the driver adds words, history, iterations and times."""
+
+    def state(self) -> Mapping[str, ArrayLike] | None:
+        """What a later run needs to continue from here, or None if there is nothing yet."""
+
+
+class Driver:
+    """Runs an engine until it ends, or a limit, the callback or the user ends it.
+
+    The clock starts when the driver is made: make it before the setup of an engine.
+
+    Attributes
+    ----------
+    settings: what the solver was told;  options: the solver's own, with their defaults
+    iterations: counted by the engine through `count`
+    stop, words: why the run ended, or None and ""
+    history: the rows so far
+
+    >>> class Halving:
+    ...     x = 1.0
+    ...     def step(self, driver):
+    ...         self.x /= 2
+    ...         driver.count()
+    ...         driver.record(objective=self.x)
+    ...         if self.x < 0.1:
+    ...             driver.end(Stop.DONE, "small enough")
+    ...     def answer(self, stop):
+    ...         return Answer(stop, "", x=np.array([self.x]))
+    ...     def state(self):
+    ...         return {"x": self.x}
+    >>> answer = Driver("halving", Settings(), max_iter=100).run(Halving())
+    >>> answer.native_status, answer.iterations, [row["objective"] for row in answer.history]
+    ('small enough', 4, [0.5, 0.25, 0.125, 0.0625])
+    """
+
+    def __init__(
+        self,
+        solver: str,
+        settings: Settings,
+        max_iter: int,
+        options: Mapping[str, Option] = MappingProxyType({}),
+        clock: Callable[[], float] = kernels.clock,
+    ) -> None:
+        """`max_iter` holds where the settings have none; `options` are those that it has."""
+        self.settings = settings
+        self.options = checked_options(solver, settings.options, options)
+        self._clock, self._started = clock, clock()
+        self._setup: float | None = None
+        self._limit = max_iter if settings.max_iter is None else settings.max_iter
+        self._begin()
+
+    def _begin(self) -> None:
+        self.iterations = 0
+        self.stop: Stop | None = None
+        self.words = ""
+        self.history: list[Mapping[str, float]] = []
+
+    # -- what an engine asks -----------------------------------------------------------------
+
+    @property
+    def seconds(self) -> float:
+        """Since the solver was called."""
+        return self._clock() - self._started
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time limit has passed; cheap enough for inner loops."""
+        limit = self.settings.time_limit
+        return limit is not None and self.seconds > limit
+
+    @property
+    def iterations_left(self) -> int:
+        """Until the limit on iterations."""
+        return max(self._limit - self.iterations, 0)
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether the run has ended, or has reached a limit, which ends it."""
+        if self.stop is None and self.out_of_time:
+            self.end(Stop.TIME_LIMIT, f"time limit after {self.iterations} iterations")
+        elif self.stop is None and self.iterations >= self._limit:
+            self.end(Stop.ITERATION_LIMIT, f"iteration limit after {self.iterations} iterations")
+        return self.stop is not None
+
+    @property
+    def saved(self) -> Mapping[str, NDArray[Any]] | None:
+        """The state that an earlier run left in the checkpoint, or None."""
+        checkpoint = self.settings.checkpoint
+        return None if checkpoint is None else checkpoint.state
+
+    # -- what an engine tells ----------------------------------------------------------------
+
+    def count(self, iterations: int = 1) -> None:
+        """Add to the number of iterations."""
+        self.iterations += iterations
+
+    def resume(self, iterations: int) -> None:
+        """Count on from an earlier run; the limit is on the iterations of this one."""
+        self.iterations = iterations
+        self._limit += iterations
+
+    def end(self, stop: Stop, words: str) -> None:
+        """End the run after this step; the first reason counts."""
+        if self.stop is None:
+            self.stop, self.words = stop, words
+
+    def record(
+        self,
+        matrices: Callable[[], tuple[NDArray[np.float64], ...]] | None = None,
+        /,
+        *,
+        objective: float = np.nan,
+        bound: float = np.nan,
+        gap: float = np.nan,
+        primal_residual: float = np.nan,
+        dual_residual: float = np.nan,
+        **own: float,
+    ) -> None:
+        """Keep a row of the history, print it, and show it to the callback.
+
+        `matrices` are computed for the callback alone. A callback that returns True ends the run.
+        """
+        numbers = (objective, bound, gap, primal_residual, dual_residual)
+        common = zip(COLUMNS, (float(self.iterations), self.seconds, *numbers), strict=True)
+        row = {**dict(common), **own}
+        self.history.append(row)
+        if self.settings.verbose > 1:
+            print(_line(row), flush=True)
+        if self.settings.callback is not None:
+            shown = row if matrices is None else {**row, "matrices": matrices()}
+            if self.settings.callback(shown) is True:
+                words = f"stopped by the callback after {self.iterations} iterations"
+                self.end(Stop.INTERRUPTED, words)
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def run(self, engine: Engine) -> Answer:
+        """Step until the end; the checkpoint is written when it is due, and at the end."""
+        if self._setup is None:
+            self._setup = self.seconds
+        checkpoint = self.settings.checkpoint
+        try:
+            while True:
+                engine.step(self)
+                if self.must_stop:
+                    break
+                if checkpoint is not None and checkpoint.is_due:
+                    self._save(engine)
+        except KeyboardInterrupt:
+            self.end(Stop.INTERRUPTED, f"interrupted after {self.iterations} iterations")
+        self._save(engine)
+        assert self.stop is not None
+        return self.finish(engine.answer(self.stop))
+
+    def finish(self, answer: Answer) -> Answer:
+        """The answer with what the driver knows; also for one that was found without a step."""
+        setup = self.seconds if self._setup is None else self._setup
+        return replace(
+            answer,
+            native_status=self.words or answer.native_status,
+            iterations=self.iterations,
+            setup_time=setup,
+            solve_time=self.seconds - setup,
+            history=tuple(self.history),
+        )
+
+    def again(self) -> Driver:
+        """A driver for a second attempt: the same clock, a new count and a new history."""
+        other = copy(self)
+        other._begin()
+        return other
+
+    def _save(self, engine: Engine) -> None:
+        if self.settings.checkpoint is not None:
+            state = engine.state()
+            if state is not None:
+                self.settings.checkpoint.save(**state)
+
+
+def _line(row: Mapping[str, float]) -> str:
+    """One row as it is printed; numbers that are not known are left out."""
+    parts = [f"{row['iteration']:6.0f}", f"{row['seconds']:8.2f} s"]
+    for name, number in row.items():
+        if name in COLUMNS[:2] or np.isnan(number):
+            continue
+        form = "+.9e" if name in ("objective", "bound") else ".3g"
+        parts.append(f"{name.replace('_', ' ')} {number:{form}}")
+    return "  ".join(parts)
+
+
+__all__ = ["COLUMNS", "Driver", "Engine"]

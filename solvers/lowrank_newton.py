@@ -1,0 +1,168 @@
+"""The minimum of an augmented Lagrangian by Newton steps within a trust region.
+
+Newton's equations are solved by conjugate gradients, preconditioned by the Hessian itself where it
+is small, and else by one stiffness matrix for all columns of Y, factored, or by its diagonal where
+the factor of a graph fills in too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from sdpkit.program.block import Block
+from sdpkit.program.cost import dense
+from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
+
+Array = NDArray[np.float64]
+
+DENSE_UNKNOWNS = 1500  # unknowns up to which the Hessian is formed
+_PRODUCTS_PER_STEP = 300  # products with the Hessian per Newton step, at most
+_PRECONDITIONER_STEPS = 8  # Newton steps that share a preconditioner
+
+
+def _preconditioner(point: LagrangianPoint) -> Callable[[Array], Array]:
+    """An approximate inverse of the Hessian, positive definite."""
+    size = sum(a.size for a in point.unknown)
+    if size <= DENSE_UNKNOWNS:
+        return _dense_inverse(point.dense_hessian())
+    return _laplacian_inverse(point)
+
+
+def _dense_inverse(hessian: Array) -> Callable[[Array], Array]:
+    """(H + τI)⁻¹ with the smallest τ of a geometric sequence that makes it positive definite."""
+    places = np.diag_indices(len(hessian))
+    size = float(np.abs(hessian).max()) or 1.0
+    diagonal = hessian[places].copy()
+    for power in (-13.0, *np.arange(-10, 4, 0.5)):
+        hessian[places] = diagonal + size * 10.0**power
+        factor, info = scipy.linalg.lapack.dpotrf(hessian, lower=1)
+        if info == 0:
+            return lambda r: np.asarray(scipy.linalg.lapack.dpotrs(factor, r, lower=1)[0])
+    return lambda r: r / size
+
+
+def minimised(
+    point: LagrangianPoint, tol: float, steps: int, expired: Callable[[], bool]
+) -> tuple[LagrangianPoint, int]:
+    """Newton steps within a trust region until the gradient is at most `tol`."""
+    model, radius, taken, age = point.model, np.inf, 0, 0
+    lifetime = 1 if sum(a.size for a in point.unknown) <= DENSE_UNKNOWNS else _PRECONDITIONER_STEPS
+    while taken < steps and np.linalg.norm(point.gradient) > tol and not expired():
+        if age % lifetime == 0:
+            inverse = _preconditioner(point)
+        taken, age = taken + 1, age + 1
+        if not np.isfinite(radius):
+            radius = 10 * float(np.sqrt(abs(point.gradient @ inverse(point.gradient))))
+        for _ in range(30):
+            step, predicted, size = _truncated(point, inverse, radius, 0.1 * tol, expired)
+            flat = model.flat(point.unknown) + step
+            moved = point.moved(model.shaped(flat, point.ranks))
+            gained = point.value - moved.value
+            # Where rounding hides what is gained, the gradient decides.
+            blurred = predicted <= 1e-11 * (abs(point.value) + 1e-300)
+            if blurred and np.linalg.norm(moved.gradient) < np.linalg.norm(point.gradient):
+                break
+            if blurred:
+                return point, taken
+            if gained >= 0.1 * predicted:
+                radius = max(radius, 3 * size) if gained > 0.7 * predicted else radius
+                break
+            radius = 0.25 * size
+        else:
+            return point, taken
+        point = moved
+    return point, taken
+
+
+def _truncated(
+    point: LagrangianPoint,
+    inverse: Callable[[Array], Array],
+    radius: float,
+    tol: float,
+    expired: Callable[[], bool],
+) -> tuple[Array, float, float]:
+    """Conjugate gradients on Newton's equations until they are solved, leave the trust region or
+    find negative curvature (Steihaug 1983): the step, what the model gains, and its length."""
+    r = -point.gradient
+    x, hx = np.zeros(r.size), np.zeros(r.size)
+    z = inverse(r)
+    rz = float(r @ z)
+    goal = min(0.1, np.sqrt(np.linalg.norm(r))) * float(np.linalg.norm(r))
+    goal = max(goal, tol)
+    direction, xx, xd, dd = z, 0.0, 0.0, rz  # products in the norm of the preconditioner
+    for _ in range(_PRODUCTS_PER_STEP):
+        image = point.hessian(direction)
+        curvature = float(direction @ image)
+        alpha = rz / curvature if curvature > 0 else np.inf
+        ahead = xx + 2 * alpha * xd + alpha**2 * dd if np.isfinite(alpha) else np.inf
+        if ahead >= radius**2:
+            alpha = (-xd + np.sqrt(max(xd**2 + dd * (radius**2 - xx), 0.0))) / dd
+            x, hx, xx = x + alpha * direction, hx + alpha * image, radius**2
+            break
+        x, hx, xx = x + alpha * direction, hx + alpha * image, ahead
+        r = r - alpha * image
+        if np.linalg.norm(r) <= goal or expired():
+            break
+        z = inverse(r)
+        before, rz = rz, float(r @ z)
+        if not rz > 0:
+            break
+        beta = rz / before
+        xd, dd = beta * (xd + alpha * dd), rz + beta**2 * dd
+        direction = z + beta * direction
+    predicted = -float(point.gradient @ x) - 0.5 * float(x @ hx)
+    return x, predicted, float(np.sqrt(xx))
+
+
+def _laplacian_inverse(point: LagrangianPoint) -> Callable[[Array], Array]:
+    """One matrix for all columns of Y: every measurement is as stiff in all directions as it is
+    on average in that of its own image, and the cost does not pull.
+
+        R = Vᵀ diag(2u + 4s‖v_pᵀY‖²/r)₊ V + ε
+    """
+    m = point.model
+    squared = m.back_q.multiply(m.back_q) @ point.stiff
+    solves = []
+    for part, u, s, image in zip(
+        m.parts, point.weights, m.program.split(squared), point.images, strict=True
+    ):
+        rank = image.shape[1]
+        along = 4 * s * np.einsum("pk,pk->p", image, image) / rank
+        solves.append(_stiffness_inverse(part.block, np.maximum(2 * u, 0.0) + along))
+    slopes = m.slopes(point.unknown[-1])
+    square = m.rows_x.multiply(m.rows_x).T @ point.stiff
+    diagonal = np.abs(point.bend) + slopes**2 * square
+    diagonal = np.where(diagonal > 0, diagonal, 1.0)
+
+    def inverse(flat: Array) -> Array:
+        *changes, da = m.shaped(flat, point.ranks)
+        out = [
+            part.projected(solve(z))
+            for part, solve, z in zip(m.parts, solves, changes, strict=True)
+        ]
+        return m.flat([*out, da / diagonal])
+
+    return inverse
+
+
+def _stiffness_inverse(block: Block, weights: Array) -> Callable[[Array], Array]:
+    """(Vᵀ diag(weights) V + ε)⁻¹ by a sparse or a dense factor."""
+    if block.is_large_graph:
+        from sdpkit.numerics.sparse_factor import SparseFactor
+
+        pattern = block.pattern
+        shift = 1e-3 * float(weights.mean())
+        if pattern.is_heavy:
+            # Graphs that fill in so much are well connected: their degrees do nearly as well.
+            degrees = np.bincount(pattern.edges.ravel(), np.repeat(weights, 2), block.size)
+            return lambda r: r / (degrees + shift)[:, None]
+        factor = SparseFactor.of(pattern, pattern.laplacian(weights, shift))
+        return factor.solve
+    image = dense(block.adjoint(weights))
+    image[np.diag_indices(block.size)] += 1e-6 * float(np.trace(image)) / block.size + 1e-300
+    lower = scipy.linalg.cholesky(image, lower=True)
+    return lambda r: np.asarray(scipy.linalg.cho_solve((lower, True), r))

@@ -1,0 +1,147 @@
+"""Where the search for low-rank factors starts: ranks, factors and multipliers.
+
+In order of preference: a checkpoint, a given embedding, a given solution, the slowest modes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.program.form import Program
+from sdpkit.program.gram import FactoredGram, Matrix, is_finite
+from sdpkit.solution.answer import Settings
+from sdpkit.solution.solution import Solution
+from sdpkit.solvers.lowrank_model import LowRankModel, lowest_eigenpairs
+
+Array = NDArray[np.float64]
+
+_FULL_RANK_UNKNOWNS = 30_000  # up to which the first rank is one that leaves no false minima
+_FIRST_RANK = 12  # the first rank beyond that
+
+
+@dataclass
+class LowRankState:
+    """What goes from one multiplier update to the next."""
+
+    unknown: list[Array]
+    w: Array
+    sigma: float
+    level: float
+    residual: float = np.inf
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Columns of each block's Y."""
+        return tuple(y.shape[1] for y in self.unknown[:-1])
+
+
+def starting_state(model: LowRankModel, settings: Settings, init: Any) -> LowRankState:
+    """From a checkpoint, a given solution, a given embedding, or the slowest modes."""
+    cold = cold_start(model)
+    kept = settings.checkpoint.state if settings.checkpoint is not None else None
+    if kept is not None:
+        factors = [kept[f"factor{k}"] for k in range(len(model.parts))]
+        scalars = (float(kept[name]) for name in ("sigma", "level", "residual"))
+        return LowRankState([*factors, kept["auxiliary"]], kept["weights"], *scalars)
+    given = settings.warm_start
+    if given is not None and _fits(model.program, given):
+        cold.unknown[:-1] = [
+            part.projected(_root(matrix) / np.sqrt(model.unit))
+            for part, matrix in zip(model.parts, given.matrices, strict=True)
+        ]
+        if given.dual is not None and np.isfinite(given.dual).all():
+            w = model.own(model.program.sign * given.dual)
+            cold.level = max(float(np.abs(w).mean()), 0.1)
+            least = 1e-3 * cold.level
+            cold.w = np.where(model.side != 0, model.side * np.maximum(np.abs(w), least), w)
+            cold.sigma = 30 * cold.level
+    if init is not None:
+        cold.unknown[:-1] = _given_factors(model, init)
+    return cold
+
+
+def _fits(program: Program, given: Solution) -> bool:
+    """Whether a solution has the shapes of this program and numbers in them."""
+    shapes = [(block.size, block.size) for block in program.blocks]
+    if [matrix.shape for matrix in given.matrices] != shapes or given.dual is None:
+        return False
+    return given.dual.size == program.n_rows and all(is_finite(m) for m in given.matrices)
+
+
+def _root(matrix: Matrix) -> Array:
+    """Y with YYᵀ the matrix, or its leading part."""
+    if isinstance(matrix, FactoredGram):
+        return matrix.factor
+    if isinstance(matrix, np.ndarray):
+        values, vectors = scipy.linalg.eigh(matrix)
+    else:
+        values, vectors = matrix.leading(min(2 * _FIRST_RANK, matrix.shape[0] - 1))
+    kept = values > 1e-9 * max(float(values.max()), 0.0)
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept])) if kept.any() else vectors[:, :1]
+
+
+def _given_factors(model: LowRankModel, init: Any) -> list[Array]:
+    """An embedding, (n, r), or one per block, as factors."""
+    given = [init] if len(model.parts) == 1 and not isinstance(init, list | tuple) else init
+    sizes = [part.block.size for part in model.parts]
+    factors = [np.asarray(y, dtype=np.float64) for y in given]
+    shapes = [y.shape for y in factors]
+    fits = len(factors) == len(sizes) and all(
+        len(shape) == 2 and shape[0] == n and shape[1] > 0
+        for shape, n in zip(shapes, sizes, strict=False)
+    )
+    if not fits or not all(np.isfinite(y).all() for y in factors):
+        raise InputError(f"init has shapes {shapes}; pass finite arrays (n, r) with n = {sizes}")
+    pairs = zip(model.parts, factors, strict=True)
+    return [part.projected(y / np.sqrt(model.unit)) for part, y in pairs]
+
+
+def first_ranks(program: Program) -> list[int]:
+    """√(2·rows) + 1, beyond which stationary points of full generality are optimal, where that
+    is affordable; a few columns else."""
+    enough = int(np.sqrt(2 * program.n_rows)) + 1
+    out = []
+    for block in program.blocks:
+        room = block.size - block.null_basis.shape[1]
+        few = enough if block.size * min(enough, room) <= _FULL_RANK_UNKNOWNS else _FIRST_RANK
+        out.append(max(1, min(room, few)))
+    return out
+
+
+def cold_start(model: LowRankModel) -> LowRankState:
+    """The slowest modes of the measurements, in the size at which the rows are met best."""
+    program = model.program
+    w = np.clip(np.zeros(program.n_rows), model.lo, model.hi)
+    if program.safe.direction is not None:
+        pull = max(model.parts[k].sign * b.cost.identity for k, b in enumerate(program.blocks))
+        if pull > 0:
+            w = model.own(program.sign * program.safe.direction * pull * model.price)
+    factors = []
+    rng = np.random.default_rng(0)
+    ones = np.ones(program.rows_q.shape[1])
+    for part, u, rank in zip(model.parts, program.split(ones), first_ranks(program), strict=True):
+        values, vectors = lowest_eigenpairs(part, u, rank, cost=False)
+        y = vectors / np.sqrt(np.maximum(values, 1e-3 * values.max() + 1e-12))
+        y = y + 1e-2 * np.linalg.norm(y) / np.sqrt(y.size) * rng.standard_normal(y.shape)
+        factors.append(part.projected(y))
+    level = max(float(np.abs(w).mean()), 0.1)
+    w = np.where(model.side != 0, model.side * np.maximum(np.abs(w), level), w)
+    sigma = level / (float(np.abs(model.b).mean()) or 1.0)
+    return LowRankState([*_fitted(model, factors), np.where(model.free, 0.0, 0.3)], w, sigma, level)
+
+
+def _fitted(model: LowRankModel, factors: list[Array]) -> list[Array]:
+    """The factors times the number that brings the rows nearest to their right-hand sides."""
+    images = [part.images(y) for part, y in zip(model.parts, factors, strict=True)]
+    values = model.rows_q @ np.concatenate([np.einsum("pk,pk->p", v, v) for v in images])
+    size = float(values @ values)
+    scale = float(values @ model.b) / size if size > 0 else 1.0
+    if not scale > 0:
+        scale = 1 / np.sqrt(size) if size > 0 else 1.0
+    return [np.sqrt(scale) * y for y in factors]

@@ -1,0 +1,100 @@
+"""Feasible multipliers near given ones, for the engines and certificates that need a bound.
+
+The repair adds y₀ with Aᵀy₀ = I, or mixes in multipliers that are known to be feasible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpkit.program.form import Program
+from sdpkit.solution.answer import Answer, Stop
+from sdpkit.solution.reduction import Reduction, reduce
+from sdpkit.solvers.sets import TwoSets, metric
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MultiplierRepair:
+    """What makes multipliers that miss feasibility feasible.
+
+    Attributes
+    ----------
+    y: a direction with Aᵀy ⪰ strength·I, to be subtracted; or, as an `anchor`, multipliers whose
+        slack is ⪰ strength·I, to be mixed in
+    """
+
+    sets: TwoSets
+    y: Array
+    strength: float
+    is_anchor: bool
+
+    @classmethod
+    def of(cls, sets: TwoSets, anchor: Array | None) -> MultiplierRepair | None:
+        """The direction that maps to the identity where there is one, else the anchor."""
+        one = np.zeros(sets.tail.stop)
+        for block in sets.blocks:
+            one[block.part] = np.eye(block.size).ravel()
+        curved = sets.curvature > 0  # their dual slacks may be anything, at a price
+        one[sets.tail] = ~sets.free & ~curved
+        if sets.groups or (sets.free & ~curved).any():
+            return None
+        y = sets.solve(sets.values(one))
+        strength = sets.smallest(sets.adjoint(y))
+        if strength > 0.01:
+            return cls(sets, y, strength, is_anchor=False)
+        if anchor is None:
+            return None
+        y = np.clip(sets.from_multipliers(anchor), *sets.box)
+        strength = sets.smallest(sets.slack_of(y), matrices_only=sets.is_boxed)
+        return cls(sets, y, strength, is_anchor=True) if strength > 0 else None
+
+    def feasible(self, y: Array, homogeneous: bool = False) -> Array:
+        """Multipliers near y whose slack c − Aᵀy, or −Aᵀy, is in the cone."""
+        sets = self.sets
+        if not homogeneous:
+            y = np.clip(y, *sets.box)
+        slack = -sets.adjoint(y) if homogeneous else sets.slack_of(y)
+        boxed = sets.is_boxed and not homogeneous
+        lack = max(0.0, -sets.smallest(slack, matrices_only=boxed))
+        # The smallest eigenvalue is known to rounding only.
+        lack += 1e-14 * float(np.abs(slack).max()) if lack else 0.0
+        if not self.is_anchor:
+            return y - (lack / self.strength) * self.y
+        share = lack / (lack + self.strength)
+        return (1 - share) * y + share * self.y
+
+
+def feasible_multipliers(program: Program, dual: Array) -> Array | None:
+    """Multipliers near `dual` that are feasible, by the repair that `projection` uses for its own.
+
+    None where the metric has no repair. Any solver's multipliers will do.
+
+    >>> import numpy as np
+    >>> from sdpkit import MVU, datasets
+    >>> program = MVU(graph=datasets.path_graph(3)).program()     # w = (1, 1) is optimal
+    >>> w = feasible_multipliers(program, np.array([0.9, 1.0]))
+    >>> bool(program.blocks[0].smallest_of_slack(w, 1.0) >= -1e-12)
+    True
+    """
+    reduction = reduce(program, orthonormal=True)
+    sets = TwoSets(reduction.program, metric(reduction.program))
+    repair = MultiplierRepair.of(sets, reduced_anchor(reduction))
+    if repair is None:
+        return None
+    w = program.sign * dual[reduction.rows] * reduction.row_scale / reduction.cost_scale
+    repaired = sets.multipliers(repair.feasible(sets.from_multipliers(w)))
+    return reduction.lift(Answer(Stop.DONE, "", dual=repaired)).dual
+
+
+def reduced_anchor(reduction: Reduction) -> Array | None:
+    """The program's own feasible multipliers, for the reduced maximisation."""
+    anchor = reduction.original.safe.anchor
+    if anchor is None:
+        return None
+    scale = reduction.original.sign * reduction.row_scale / reduction.cost_scale
+    return np.asarray(anchor[reduction.rows] * scale)

@@ -1,0 +1,424 @@
+"""Mehrotra's predictor–corrector iteration for programs in squared lengths.
+
+With inequalities turned into equalities by slacks and every block restricted to its face, the
+points of the central path satisfy
+
+    A(M) + A_x x = b,    S = Vᵀdiag(A_qᵀw − g)V − C,    z = A_xᵀw + h∘x − c,
+    M S = μI,            x∘z = μ
+
+Steps are HKM directions (Helmberg–Rendl–Vanderbei–Wolkowicz, Kojima–Shindoh–Hara, Monteiro). Their
+normal equations have the matrix
+
+    B = A_q [(V M Vᵀ) ∘ (V S⁻¹ Vᵀ)] A_qᵀ + A_x diag(x/(z + h∘x)) A_xᵀ
+
+a Hadamard product of two gathered matrices: where a general code spends O(mn³ + m²n²) on it,
+sparse measurements need O(m²). The rest is one Cholesky factorisation of B (m³/3), three products
+and three factorisations of n × n matrices per iteration. `sdpkit.solvers.algebra` has the details,
+and the other shape of the equations, for rows that far outnumber entries of M.
+
+Free variables without curvature are eliminated by a second, small Schur complement. Once the dual
+slack is feasible it is recomputed from w in every iteration, so that the multipliers are *strictly*
+feasible and bᵀw is a bound without any repair.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.program.cost import dense
+from sdpkit.program.form import Program
+from sdpkit.solvers.algebra import (
+    Breakdown,
+    Cone,
+    EntryEquations,
+    RowEquations,
+    TreeCone,
+    cholesky,
+    inner,
+    inverse_of,
+    product,
+    symmetrise,
+    times,
+)
+from sdpkit.solvers.step_lengths import longest_step, moved_inside, proven_step
+
+Array = NDArray[np.float64]
+
+_STUCK_LENGTH = 0.1  # a step this short calls for pure centring
+
+
+@dataclass
+class Iterate:
+    """(M, x; w, S, z). Arrays are replaced, never changed in place."""
+
+    matrices: list[Array]
+    x: Array
+    w: Array
+    slacks: list[Array]
+    z: Array
+
+    def copy(self) -> Iterate:
+        return replace(self, matrices=list(self.matrices), slacks=list(self.slacks))
+
+
+@dataclass
+class Direction:
+    matrices: list[Array]
+    x: Array
+    w: Array
+    slacks: list[Any]
+    z: Array
+
+
+@dataclass(frozen=True)
+class Measures:
+    """How far a point is from optimal, all relative."""
+
+    primal: float
+    dual: float
+    primal_residual: float
+    dual_residual: float
+    mu: float
+    zero: float  # the magnitude below which a value counts as zero
+
+    @property
+    def gap(self) -> float:
+        return abs(self.dual - self.primal) / max(abs(self.dual), abs(self.primal), self.zero)
+
+    @property
+    def worst(self) -> float:
+        return max(self.gap, self.primal_residual, self.dual_residual)
+
+
+class PredictorCorrector:
+    """Predictor–corrector on one reduced program, as equalities with slacks."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.sign = program.sign
+        self.b = program.rhs
+        self._set_columns(program)
+        self.cones = [
+            Cone(block, program.rows_q[:, span], program.cost_q[span], program.sign)
+            for block, span in zip(program.blocks, program.spans, strict=True)
+        ]
+        self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
+        self.equations = self._choose_equations()
+        self.last_step = 1.0
+        self.zero = 1e-12
+        self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
+        costs = [float(np.abs(cone.cost).max()) for cone in self.cones]
+        self.scale_c = max(1.0, *costs, float(np.abs(self.c).max(initial=0.0)))
+
+    def _choose_equations(self) -> RowEquations | EntryEquations:
+        """Over the entries of M where rows far outnumber them and have slacks of their own."""
+        if entries_are_fewer(self.program) and np.diff(sp.csc_array(self.a).indptr).max() == 1:
+            return EntryEquations(self.cones)
+        return RowEquations(self.cones, self.b.size)
+
+    def _set_columns(self, program: Program) -> None:
+        """A_x with one slack per inequality; variables split into nonnegative and free."""
+        slack = program.slack_columns
+        zeros = np.zeros(slack.shape[1])
+        self.a = sp.csr_array(sp.hstack([program.rows_x, slack]))
+        self.at = sp.csr_array(self.a.T)
+        self.c = np.concatenate([self.sign * program.cost_x, zeros])
+        self.h = np.concatenate([program.quadratic_x, zeros])
+        self.free = np.concatenate([program.free_x, zeros.astype(bool)])
+        self.rigid = self.free & (self.h == 0)
+        # Rows of nothing but rigid variables are zero in B; what they share goes into it.
+        soft = abs(self.a) @ np.where(self.rigid, 0.0, 1.0) + np.diff(program.rows_q.indptr)
+        bare = sp.diags_array((soft == 0).astype(float)) @ abs(self.a)
+        self.tied = np.flatnonzero(self.rigid & (np.asarray(bare.sum(axis=0)).ravel() > 0))
+
+    # -- points ------------------------------------------------------------------------------
+
+    def start(self) -> Iterate:
+        """Multiples of the identity, large enough to dominate rows and costs."""
+        matrices, slacks = [], []
+        w = np.zeros(self.b.size)
+        for cone in self.cones:
+            # Rows have unit norm after reduction: ‖A_e‖ = 1.
+            xi = max(10.0, np.sqrt(cone.n), cone.n * float(np.abs(self.b).max(initial=0.0)))
+            eta = max(10.0, np.sqrt(cone.n), float(np.linalg.norm(cone.cost)))
+            matrices.append(xi * np.eye(cone.n))
+            slacks.append(eta * np.eye(cone.n))
+        size = max(10.0, self.scale_b)
+        x = np.where(self.free, 0.0, size)
+        z = np.where(self.free, 0.0, max(10.0, self.scale_c))
+        return Iterate(matrices, x, w, slacks, z)
+
+    def centred_start(self, w: Array) -> Iterate | None:
+        """A strictly feasible dual w, and M = μS⁻¹, x = μ/z: exactly on the central path of the
+        program whose rows they meet. None if w is not strictly feasible.
+
+        μ is chosen so that the rows at hand are met as well as one number can.
+        """
+        z = np.asarray(self.at @ w - self.c)
+        if self.h.any() or np.any(z[~self.free] <= 0) or np.any(z[self.free] != 0):
+            return None
+        slacks = [dense(cone.adjoint(w)) - cone.cost for cone in self.cones]
+        try:
+            inverses = [inverse_of(cholesky(s)) for s in slacks]
+        except Breakdown:
+            return None
+        x = np.where(self.free, 0.0, 1.0 / np.where(self.free, 1.0, z))
+        values = np.asarray(self.a @ x)
+        for cone, inverse in zip(self.cones, inverses, strict=True):
+            values = values + cone.values(inverse)
+        fit = float(values @ self.b) / float(values @ values)
+        mu = 3 * fit if fit > 0 else float(np.linalg.norm(self.b) / np.linalg.norm(values))
+        if not mu > 0:
+            return None
+        return Iterate([mu * m for m in inverses], mu * x, w, slacks, z)
+
+    def warm(self, matrices: list[Array], x: Array, w: Array) -> Iterate:
+        """A given point moved into the interior by a thousandth of its size."""
+        start = self.start()
+        start.w = w
+        for k, cone in enumerate(self.cones):
+            eye = np.eye(cone.n)
+            m = symmetrise(matrices[k])
+            s = dense(cone.adjoint(w)) - cone.cost
+            lift = max(0.0, -float(np.linalg.eigvalsh(s)[0]))
+            start.matrices[k] = m + 1e-3 * max(float(np.trace(m)) / cone.n, 1e-8) * eye
+            start.slacks[k] = s + (lift + 1e-3 * max(float(np.trace(s)) / cone.n, 1e-8)) * eye
+        slack = self.program.n_auxiliary
+        values = np.concatenate([x, np.zeros(self.c.size - slack)])
+        start.x = np.where(self.free, values, np.maximum(values, 1e-3))
+        reduced = self.at @ w + self.h * start.x - self.c
+        start.z = np.where(self.free, 0.0, np.maximum(reduced, 1e-3))
+        return start
+
+    def along_trees(self, p: Iterate) -> tuple[PredictorCorrector, Iterate] | None:
+        """The method in the coordinates of spanning trees, and the point in them.
+
+        None where no block is a graph, or all graphs have their trees already.
+        """
+        if not isinstance(self.equations, RowEquations) or self.follows_trees:
+            return None
+        cones = [TreeCone.of(cone, m) for cone, m in zip(self.cones, p.matrices, strict=True)]
+        if not any(cones):
+            return None
+        finer = copy(self)
+        finer.cones = [new or old for new, old in zip(cones, self.cones, strict=True)]
+        finer.equations = self.equations.over(finer.cones)
+        moved = p.copy()
+        for k, cone in enumerate(finer.cones):
+            if isinstance(cone, TreeCone):
+                exact = dense(cone.adjoint(p.w)) - cone.cost
+                moved.matrices[k] = moved_inside(cone.tree.from_nodes(p.matrices[k]))
+                moved.slacks[k] = moved_inside(exact)
+        finer.prepare(moved)
+        return finer, moved
+
+    @property
+    def follows_trees(self) -> bool:
+        """Whether some block is in the coordinates of a tree."""
+        return any(isinstance(cone, TreeCone) for cone in self.cones)
+
+    def among_nodes(self, p: Iterate) -> tuple[Array, ...]:
+        """The point's matrices in the coordinates of the program."""
+        return tuple(
+            cone.tree.to_nodes(m) if isinstance(cone, TreeCone) else m
+            for cone, m in zip(self.cones, p.matrices, strict=True)
+        )
+
+    def measures(self, p: Iterate) -> Measures:
+        products = zip(p.matrices, p.slacks, strict=True)
+        mu = sum(inner(m, s) for m, s in products) + float(p.x @ p.z)
+        values = np.asarray(self.a @ p.x)
+        primal = float(self.c @ p.x) - 0.5 * float(self.h @ p.x**2)
+        for cone, matrix in zip(self.cones, p.matrices, strict=True):
+            values = values + cone.values(matrix)
+            primal += inner(cone.cost, matrix)
+        dual = float(self.b @ p.w) + 0.5 * float(self.h @ p.x**2)
+        self.primal_gap = self.b - values
+        self.dual_gaps = self._dual_gaps(p)
+        self.z_gap = np.asarray(self.at @ p.w + self.h * p.x - self.c - p.z)
+        off = max(float(np.abs(g).max()) if g is not None else 0.0 for g in self.dual_gaps)
+        off = max(off, float(np.abs(self.z_gap).max(initial=0.0)))
+        return Measures(
+            primal,
+            dual,
+            float(np.abs(self.primal_gap).max(initial=0.0)) / self.scale_b,
+            off / self.scale_c,
+            mu / self.order,
+            self.zero,
+        )
+
+    def _dual_gaps(self, p: Iterate) -> list[Array | None]:
+        """S(w) − S per block; None once the slack is that of w and is recomputed from it."""
+        gaps: list[Array | None] = []
+        for k, cone in enumerate(self.cones):
+            exact = dense(cone.adjoint(p.w)) - cone.cost
+            gap = exact - p.slacks[k]
+            if np.abs(gap).max() <= 1e-9 * max(self.scale_c, float(np.abs(exact).max())):
+                p.slacks[k] = exact
+                gaps.append(None)
+            else:
+                gaps.append(gap)
+        return gaps
+
+    # -- directions --------------------------------------------------------------------------
+
+    def factor(self, p: Iterate) -> None:
+        """Factor S, invert it, assemble and factor B."""
+        self.inverses = [inverse_of(f) for f in self.slack_factors]
+        curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
+        self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
+        extra: sp.csr_array | None = None
+        if self.c.size:
+            extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
+        if extra is not None and self.tied.size:
+            # A_fᵀΔw is given: adding a multiple of A_f A_fᵀΔw to both sides changes nothing.
+            pairs = zip(p.matrices, self.inverses, strict=True)
+            self.tie = max(float(np.trace(m) * np.trace(i)) / len(m) ** 2 for m, i in pairs)
+            extra = extra + self.tie * (self.a[:, self.tied] @ self.at[self.tied])
+        self.equations.factor(p.matrices, self.inverses, extra)
+
+    def _solve(self, rhs: Array, rigid_rhs: Array) -> tuple[Array, Array]:
+        """(Δw, Δx of the rigid free variables) from  BΔw − A_f Δx = rhs,  A_fᵀΔw = rigid_rhs."""
+        if self.tied.size:
+            given = np.zeros(self.c.size)
+            given[self.rigid] = rigid_rhs
+            rhs = rhs + self.tie * (self.a[:, self.tied] @ given[self.tied])
+        solution = self.equations.solve(rhs)
+        if not self.rigid.any():
+            return solution, np.zeros(0)
+        coupling = self.a[:, np.flatnonzero(self.rigid)].toarray()
+        answers = self.equations.solve(coupling)
+        # Least squares: free columns may depend on each other, or be empty.
+        dx = np.linalg.lstsq(coupling.T @ answers, rigid_rhs - coupling.T @ solution)[0]
+        return solution + answers @ dx, np.asarray(dx, dtype=np.float64)
+
+    def direction(self, p: Iterate, target: float, predictor: Direction | None) -> Direction:
+        """The HKM step towards MS = target·I, with Mehrotra's correction of `predictor`."""
+        rhs = -self.b.copy()
+        corrections: list[Array] = []
+        for k, cone in enumerate(self.cones):
+            total = np.zeros((cone.n, cone.n))
+            gap = self.dual_gaps[k]
+            if gap is not None:
+                total += product(p.matrices[k], gap)
+            if predictor is not None:
+                total += times(predictor.matrices[k], predictor.slacks[k])
+            correction = product(total, self.inverses[k]) if total.any() else total
+            if target:
+                correction -= target * self.inverses[k]
+            corrections.append(correction)
+            rhs -= cone.values(correction)
+        second = np.zeros_like(p.x) if predictor is None else predictor.x * predictor.z
+        pull = np.where(self.free, -self.z_gap, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounded = target - second - p.x * self.z_gap + self.h * p.x**2
+            bounded /= p.z + self.h * p.x
+            curved = pull / self.h
+        base = np.where(self.rigid, 0.0, np.where(self.free, curved + p.x, bounded))
+        # Free variables: A(M) + A_x x = b counts their current value, nonnegative ones' x cancels.
+        rhs += self.a @ np.where(self.rigid, p.x, base)
+        dw, rigid_step = self._solve(rhs, -self.z_gap[self.rigid])
+        return self._assemble(p, dw, rigid_step, corrections, base)
+
+    def _assemble(
+        self,
+        p: Iterate,
+        dw: Array,
+        rigid_step: Array,
+        corrections: list[Array],
+        base: Array,
+    ) -> Direction:
+        matrices, slacks = [], []
+        for k, cone in enumerate(self.cones):
+            image = cone.adjoint(dw)
+            step = product(times(p.matrices[k], image), self.inverses[k])
+            step += corrections[k]
+            matrices.append(-p.matrices[k] - symmetrise(step))
+            gap = self.dual_gaps[k]
+            slacks.append(image if gap is None else dense(image) + gap)
+        tilt = np.asarray(self.at @ dw)
+        dx = base - self.weights * tilt - p.x
+        dx[self.rigid] = rigid_step
+        dz = np.where(self.free, 0.0, tilt + self.h * dx + self.z_gap)
+        return Direction(matrices, dx, dw, slacks, dz)
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def lengths(self, p: Iterate, step: Direction, enough: float) -> tuple[float, float]:
+        """The longest primal and dual steps that stay in the cones, if shorter than `enough`."""
+        primal, dual = np.inf, np.inf
+        for k, (m, s) in enumerate(zip(p.matrices, p.slacks, strict=True)):
+            dm, ds = step.matrices[k], step.slacks[k]
+            primal = min(primal, longest_step(m, self.matrix_factors[k], dm, enough))
+            dual = min(dual, longest_step(s, self.slack_factors[k], ds, enough))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            falling = (step.x < 0) & ~self.free
+            primal = min(primal, float(np.min(-p.x[falling] / step.x[falling], initial=np.inf)))
+            falling = (step.z < 0) & ~self.free
+            dual = min(dual, float(np.min(-p.z[falling] / step.z[falling], initial=np.inf)))
+        if self.h.any():
+            primal = dual = min(primal, dual)  # x enters the dual: one step for both
+        return primal, dual
+
+    def move(self, p: Iterate, step: Direction, primal: float, dual: float) -> tuple[float, float]:
+        """Take the step, shortened until Cholesky factorisations prove it; return the lengths."""
+        primal, p.matrices, self.matrix_factors = proven_step(p.matrices, step.matrices, primal)
+        p.x = p.x + primal * step.x
+        if self.h.any():
+            dual = min(primal, dual)
+        dual, p.slacks, self.slack_factors = proven_step(p.slacks, step.slacks, dual)
+        p.w, p.z = p.w + dual * step.w, p.z + dual * step.z
+        return primal, dual
+
+    def iterate(self, p: Iterate, now: Measures) -> tuple[float, float]:
+        """One predictor–corrector iteration; returns the step lengths."""
+        self.factor(p)
+        predictor = self.direction(p, 0.0, None)
+        primal, dual = (min(1.0, a) for a in self.lengths(p, predictor, 1.0))
+        sigma = self._centring(p, predictor, primal, dual, now.mu)
+        if self.last_step < _STUCK_LENGTH:
+            # At the edge of the cone a corrected step goes nowhere: back to the central path.
+            step = self.direction(p, now.mu, None)
+        else:
+            step = self.direction(p, sigma * now.mu, predictor)
+        shrink = 0.9 + 0.09 * min(primal, dual)
+        primal, dual = (min(1.0, shrink * a) for a in self.lengths(p, step, 1.0 / shrink))
+        primal, dual = self.move(p, step, primal, dual)
+        self.last_step = min(primal, dual)
+        return primal, dual
+
+    def _centring(
+        self, p: Iterate, step: Direction, primal: float, dual: float, mu: float
+    ) -> float:
+        """Mehrotra's σ from the gap that the predictor would leave."""
+        left = float((p.x + primal * step.x) @ (p.z + dual * step.z))
+        for k in range(len(self.cones)):
+            m, s, dm = p.matrices[k], p.slacks[k], step.matrices[k]
+            ds = dense(step.slacks[k])
+            left += inner(m, s) + primal * inner(dm, s)
+            left += dual * inner(m, ds) + primal * dual * inner(dm, ds)
+        # Mehrotra's cube is timid where the predictor meets the cone half-way: square it, and cap
+        # it unless the predictor hardly moves at all.
+        cap = 0.3 if min(primal, dual) > 0.2 else 1.0
+        return float(np.clip((max(left, 0.0) / self.order / mu) ** 2, 1e-6, cap))
+
+    def prepare(self, p: Iterate) -> None:
+        """Factor the matrices of a starting point."""
+        self.last_step = 1.0
+        self.matrix_factors = [cholesky(m) for m in p.matrices]
+        self.slack_factors = [cholesky(s) for s in p.slacks]
+
+
+def entries_are_fewer(program: Program) -> bool:
+    """Whether the normal equations are smaller over the entries of M: many rows, each with a
+    slack of its own (an inequality's, or a nonnegative or curved variable)."""
+    entries = EntryEquations.n_entries([block.size for block in program.blocks])
+    given = abs(program.rows_x) @ (~program.free_x | (program.quadratic_x > 0)).astype(float)
+    own_slack = (given > 0) | (program.relations != 0)
+    return program.n_rows > 2 * entries and bool(own_slack.all())
