@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
 from sdpkit.errors import InputError, SolverError
+from sdpkit.inputs import positive
 from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
@@ -103,9 +104,9 @@ def solve(
     """
     _check_arguments(problem, solver, callback, warm_start)
     settings = Settings(
-        _positive("tol", getattr(problem, "default_tol", 1e-6) if tol is None else tol),
+        positive(getattr(problem, "default_tol", 1e-6) if tol is None else tol, "tol"),
         None if max_iter is None else _whole("max_iter", max_iter),
-        None if time_limit is None else _positive("time_limit", time_limit),
+        None if time_limit is None else positive(time_limit, "time_limit"),
         verbose,
         callback,
         warm_start,
@@ -231,16 +232,9 @@ def _no_rows(program: Program) -> Answer | None:
     return Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
 
 
-def _positive(name: str, value: float) -> float:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value < np.inf:
-        raise InputError(f"{name} is {value!r}; it must be a positive number")
-    return float(value)
-
-
 def _whole(name: str, value: float) -> int:
-    if _positive(name, value) != int(value):
-        raise InputError(f"{name} is {value!r}; it must be a whole number")
+    if positive(value, name) != int(value):
+        raise InputError(f"{name}={value!r}: pass an integer of at least 1")
     return int(value)
 
 
