@@ -49,6 +49,7 @@ def _axes(ax: Any) -> Any:
     """`ax`, or new axes in a new figure."""
     if ax is not None:
         return ax
+    _require_matplotlib()
     import matplotlib.pyplot as plt
 
     return plt.figure().add_subplot()

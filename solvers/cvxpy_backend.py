@@ -219,6 +219,8 @@ class CvxpyBackend:
 
 @dataclass(frozen=True)
 class CvxpyOutcome:
+    """How a cvxpy solver ended, and whether it left a point."""
+
     stop: Stop
     words: str
     iterations: int | None

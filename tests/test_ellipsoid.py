@@ -630,5 +630,5 @@ def test_pictures() -> None:
     reach = ellipsoid.center[0] + np.sqrt(ellipsoid.radius * ellipsoid.shape[0, 0])
     assert ring[0].max() == pytest.approx(reach, rel=1e-3)
     flat = CoveringEllipsoid([[0.0], [1.0]])
-    with pytest.raises(InputError, match="two dimensions"):
+    with pytest.raises(InputError, match="at least two"):
         flat.recover(solved(flat)).plot()

@@ -423,7 +423,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "nan rhs": (lambda: Program.of(BLOCK, [np.nan, 1.0]), "rhs contains NaN"),
     "rhs and rows": (lambda: Program.of(BLOCK, [1.0]), "rhs has 1 entries for 2 measurements"),
     "rows_q shape": (lambda: Program.of(BLOCK, [1.0], rows_q=np.ones((1, 3))), "rows_q"),
-    "nan rows": (lambda: Program.of(BLOCK, [1.0], rows_q=[[np.nan, 1.0]]), "rows_q contains"),
+    "nan rows": (lambda: Program.of(BLOCK, [1.0], rows_q=[[np.nan, 1.0]]), "rows_q.data contains"),
     "rows_x shape": (lambda: Program.of(BLOCK, [1.0, 1.0], rows_x=np.ones((3, 1))), "rows_x"),
     "relation": (lambda: Program.of(BLOCK, [1.0, 1.0], relations="<"), "<=, ==, >="),
     "relation number": (lambda: Program.of(BLOCK, [1.0, 1.0], relations=[0, 2]), "relations"),
