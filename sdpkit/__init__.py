@@ -62,6 +62,9 @@ _EXPORTS = {
     "Ellipsoid": "sdpkit.results.ellipsoid",
     "Metric": "sdpkit.results.metric",
     "QueryMetric": "sdpkit.doors.query_metric",
+    "from_cvxpy": "sdpkit.doors.cvxpy",
+    "certify_cvxpy": "sdpkit.doors.cvxpy",
+    "cvxpy_solver": "sdpkit.doors.cvxpy",
     "KernelMixture": "sdpkit.problems.mixtures",
     "DistanceMixture": "sdpkit.problems.mixtures",
     "gaussian_weights": "sdpkit.problems.mixtures",
@@ -104,6 +107,7 @@ if TYPE_CHECKING:
     from sdpkit.comparison import suites
     from sdpkit.comparison.competition import compare
     from sdpkit.comparison.table import Comparison
+    from sdpkit.doors.cvxpy import certify_cvxpy, cvxpy_solver, from_cvxpy
     from sdpkit.doors.query_metric import QueryMetric
     from sdpkit.errors import (
         GraphError,
@@ -211,10 +215,13 @@ __all__ = [
     "adjacency_weights",
     "available_solvers",
     "certify",
+    "certify_cvxpy",
     "compare",
+    "cvxpy_solver",
     "datasets",
     "errors",
     "extension",
+    "from_cvxpy",
     "gaussian_weights",
     "graphs",
     "laplacian_kernel",
