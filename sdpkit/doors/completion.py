@@ -8,6 +8,7 @@ judges the result judges the known part too: no completion makes a wrong value r
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,9 @@ def _solved(objective: Any, constraints: list[Any], z: Any) -> Array:
 
     problem = cvxpy.Problem(cvxpy.Minimize(objective), constraints)
     try:
-        problem.solve(solver="CLARABEL")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # inaccurate or not, it is judged later
+            problem.solve(solver="CLARABEL")
     except cvxpy.error.SolverError:
         return np.full(z.size, np.nan)
     return np.full(z.size, np.nan) if z.value is None else np.asarray(z.value)

@@ -474,6 +474,7 @@ class SlackReading:
     def _with_eliminated(self, y: Array) -> Array:
         """y completed by the multipliers of eliminated cones, which Aᵀy + c = 0 determines."""
         d, gone = self.data, self.eliminated
+        y = np.where(np.isin(np.arange(y.size), self._rows.indices), y, 0.0)
         rest = -(d.cost + d.matrix.T @ y)[gone.columns] / gone.a
         y[gone.rows] = np.where(gone.twice, rest / 2, rest)
         for k, cone in enumerate(d.cones):
@@ -481,6 +482,13 @@ class SlackReading:
             i, j = np.divmod(gone.within[mine], cone.size)
             y[cone.rows[j * cone.size + i]] = y[gone.rows[mine]]
         return y
+
+    def completed(self, y: Array) -> Array:
+        """y with the NaN entries of eliminated cones filled in, if all others are known."""
+        used = np.unique(self._rows.indices)
+        if np.isnan(y[used]).any():
+            return y
+        return np.where(np.isnan(y), self._with_eliminated(np.nan_to_num(y)), y)
 
     def point(self, x: Array, y: Array) -> tuple[list[Array], Array, Array]:
         """(matrices, auxiliary variables, multipliers) of the program from (x, y)."""

@@ -11,7 +11,8 @@ module never guesses at signs or at the order of entries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,12 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
-from sdpkit.doors.conic import Reading, smaller_reading
+from sdpkit.doors.conic import Reading, SlackReading, smaller_reading
 from sdpkit.errors import InputError
-from sdpkit.program.form import Program
+from sdpkit.program.form import Program, Sense
 from sdpkit.solution.solution import Solution
+from sdpkit.solving.call import solve
+from sdpkit.solving.judgement import ConvergenceWarning
 
 if TYPE_CHECKING:
     import cvxpy
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from sdpkit.doors.cvxpy_solver import SdpkitSolver
 
 Array = NDArray[np.float64]
+
+# The tolerance of a solve that is only asked for a point inside of the dual.
+_ROUGH = 1e-2
 
 
 def from_cvxpy(problem: cvxpy.Problem) -> Program:
@@ -117,12 +123,55 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
     from sdpkit.doors.completion import complete_dual, complete_primal
 
     model = _Model(problem)
+    data = model.reading.data
+    given = SlackReading(data)  # its primal are the values themselves, however many rows it has
     x, y = model.variable_values(), model.multipliers()
-    reading = model.reading
-    x = complete_primal(reading.data, x, y)
-    y = complete_dual(reading.data, x, y)
-    matrices, aux, dual = reading.point(x, y)
-    return certify(reading.compiled.program, matrices, aux, dual)
+    x = complete_primal(data, x, y)
+    y = complete_dual(data, x, given.completed(y))
+    matrices, aux, dual = given.point(x, y)
+    certificate = _at_scale(certify(given.compiled.program, matrices, aux, dual), x)
+    if np.isfinite(certificate.safe_bound) or not np.isfinite(dual).all():
+        return certificate
+    return _moved_inside(certificate, model.reading, (x, y))
+
+
+def _at_scale(certificate: Certificate, x: Array) -> Certificate:
+    """Eigenvalues measured by the whole point, so that a matrix that should be zero may be."""
+    scale = max(certificate.eigenvalue_scale, float(np.abs(x).max(initial=0.0)))
+    scale = max(scale, certificate.program.safe.value_scale)
+    return replace(certificate, eigenvalue_scale=scale)
+
+
+def _moved_inside(
+    certificate: Certificate, reading: Reading, values: tuple[Array, Array]
+) -> Certificate:
+    """The certificate with multipliers moved a little towards the interior of the dual.
+
+    Multipliers of another solver miss feasibility by its tolerance, and without a known repair
+    they bound nothing. A rough solve gives a strictly feasible point; the share of it that is
+    mixed in costs as much in the bound as it should.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        rough = solve(reading.compiled.program, solver="interior", tol=_ROUGH)
+    if rough.dual is None or not np.isfinite(rough.objective):
+        return certificate
+    x, y = values
+    inside = reading.read(rough.matrices, rough.x, rough.dual)[1]
+    given = SlackReading(reading.data)
+    for share in np.logspace(-10, -2, 9):
+        matrices, aux, dual = given.point(x, (1 - share) * y + share * inside)
+        moved = certify(certificate.program, matrices, aux, dual)
+        if np.isfinite(moved.safe_bound):
+            # The bound is that of the blend; residuals and eigenvalues stay those of the values.
+            return replace(
+                certificate,
+                safe_bound=moved.safe_bound,
+                bound_source=f"{moved.bound_source} after a move of {share:.0e} inside",
+                relative_gap=moved.relative_gap,
+                multipliers=moved.multipliers,
+            )
+    return certificate
 
 
 # -- what cvxpy makes of a model ------------------------------------------------------------
@@ -143,8 +192,6 @@ class _Model:
             self.data, self.chain, self.inverse_data = self.problem.get_problem_data(solver=solver)
         except cvxpy.error.SolverError as error:
             raise InputError(f"the model has cones that sdpkit does not have: {error}") from error
-        except cvxpy.error.ParameterError as error:
-            raise InputError(f"give every parameter a value first: {error}") from error
 
     @cached_property
     def reading(self) -> Reading:
@@ -153,9 +200,8 @@ class _Model:
 
         from sdpkit.doors.cvxpy_solver import conic_data
 
-        sense = "max" if isinstance(self.problem.objective, cvxpy.Maximize) else "min"
-        offset = float(self.inverse_data[-1][cvxpy.settings.OFFSET])
-        return smaller_reading(conic_data(self.data, offset, sense))
+        sense: Sense = "max" if isinstance(self.problem.objective, cvxpy.Maximize) else "min"
+        return smaller_reading(conic_data(self.data, sense))
 
     def variable_values(self) -> Array:
         """x from the variables' values; NaN where cvxpy introduced the entry."""
@@ -264,6 +310,9 @@ def _refuse(problem: Any) -> None:
                 f"variable {variable.name()!r} is {kind[0]}; sdpkit solves convex programs only. "
                 "Relax it, for example to bounds or to a PSD matrix."
             )
+    unset = [p.name() for p in problem.parameters() if p.value is None]
+    if unset:
+        raise InputError(f"parameter {unset[0]!r} has no value; set it before compiling the model")
     if not problem.is_dcp():
         raise InputError("the model is not convex by cvxpy's rules (problem.is_dcp() is False)")
     atoms = {a.__name__ for a in problem.atoms() if a in EXP_ATOMS}

@@ -16,6 +16,7 @@ from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from numpy.typing import NDArray
 
 from sdpkit.doors.conic import Cone, ConicData, Reading, smaller_reading
+from sdpkit.program.form import Sense
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning
@@ -31,6 +32,7 @@ _WORDS = {
     Status.ITERATION_LIMIT: cvxpy.USER_LIMIT,
     Status.INTERRUPTED: cvxpy.USER_LIMIT,
 }
+_OFFSET = "sdpkit_offset"
 _CITATION = """@software{sdpkit,
   title = {sdpkit: metric and manifold learning as certified semidefinite programs},
 }"""
@@ -59,6 +61,11 @@ class SdpkitSolver(ConicSolver):  # type: ignore[misc]  # cvxpy has no types
     def cite(self, data: Any) -> str:
         """A BibTeX entry; cvxpy ≥ 1.9 asks for one."""
         return _CITATION
+
+    def apply(self, problem: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The conic data, with the objective's constant among them."""
+        data, inverse_data = super().apply(problem)
+        return {**data, _OFFSET: float(inverse_data[cvxpy.settings.OFFSET])}, inverse_data
 
     def solve_via_data(
         self,
@@ -97,7 +104,7 @@ class SdpkitSolver(ConicSolver):  # type: ignore[misc]  # cvxpy has no types
         return CvxpySolution(solution["status"], value, primal, duals, attributes)
 
 
-def conic_data(data: dict[str, Any], offset: float = 0.0, sense: str = "min") -> ConicData:
+def conic_data(data: dict[str, Any], sense: Sense = "min") -> ConicData:
     """cvxpy's conic data for `SdpkitSolver`, with the rows of every cone in it."""
     program = data[cvxpy.settings.PARAM_PROB]
     sizes = program.constr_map
@@ -125,8 +132,8 @@ def conic_data(data: dict[str, Any], offset: float = 0.0, sense: str = "min") ->
         n_zero=n_zero,
         n_nonneg=n_nonneg,
         cones=tuple(cones),
-        offset=offset,
-        sense="max" if sense == "max" else "min",
+        offset=data[_OFFSET],
+        sense=sense,
         name="cvxpy model",
     )
 
