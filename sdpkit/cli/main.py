@@ -56,6 +56,7 @@ def solvers(as_json: bool = False) -> int:
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
     "cold": ("sdpkit.papers.bench.cold", "cold", ()),
+    "cvxpy": ("sdpkit.papers.bench.cvxpy_door", "cvxpy_door", ()),
     "interior": ("sdpkit.papers.bench.engines", "interior", ("sizes", "peers")),
     "barrier": (
         "sdpkit.papers.bench.engines",

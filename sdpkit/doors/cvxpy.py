@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
-from sdpkit.doors.conic import Reading, SlackReading, smaller_reading
+from sdpkit.doors.readings import Reading, SlackReading, smaller_reading
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program, Sense
 from sdpkit.solution.solution import Solution
@@ -89,7 +89,7 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
     >>> X = cvxpy.Variable((2, 2), PSD=True)
     >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])
     >>> value = model.solve(solver=sdpkit.cvxpy_solver("interior"), tol=1e-7)
-    >>> round(value, 5), model.solver_stats.extra_stats.passes(1e-7)
+    >>> round(float(value), 5), model.solver_stats.extra_stats.passes(1e-7)
     (1.0, True)
     """
     from sdpkit.doors.cvxpy_solver import SdpkitSolver

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import cvxpy
 import numpy as np
@@ -15,7 +15,8 @@ from cvxpy.reductions.solvers import utilities
 from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from numpy.typing import NDArray
 
-from sdpkit.doors.conic import Cone, ConicData, Reading, smaller_reading
+from sdpkit.doors.conic import Cone, ConicData
+from sdpkit.doors.readings import Reading, smaller_reading
 from sdpkit.program.form import Sense
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.call import solve
@@ -45,7 +46,7 @@ class SdpkitSolver(ConicSolver):  # type: ignore[misc]  # cvxpy has no types
     """
 
     MIP_CAPABLE = False
-    SUPPORTED_CONSTRAINTS = [*ConicSolver.SUPPORTED_CONSTRAINTS, SOC, PSD]
+    SUPPORTED_CONSTRAINTS: ClassVar[list[type]] = [*ConicSolver.SUPPORTED_CONSTRAINTS, SOC, PSD]
 
     def __init__(self, engine: str = "auto") -> None:
         super().__init__()
