@@ -41,7 +41,7 @@ def theta(n: int) -> Any:
 
 
 def distance_completion(n: int) -> Any:
-    """A Gram matrix of least trace with the given squared distances of a quarter of the pairs."""
+    """A Gram matrix of least trace with the given squared distances of about four pairs a point."""
     import cvxpy
 
     rng = np.random.default_rng(0)
