@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -385,6 +386,33 @@ def test_parameters_take_their_present_values() -> None:
     p.value = 3.0
     assert model.solve(solver=solver) == pytest.approx(3, abs=1e-5)
     assert sdpkit.solve(sdpkit.from_cvxpy(model), solver="interior").objective == pytest.approx(3)
+
+
+def test_solvers_that_take_scaled_triangles_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sdpkit.solvers.cvxpy_backend import discover
+
+    monkeypatch.setattr(cp, "installed_solvers", lambda: ["CLARABEL", "DIFFCP", "OSQP", "GLPK"])
+    assert [backend.name for backend in discover()] == ["diffcp"]
+
+
+def test_compiling_is_quick() -> None:
+    model = max_cut(400)
+    start = time.process_time()
+    assert sdpkit.from_cvxpy(model).n_rows == 400
+    assert time.process_time() - start < 1
+
+
+def test_a_stack_of_equal_cones_compiles_in_linear_time() -> None:
+    def seconds(k: int) -> float:
+        x = cp.Variable((k, 3))
+        model = cp.Problem(cp.Minimize(cp.sum(cp.norm(x - 1, axis=1))), [x <= 0.5])
+        model.get_problem_data(solver=sdpkit.cvxpy_solver("interior"))  # cvxpy's own part
+        start = time.process_time()
+        sdpkit.from_cvxpy(model)
+        return time.process_time() - start
+
+    seconds(20)
+    assert seconds(400) < 8 * seconds(100)
 
 
 # -- refusals -------------------------------------------------------------------------------
