@@ -100,6 +100,28 @@ def test_second_order_cones_take_no_rows() -> None:
     np.testing.assert_allclose(np.ravel(tail), [1, 1], atol=1e-5)
 
 
+def test_fixed_entries_take_no_rows() -> None:
+    X = cp.Variable((3, 3))  # not symmetric: nine entries, nine equations
+    t = cp.Variable()
+    constraints = [X >> 0, X == 2 * np.eye(3), X + t * np.ones((3, 3)) >> 0]
+    model = cp.Problem(cp.Minimize(t + cp.sum(X)), constraints)
+    program = sdpkit.from_cvxpy(model)
+    assert program.n_rows == 1
+    sdpkit.solve(program, solver="interior", tol=1e-8).unpack(model)
+    assert model.value == pytest.approx(6 - 2 / 3, abs=1e-6)
+    np.testing.assert_allclose(X.value, 2 * np.eye(3), atol=1e-12)
+    assert_kkt(model, np.random.default_rng(0), 1e-6)
+
+
+def test_a_stack_of_matrices() -> None:
+    B = cp.Variable((2, 3, 3))
+    constraints = [cp.PSD(B), B[0] == 2 * np.eye(3), cp.trace(B[1]) == 1]
+    model = cp.Problem(cp.Minimize(cp.sum(B)), constraints)
+    sdpkit.solve(sdpkit.from_cvxpy(model), solver="interior").unpack(model)
+    assert model.value == pytest.approx(6, abs=1e-5)
+    assert_kkt(model, np.random.default_rng(0), 1e-5)
+
+
 # -- random models --------------------------------------------------------------------------
 
 

@@ -100,6 +100,10 @@ class SdpkitSolver(ConicSolver):  # type: ignore[misc]  # cvxpy has no types
         ):
             read = utilities.get_dual_values(part, utilities.extract_dual_value, constraints)
             duals.update(read)
+        for constraint in inverse_data[self.NEQ_CONSTR]:
+            if isinstance(constraint, PSD):
+                shape = constraint.args[0].shape  # a matrix, or a stack of them
+                duals[constraint.id] = np.reshape(duals[constraint.id], shape, order="F")
         value = solution["value"] + inverse_data[cvxpy.settings.OFFSET]
         primal = {inverse_data[self.VAR_ID]: solution["primal"]}
         return CvxpySolution(solution["status"], value, primal, duals, attributes)

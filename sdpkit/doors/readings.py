@@ -23,53 +23,79 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class DualReading:
-    """Unknowns are the multipliers y; row j of the program is entry j of x."""
+    """Unknowns are the multipliers y; the program has one row for each entry of x, save those that
+    an equation a·x_j = b_i fixes: there y_i is free and takes up what the row is off."""
 
     data: ConicData
 
+    @cached_property
+    def _fixing(self) -> Ints:
+        """The equations that fix an entry of x, one for each of these entries."""
+        d = self.data
+        rows = np.flatnonzero(np.diff(d.matrix.indptr)[: d.n_zero] == 1)
+        return rows[np.unique(self._fixed(rows), return_index=True)[1]]
+
+    def _fixed(self, rows: Ints) -> Ints:
+        return np.asarray(self.data.matrix.indices[self.data.matrix.indptr[rows]], dtype=np.int64)
+
+    @cached_property
+    def _values(self) -> Array:
+        """x where it is fixed, zero elsewhere."""
+        d, rows = self.data, self._fixing
+        x = np.zeros(d.cost.size)
+        x[self._fixed(rows)] = d.rhs[rows] / d.matrix.data[d.matrix.indptr[rows]]
+        return x
+
+    @cached_property
+    def _open(self) -> Ints:
+        """The entries of x that are not fixed."""
+        return np.setdiff1d(np.arange(self.data.cost.size), self._fixed(self._fixing))
+
+    @cached_property
+    def _linear(self) -> Ints:
+        """The rows of A whose multipliers are auxiliary variables."""
+        return np.setdiff1d(np.arange(self.data.n_zero + self.data.n_nonneg), self._fixing)
+
     @property
     def n_rows(self) -> int:
-        """One per entry of x."""
-        return self.data.cost.size
+        """One per open entry of x."""
+        return int(self._open.size)
 
     @cached_property
     def compiled(self) -> Compiled:
         """The program."""
         d = self.data
-        across = sp.csc_array(d.matrix.T)
-        linear = d.n_zero + d.n_nonneg
+        across = sp.csc_array(d.matrix[:, self._open].T)
+        rhs = d.rhs - d.matrix @ self._values
         return compile_draft(
             Draft(
                 parts=[
-                    Part(cone, sp.csr_array(across[:, cone.rows]), -d.sign * d.rhs[cone.rows])
+                    Part(cone, sp.csr_array(across[:, cone.rows]), -d.sign * rhs[cone.rows])
                     for cone in d.cones
                 ],
-                rows_x=clean(across[:, :linear]),
-                cost_x=-d.sign * d.rhs[:linear],
-                free_x=np.arange(linear) < d.n_zero,
-                rhs=-d.cost,
-                relations=np.zeros(d.cost.size, dtype=np.int8),
+                rows_x=clean(across[:, self._linear]),
+                cost_x=-d.sign * rhs[self._linear],
+                free_x=self._linear < d.n_zero,
+                rhs=-d.cost[self._open],
+                relations=np.zeros(self._open.size, dtype=np.int8),
                 sense="max" if d.sense == "min" else "min",
-                offset=d.sign * d.offset,
+                offset=d.sign * (d.offset + float(d.cost @ self._values)),
                 name=d.name,
             )
         )
 
     def read(self, matrices: Sequence[Matrix], aux: Array, dual: Array) -> tuple[Array, Array]:
         """(x, y) of the conic data from a point of the program."""
-        d = self.data
+        d, rows = self.data, self._fixing
         y = np.zeros(d.rhs.size)
-        y[: d.n_zero + d.n_nonneg] = aux
+        y[self._linear] = aux
         for cone, matrix in zip(d.cones, matrices, strict=False):
             y[cone.rows] = cone.vector(matrix)
-        return -self.compiled.program.sign * self.compiled.multipliers(dual), y
-
-    def point(self, x: Array, y: Array) -> tuple[list[Array], Array, Array]:
-        """(matrices, auxiliary variables, multipliers) of the program from (x, y)."""
-        d, compiled = self.data, self.compiled
-        matrices = [cone.matrix(y[cone.rows]) for cone in d.cones] or [np.zeros((1, 1))]
-        dual = -compiled.program.sign * x[compiled.kept]
-        return matrices, y[: d.n_zero + d.n_nonneg], dual
+        off = (d.cost + d.matrix.T @ y)[self._fixed(rows)]
+        y[rows] = -off / d.matrix.data[d.matrix.indptr[rows]]
+        x = self._values.copy()
+        x[self._open] = -self.compiled.program.sign * self.compiled.multipliers(dual)
+        return x, y
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,9 @@ _MODELS: list[tuple[str, Callable[[int], Any], int]] = [
 
 def cvxpy_door() -> None:
     """Print seconds of processor time to compile and to solve, and the certified gap."""
-    print(f"{'model':<12}{'n':>5}  {'solver':<10}{'compile s':>10}{'solve s':>10}  {'value':>14}  gap")
+    print(
+        f"{'model':<12}{'n':>5}  {'solver':<10}{'compile s':>10}{'solve s':>10}  {'value':>14}  gap"
+    )
     max_cut(5).solve(solver=sdpkit.cvxpy_solver("interior"))  # compiles kernels
     for name, build, n in _MODELS:
         rows = [("interior", *_ours(build(n)))]
@@ -72,7 +74,7 @@ def cvxpy_door() -> None:
         for solver, compiled, solved, value, gap in rows:
             print(
                 f"{name:<12}{n:>5}  {solver:<10}{compiled:>10.2f}{solved:>10.2f}  "
-                f"{value:>14.8g}  {gap:.1e}",
+                f"{value:>14.8g}  {gap:.2e}",
                 flush=True,
             )
 
