@@ -16,6 +16,9 @@ from sdpkit.certificate.judge import certify as certify
 from sdpkit.comparison import suites as suites
 from sdpkit.comparison.competition import compare as compare
 from sdpkit.comparison.table import Comparison as Comparison
+from sdpkit.doors.cvxpy import certify_cvxpy as certify_cvxpy
+from sdpkit.doors.cvxpy import cvxpy_solver as cvxpy_solver
+from sdpkit.doors.cvxpy import from_cvxpy as from_cvxpy
 from sdpkit.doors.query_metric import QueryMetric as QueryMetric
 from sdpkit.errors import GraphError as GraphError
 from sdpkit.errors import InputError as InputError

@@ -166,7 +166,9 @@ class PredictorCorrector:
         μ is chosen so that the rows at hand are met as well as one number can.
         """
         z = np.asarray(self.at @ w - self.c)
-        if self.h.any() or np.any(z[~self.free] <= 0) or np.any(z[self.free] != 0):
+        # A slack that is positive by rounding only would start with an x of 1e16.
+        rounding = 1e-8 * float(np.abs(w).max(initial=0.0))
+        if self.h.any() or np.any(z[~self.free] <= rounding) or np.any(z[self.free] != 0):
             return None
         slacks = [dense(cone.adjoint(w)) - cone.cost for cone in self.cones]
         try:
