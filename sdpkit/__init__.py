@@ -93,6 +93,7 @@ _EXPORTS = {
 _MODULES = {
     "datasets": "sdpkit.datasets",
     "errors": "sdpkit.errors",
+    "estimators": "sdpkit.estimators",
     "extension": "sdpkit.results.placement",
     "graphs": "sdpkit.graphs",
     "plotting": "sdpkit.plotting",
@@ -103,7 +104,7 @@ _MODULES = {
 }
 
 if TYPE_CHECKING:
-    from sdpkit import datasets, errors, graphs, plotting
+    from sdpkit import datasets, errors, estimators, graphs, plotting
     from sdpkit.certificate.certificate import Certificate
     from sdpkit.certificate.judge import certify
     from sdpkit.comparison import suites
@@ -224,6 +225,7 @@ __all__ = [
     "compare",
     "datasets",
     "errors",
+    "estimators",
     "extension",
     "gaussian_weights",
     "graphs",
