@@ -12,12 +12,33 @@ from sdpkit.doors.embeddings import (
     MinimumVolumeEmbedding,
     VariationalMaximumVarianceUnfolding,
 )
-from sdpkit.doors.metrics import LargeMarginNearestNeighbors, LMNNClassifier
+from sdpkit.doors.metrics import (
+    CoveringEllipsoidMetric,
+    LargeMarginNearestNeighbors,
+    LMNNClassifier,
+    MahalanobisForClustering,
+    PairMarginMetric,
+)
+from sdpkit.doors.query_metric import QueryMetric
+from sdpkit.doors.tuples import (
+    LargeMarginFromTriplets,
+    MahalanobisForClusteringFromPairs,
+    PairMarginMetricFromPairs,
+    PseudoMetricOnlineLearning,
+)
 
 __all__ = [
+    "CoveringEllipsoidMetric",
     "LMNNClassifier",
+    "LargeMarginFromTriplets",
     "LargeMarginNearestNeighbors",
+    "MahalanobisForClustering",
+    "MahalanobisForClusteringFromPairs",
     "MaximumVarianceUnfolding",
     "MinimumVolumeEmbedding",
+    "PairMarginMetric",
+    "PairMarginMetricFromPairs",
+    "PseudoMetricOnlineLearning",
+    "QueryMetric",
     "VariationalMaximumVarianceUnfolding",
 ]

@@ -52,12 +52,18 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Unfold points X, (n, d), or with `metric="precomputed"` distances, (n, n)."""
         one_of(self.metric, "metric", tuple(_DATA))
-        points = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        points = validate_data(
+            self,
+            X,
+            dtype=np.float64,
+            ensure_min_samples=2,
+            ensure_non_negative=self.metric == "precomputed",
+        )
         if self.metric != "euclidean" and points.shape[0] != points.shape[1]:
             raise InputError(
                 f"X has shape {points.shape}, and metric={self.metric!r} needs a square matrix"
             )
-        data = {_DATA[self.metric]: points}
+        data: dict[str, Any] = {_DATA[self.metric]: points}
         self._solve(self._problem(data, self._graph(data, len(points))))
         self.result_ = self._recover()
         self.embedding_ = self.result_.coordinates
@@ -98,14 +104,14 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
         check_is_fitted(self)
         return self.problem_.gram_matrix(self.solution_)
 
-    def _problem(self, data: dict[str, Array], graph: NeighborhoodGraph) -> Any:
+    def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         raise NotImplementedError
 
     def _recover(self) -> Embedding:
         embedding: Embedding = self.problem_.recover(self.solution_, self.n_components)
         return embedding
 
-    def _graph(self, data: dict[str, Array], n: int) -> NeighborhoodGraph:
+    def _graph(self, data: dict[str, Any], n: int) -> NeighborhoodGraph:
         """The neighbourhood graph, before it is bridged; a warning says that it will be."""
         rule: dict[str, Any] = {"radius": self.radius}
         if self.radius is None:
@@ -207,7 +213,7 @@ class MaximumVarianceUnfolding(Unfolding):
         self.callback = callback
         self.on_interrupt = on_interrupt
 
-    def _problem(self, data: dict[str, Array], graph: NeighborhoodGraph) -> Any:
+    def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         return sdpkit.MVU(
             **data,
             graph=graph,
@@ -286,7 +292,7 @@ class MinimumVolumeEmbedding(Unfolding):
         self.callback = callback
         self.on_interrupt = on_interrupt
 
-    def _problem(self, data: dict[str, Array], graph: NeighborhoodGraph) -> Any:
+    def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         return sdpkit.MVE(
             **data,
             graph=graph,
@@ -323,6 +329,8 @@ class VariationalMaximumVarianceUnfolding(Unfolding):
     >>> model.quality().local_continuity > 0.9
     True
     """
+
+    connect: Literal["bridge", "error"]
 
     def __init__(
         self,
@@ -363,7 +371,7 @@ class VariationalMaximumVarianceUnfolding(Unfolding):
         self.callback = callback
         self.on_interrupt = on_interrupt
 
-    def _problem(self, data: dict[str, Array], graph: NeighborhoodGraph) -> Any:
+    def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         return sdpkit.VariationalMVU(
             **data,
             graph=graph,

@@ -286,3 +286,169 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, CertifiedEstimator):
         check_is_fitted(self)
         points = validate_data(self, X, reset=False, dtype=np.float64)
         return self.metric_.predict(points, self.rule)
+
+
+class MahalanobisForClustering(MahalanobisTransformer):
+    """Mahalanobis metric for clustering (MMC): dissimilar pairs far apart, similar pairs close.
+
+    Points of the same label are similar, all others dissimilar.
+
+    Parameters
+    ----------
+    diagonal: learn one weight per feature
+    max_pairs: dissimilar pairs used at most, evenly spread over all of them, and ten times as many
+        similar ones; None uses all
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    The attributes are those of `LargeMarginNearestNeighbors`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> mmc = MahalanobisForClustering().fit(X, y)
+    >>> mmc.certificate_.relative_gap < 1e-6
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        diagonal: bool = False,
+        max_pairs: int | None = 1000,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.diagonal = diagonal
+        self.max_pairs = max_pairs
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from points X, (n, d), and labels y, (n,)."""
+        points, labels = self._labelled(X, y)
+        return self._learn(self._problem(points, y=labels))
+
+    def _problem(self, points: Array, **pairs: Any) -> Any:
+        return sdpkit.MMC(points, diagonal=self.diagonal, max_pairs=self.max_pairs, **pairs)
+
+
+class PairMarginMetric(MahalanobisTransformer):
+    """A metric under which similar pairs keep within one distance and dissimilar ones beyond
+    another.
+
+    Points of the same label are similar, all others dissimilar.
+
+    Parameters
+    ----------
+    upper: the squared distance that similar pairs keep within
+    lower: the squared distance that dissimilar pairs keep beyond
+    weight: the price of a unit of violation
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    The attributes are those of `LargeMarginNearestNeighbors`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = PairMarginMetric(weight=0.01).fit(X, y)
+    >>> model.metric_.leave_one_out_error() < 0.05
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        upper: float = 1.0,
+        lower: float = 2.0,
+        weight: float = 1.0,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.upper = upper
+        self.lower = lower
+        self.weight = weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from points X, (n, d), and labels y, (n,)."""
+        points, labels = self._labelled(X, y)
+        return self._learn(self._problem(points, y=labels))
+
+    def _problem(self, points: Array, **pairs: Any) -> Any:
+        return sdpkit.PairMargins(
+            points, upper=self.upper, lower=self.lower, weight=self.weight, **pairs
+        )
+
+
+class CoveringEllipsoidMetric(MahalanobisTransformer):
+    """Distances in units of the smallest ellipsoid that covers the points; no labels are used.
+
+    Parameters
+    ----------
+    gamma: regularisation γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace
+        have an ellipsoid too
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    Attributes
+    ----------
+    components_: (r, d) L, which maps the ellipsoid to a unit ball
+    ellipsoid_: the `sdpkit.Ellipsoid`
+
+    >>> model = CoveringEllipsoidMetric().fit([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> float(round(model.get_metric()([0.0, 0.0], [2.0, 0.0]), 6))
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.0,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.gamma = gamma
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Cover points X, (n, d)."""
+        points = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        problem = sdpkit.CoveringEllipsoid(points, gamma=self.gamma)
+        self._solve(problem)
+        self.ellipsoid_ = problem.recover(self.solution_)
+        self.components_ = self.ellipsoid_.components
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
