@@ -20,6 +20,7 @@ from sdpkit.inputs import finite_rows, integer, one_of
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import nearest, squared_distances
 from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.results.archive import read_arrays, write_arrays
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -227,7 +228,7 @@ class Metric:
     # -- files -------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the metric as npz, without pickles."""
+        """Write the metric as npz: without pickles, with a version and a checksum."""
         arrays: dict[str, Any] = {f"components{k}": part for k, part in enumerate(self.components)}
         for name in ("X", "labels", "classes", "block_of", "target_pairs", "n_neighbors", "mu"):
             arrays[name] = np.asarray(getattr(self, name))
@@ -235,29 +236,24 @@ class Metric:
             arrays["block_of_class"] = self.block_of_class
         if arrays["classes"].dtype == object:
             arrays["classes"] = np.array([str(label) for label in self.classes])
-        with open(path, "wb") as file:
-            np.savez_compressed(file, **arrays)
+        write_arrays(path, "metric", arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Metric:
         """Read a metric written by `save`."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                a = {name: file[name] for name in file.files}
-            count = sum(name.startswith("components") for name in a)
-            return cls(
-                tuple(a[f"components{k}"] for k in range(count)),
-                a["X"],
-                a["labels"],
-                a["classes"],
-                a["block_of"],
-                a["target_pairs"],
-                int(a["n_neighbors"]),
-                float(a["mu"]),
-                a.get("block_of_class"),
-            )
-        except (KeyError, ValueError, AttributeError, EOFError) as error:
-            raise InputError(f"{path} is not a saved metric: {error}") from error
+        a = read_arrays(path, "metric")
+        count = sum(name.startswith("components") for name in a)
+        return cls(
+            tuple(a[f"components{k}"] for k in range(count)),
+            a["X"],
+            a["labels"],
+            a["classes"],
+            a["block_of"],
+            a["target_pairs"],
+            int(a["n_neighbors"]),
+            float(a["mu"]),
+            a.get("block_of_class"),
+        )
 
 
 def factor(matrix: Array, rank: int | None = None) -> Array:
