@@ -16,11 +16,12 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_rows, integer, one_of
+from sdpkit.inputs import finite_matrix, finite_points, finite_rows, integer, one_of
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import nearest, squared_distances
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.archive import read_arrays, write_arrays
+from sdpkit.results.targets import target_neighbors
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -58,6 +59,38 @@ class Metric:
     n_neighbors: int
     mu: float
     block_of_class: Indices | None = None
+
+    @classmethod
+    def from_components(
+        cls,
+        components: ArrayLike,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        n_neighbors: int = 3,
+        mu: float = 0.5,
+    ) -> Metric:
+        """The metric of any linear map L, (r, D), with the training points it is judged by.
+
+        LDA, NCA, PCA or RCA can thus be compared by the same rules: kNN, energy, leave-one-out.
+
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.neighbors import NeighborhoodComponentsAnalysis
+        >>> X, y = load_iris(return_X_y=True)
+        >>> nca = NeighborhoodComponentsAnalysis(random_state=0).fit(X, y)
+        >>> Metric.from_components(nca.components_, X, y).leave_one_out_error() < 0.05
+        True
+        """
+        points = finite_points(X, "X")
+        labels = np.asarray(y)
+        if labels.shape != (len(points),):
+            raise InputError(f"y has shape {labels.shape}: pass one label per point")
+        L = finite_matrix(components, "components", points.shape[1])
+        k = integer(n_neighbors, "n_neighbors", most=len(points) - 1)
+        classes, numbers = np.unique(labels, return_inverse=True)
+        numbers = numbers.astype(np.int64)
+        targets = target_neighbors(points, numbers, k)
+        return cls((L,), points, numbers, classes, np.zeros_like(numbers), targets, k, float(mu))
 
     def __repr__(self) -> str:
         ranks = ", ".join(str(part.shape[0]) for part in self.components[:4])
