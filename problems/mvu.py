@@ -446,6 +446,11 @@ class MVU:
             trace(K) if isinstance(K, Gram) else None,
         )
 
+    @one_blas_thread
+    def gram_matrix(self, solution: Solution) -> Matrix:
+        """(n, n) K of a solution over all points, coincident ones included."""
+        return self._full_kernel(solution.matrices)
+
     def _inputs(self) -> SquaredDistances | None:
         """The inputs by which `Embedding.extend` finds neighbours; a bare graph has none."""
         distances = None if sp.issparse(self.distances) else self.distances

@@ -5,6 +5,7 @@ A new name is one line here. It is imported when it is first used.
 
 from sdpkit import datasets as datasets
 from sdpkit import errors as errors
+from sdpkit import estimators as estimators
 from sdpkit import graphs as graphs
 from sdpkit import plotting as plotting
 from sdpkit import plugins as plugins

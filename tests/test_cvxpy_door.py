@@ -113,6 +113,7 @@ def test_fixed_entries_take_no_rows() -> None:
     assert_kkt(model, np.random.default_rng(0), 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:The problem has an expression with dimension greater than 2")
 def test_a_stack_of_matrices() -> None:
     B = cp.Variable((2, 3, 3))
     constraints = [cp.PSD(B), B[0] == 2 * np.eye(3), cp.trace(B[1]) == 1]

@@ -40,7 +40,7 @@ from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import choose, refusal
-from sdpkit.solving.judgement import ConvergenceWarning, judge
+from sdpkit.solving.judgement import ConvergenceWarning, convergence_warning, judge
 from sdpkit.solving.margin import wants_margin, with_margin
 from sdpkit.solving.rays import elastic, recession
 from sdpkit.solving.registry import available_solvers, get_solver, is_ours
@@ -124,7 +124,7 @@ def solve(
     if verbose:
         print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
     if solution.status not in _CLEAR:
-        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=3)
+        warnings.warn(f"{solution.status}: {solution.message}", convergence_warning(), stacklevel=3)
     return solution
 
 
