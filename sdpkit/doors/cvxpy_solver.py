@@ -39,7 +39,7 @@ _CITATION = """@software{sdpkit,
 }"""
 
 
-class SdpkitSolver(ConicSolver):  # type: ignore[misc]  # cvxpy has no types
+class SdpkitSolver(ConicSolver):  # cvxpy has no types
     """A cvxpy solver that compiles to squared lengths and lets an engine of sdpkit solve.
 
     Build one with `sdpkit.cvxpy_solver(name)`.

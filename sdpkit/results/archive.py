@@ -19,7 +19,7 @@ VERSION = 1
 
 def write_arrays(path: str | Path, kind: str, arrays: Mapping[str, Any]) -> None:
     """Write named arrays as a result of this kind, for example "metric"."""
-    plain = {name: np.asarray(value) for name, value in arrays.items()}
+    plain: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
     header = {"kind": kind, "version": VERSION, "checksum": _checksum(plain)}
     written = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with open(path, "wb") as file:

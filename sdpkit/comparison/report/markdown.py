@@ -14,11 +14,14 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sdpkit.comparison.records import Run
 from sdpkit.comparison.report import VERDICTS, power, verdict
-from sdpkit.comparison.table import Comparison, Tier
 from sdpkit.errors import InputError
+
+if TYPE_CHECKING:
+    from sdpkit.comparison.table import Comparison, Tier
 
 _MARKED = re.compile(
     r"(?P<open><!-- measured: (?P<name>[\w-]+) -->\n).*?(?P<close><!-- end of measured -->)",
