@@ -32,7 +32,7 @@ Denominators, written down once:
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
 
 with 0/0 = 0. `value_scale` is the problem's idea of a value that counts as zero: Σd/n for MVU,
-1 for a program without a home.
+1 for programs you build yourself.
 """
 
 from __future__ import annotations

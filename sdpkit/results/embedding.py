@@ -39,7 +39,7 @@ class Embedding:
     coordinates: (n, d), centred, columns by falling variance
     eigenvalues: (n,) of K, falling, nonnegative; the leading ones where K is an operator
     edges: (m, 2) rods of the neighbourhood graph;  tensions: (m,) their multipliers w
-    components: (n,) which connected component a point belongs to; each is centred on its own
+    components: (n,) which connected component a point belongs to; each is centred by itself
     inputs: distances between the inputs, by which new points find their neighbours (`extend`)
     variance: tr K, where only leading eigenvalues are known; None: their sum
     """
@@ -77,7 +77,7 @@ class Embedding:
         method: Literal["sdp", "lle"] = "sdp",
         refine: bool = False,
     ) -> Array:
-        """Coordinates of new points, (t, d), from their nearest inputs; each on its own.
+        """Coordinates of new points, (t, d), from their nearest inputs; each independently.
 
         Parameters
         ----------

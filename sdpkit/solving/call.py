@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
 from sdpkit.errors import InputError, SolverError
+from sdpkit.inputs import positive
 from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
@@ -91,7 +92,7 @@ def solve(
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
-        goes on if it is there already; of several programs, the state of the first, and the
+        resumes if the file exists; of several programs, the state of the first, and the
         others are solved from the start
     options: passed to the solver unchanged
 
@@ -103,9 +104,9 @@ def solve(
     """
     _check_arguments(problem, solver, callback, warm_start)
     settings = Settings(
-        _positive("tol", getattr(problem, "default_tol", 1e-6) if tol is None else tol),
+        positive(getattr(problem, "default_tol", 1e-6) if tol is None else tol, "tol"),
         None if max_iter is None else _whole("max_iter", max_iter),
-        None if time_limit is None else _positive("time_limit", time_limit),
+        None if time_limit is None else positive(time_limit, "time_limit"),
         verbose,
         callback,
         warm_start,
@@ -225,22 +226,15 @@ def _nothing_left(program: Program) -> Answer | None:
 
 
 def _no_rows(program: Program) -> Answer | None:
-    """Without rows the optimum is zero or there is none; no solver is bothered with it."""
+    """Without rows the optimum is zero or there is none; no solver is called."""
     if program.n_rows or program.family is not None:
         return None
     return Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
 
 
-def _positive(name: str, value: float) -> float:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value < np.inf:
-        raise InputError(f"{name} is {value!r}; it must be a positive number")
-    return float(value)
-
-
 def _whole(name: str, value: float) -> int:
-    if _positive(name, value) != int(value):
-        raise InputError(f"{name} is {value!r}; it must be a whole number")
+    if positive(value, name) != int(value):
+        raise InputError(f"{name}={value!r}: pass an integer of at least 1")
     return int(value)
 
 
