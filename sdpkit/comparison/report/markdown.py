@@ -32,7 +32,7 @@ _MARKED = re.compile(
 def fill(text: str, comparison: Comparison) -> str:
     """The page with every marked block made anew.
 
-    >>> from sdpkit.comparison.table import Comparison
+    >>> from sdpkit import Comparison
     >>> fill("no marks", Comparison((), {}, ()))
     Traceback (most recent call last):
     sdpkit.errors.InputError: there is no block '<!-- measured: NAME -->' ...
