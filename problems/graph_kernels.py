@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.problems.targets import target_neighbors
+from sdpkit.results.targets import target_neighbors
 
 Array = NDArray[np.float64]
 

@@ -40,12 +40,6 @@ from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
-from sdpkit.problems.targets import (
-    given_targets,
-    nearest_in_class,
-    target_neighbors,
-    target_table,
-)
 from sdpkit.program.comparisons import Impostors
 from sdpkit.program.compilation import minimise
 from sdpkit.program.families import RowFamily, values
@@ -54,6 +48,12 @@ from sdpkit.program.listed import ListedRows
 from sdpkit.program.safe import SafeBounds
 from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
+from sdpkit.results.targets import (
+    given_targets,
+    nearest_in_class,
+    target_neighbors,
+    target_table,
+)
 from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]

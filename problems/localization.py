@@ -134,7 +134,9 @@ class Localization:
 
     def _with_anchors(self, network: NeighborhoodGraph) -> None:
         if self.omega not in (None, 1, 1.0):
-            raise InputError(f"omega is {self.omega!r}; with anchors nothing pulls, and ω is 1")
+            raise InputError(
+                f"omega is {self.omega!r}; with anchors ω is always 1: leave omega out"
+            )
         frame = Anchored.of(network, self.anchors, self.anchor_lengths, self.n_basis)
         r = frame.positions.shape[1]
         if self.n_components not in (None, r):

@@ -38,7 +38,6 @@ from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES, free_note
-from sdpkit.problems.targets import target_neighbors, target_table
 from sdpkit.program.comparisons import Impostors
 from sdpkit.program.compilation import minimise
 from sdpkit.program.families import values
@@ -46,6 +45,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
 from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
+from sdpkit.results.targets import target_neighbors, target_table
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.trajectory import Ending
 

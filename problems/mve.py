@@ -121,11 +121,11 @@ class MVE(MVU):
             raise InputError(f"weights are {self.weights!r}; pass finite numbers α_1 ≥ α_2 ≥ …")
         if np.any(np.diff(alpha) > 0):
             raise InputError(
-                f"weights are {alpha.tolist()}; they must not rise, or the objective is not convex "
-                "and the steps do not climb"
+                f"weights are {alpha.tolist()}; they must not rise. Rising weights make the "
+                "objective non-convex, and its steps may then lower it"
             )
         if alpha[0] <= 0:
-            raise InputError(f"weights start with {alpha[0]:g}; nothing is pulled unless it is > 0")
+            raise InputError(f"weights start with {alpha[0]:g}; the first must be positive")
         return alpha
 
     def _forms(self) -> tuple[Form, ...]:
@@ -246,7 +246,8 @@ class MVE(MVU):
             return None
         possible = max(0.0, last.certificate.safe_bound - before) / scale
         status = Status.STATIONARY if possible <= 2 * least else Status.INACCURATE
-        return Ending(f"no K gains more than a share of {possible:.1e} on the last B", status)
+        reason = f"the last B leaves at most {100 * possible:.2g} % of the objective to gain"
+        return Ending(reason, status)
 
     def _step_from(self, solution: Solution) -> Program:
         """The rows of a solution's program with the cost that its K gives."""

@@ -180,7 +180,10 @@ class MVU:
                 f"{self.form!r} is made to allow: use form='equality' or 'slack'"
             )
         if self.connect == "components":
-            raise InputError("full=True is about all pairs: it does not go with 'components'")
+            raise InputError(
+                "full=True compares all pairs, but connect='components' keeps components apart: "
+                "use connect='error' or 'bridge'"
+            )
         if self.X is None and self.distances is None and self.kernel is None:
             raise InputError(
                 "full=True needs the distances of all pairs, and a graph has only its edges': "
@@ -266,7 +269,7 @@ class MVU:
         return [_variance(part.multiplicities) for part in self.parts]
 
     def _without_pairs(self, costs: list[Cost]) -> Program:
-        """The rods alone; the module states the four forms."""
+        """The program of the rods, form by form as the module states them."""
         unknowns = [
             Unknown("K" if len(self.parts) == 1 else f"K{k + 1}", len(part.nodes), null=part.null)
             for k, part in enumerate(self.parts)
@@ -289,8 +292,9 @@ class MVU:
             return maximise(spread, lengths <= d, **about)
         if self.form == "min_trace":
             return minimise(spread, lengths == d, **about)
+        # The slack form (3.1.6), with ξ = ξ⁺ − ξ⁻ and |ξ| = ξ⁺ + ξ⁻.
         ω = self._omega_in_use()
-        up, down = Variable(m, "ξ⁺_ij"), Variable(m, "ξ⁻_ij")  # ξ = ξ⁺ − ξ⁻
+        up, down = Variable(m, "ξ⁺_ij"), Variable(m, "ξ⁻_ij")
         return maximise(
             (1 - ω) * spread - ω * (up.sum() + down.sum()), lengths == d + up - down, **about
         )
@@ -441,6 +445,11 @@ class MVU:
             self._inputs(),
             trace(K) if isinstance(K, Gram) else None,
         )
+
+    @one_blas_thread
+    def gram_matrix(self, solution: Solution) -> Matrix:
+        """(n, n) K of a solution over all points, coincident ones included."""
+        return self._full_kernel(solution.matrices)
 
     def _inputs(self) -> SquaredDistances | None:
         """The inputs by which `Embedding.extend` finds neighbours; a bare graph has none."""

@@ -279,6 +279,12 @@ class VariationalMVU:
         flat, _ = principal_axes(narrow.coordinates)
         return self._embedding(np.sqrt(self.unit) * y, r, np.sqrt(self.unit) * flat)
 
+    @one_blas_thread
+    def gram_matrix(self, solution: Solution) -> Array:
+        """(n, n) K = QZQᵀ in input units."""
+        factor = self._factor(solution)
+        return np.asarray(factor @ factor.T)
+
     def residuals(self, solution: Solution) -> Array:
         """(|E|,) A(Z) − d in units of the mean squared length."""
         V = self.vectors

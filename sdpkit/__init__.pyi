@@ -5,6 +5,7 @@ A new name is one line here. It is imported when it is first used.
 
 from sdpkit import datasets as datasets
 from sdpkit import errors as errors
+from sdpkit import estimators as estimators
 from sdpkit import graphs as graphs
 from sdpkit import plotting as plotting
 from sdpkit import plugins as plugins
@@ -16,6 +17,9 @@ from sdpkit.certificate.judge import certify as certify
 from sdpkit.comparison import suites as suites
 from sdpkit.comparison.competition import compare as compare
 from sdpkit.comparison.table import Comparison as Comparison
+from sdpkit.doors.cvxpy import certify_cvxpy as certify_cvxpy
+from sdpkit.doors.cvxpy import cvxpy_solver as cvxpy_solver
+from sdpkit.doors.cvxpy import from_cvxpy as from_cvxpy
 from sdpkit.doors.query_metric import QueryMetric as QueryMetric
 from sdpkit.errors import GraphError as GraphError
 from sdpkit.errors import InputError as InputError

@@ -1,4 +1,4 @@
-"""What sdpkit raises. Every message says what is wrong, with which value, and what to do."""
+"""The exceptions of sdpkit; every message says what is wrong, with which value, and what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GraphError(InputError):
 
 
 class UnboundedProblemError(InputError):
-    """The programme has no finite optimum; the message names the threshold that was missed."""
+    """The program has no finite optimum; the message says which parameter to change."""
 
 
 class SolverError(SdpkitError, RuntimeError):
@@ -28,7 +28,7 @@ class SolverUnavailableError(SolverError):
 
 
 class UnsuitableSolverError(SolverError):
-    """The solver was refused before it was called: the program is beyond what it takes."""
+    """The solver was refused before it was called: it does not accept this program."""
 
 
 class NotEnoughMemoryError(SolverError, MemoryError):

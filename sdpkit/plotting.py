@@ -1,4 +1,7 @@
-"""Pictures. matplotlib is imported on first use and is an extra: pip install 'sdpkit[plot]'."""
+"""Pictures of embeddings, metrics, ellipsoids and comparisons, drawn by matplotlib.
+
+matplotlib is imported on first use and is an extra: pip install 'sdpkit[plot]'.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,22 @@ def _require_matplotlib() -> None:
         raise SdpkitError("plots need matplotlib: pip install 'sdpkit[plot]'")
 
 
+def _figure(width: float, height: float) -> Any:
+    """A figure of that many inches that is only written to files."""
+    _require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
 def _axes(ax: Any) -> Any:
     """`ax`, or new axes in a new figure."""
     if ax is not None:
         return ax
+    _require_matplotlib()
     import matplotlib.pyplot as plt
 
     return plt.figure().add_subplot()
@@ -76,7 +91,6 @@ def plot_spectrum(
     eigenvalues: ArrayLike, ax: Any = None, *, n_shown: int = 10, variance: float | None = None
 ) -> Any:
     """Eigenvalues as shares of the trace (`variance`, or their sum); returns the axes."""
-    _require_matplotlib()
     ax = _axes(ax)
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1].clip(min=0)
     shares = values[:n_shown] / (variance or values.sum() or 1.0)
@@ -90,12 +104,7 @@ def plot_unfolding(
     X: Array, embedding: Embedding, path: str | Path, *, color: Any = None, title: str = ""
 ) -> None:
     """Input, output and both spectra in one picture file."""
-    _require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(11, 8)
     grid = figure.add_gridspec(3, 2, height_ratios=[1, 1, 1.4], width_ratios=[1.5, 1])
     before = figure.add_subplot(grid[:2, 0], projection="3d")
     shown = np.c_[X, np.zeros((len(X), 2))][:, :3]  # points of one or two dimensions lie flat
@@ -119,7 +128,6 @@ def plot_trajectory(trajectory: Trajectory, ax: Any = None, *, name: str | None 
 
     By default the fidelity where there is one, and else the objective.
     """
-    _require_matplotlib()
     ax = _axes(ax)
     if name is None:
         name = "fidelity" if "fidelity" in trajectory.progress else "objective"
@@ -146,13 +154,8 @@ def plot_comparison(
 
     With a trajectory, the fidelity of its steps is drawn below.
     """
-    _require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     n_rows = 2 if trajectory is None else 3
-    figure = Figure(figsize=(4.5 * len(embeddings), 3.5 * n_rows), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(4.5 * len(embeddings), 3.5 * n_rows)
     grid = figure.add_gridspec(n_rows, len(embeddings))
     for k, (name, embedding) in enumerate(embeddings.items()):
         ax = plot_embedding(embedding, figure.add_subplot(grid[0, k]), color=color, tension=False)
@@ -167,7 +170,6 @@ def plot_comparison(
 def plot_metric(metric: Metric, ax: Any = None) -> Any:
     """Training points in their first two dimensions, and for each metric the ellipse of points
     at distance one from the centre of its points; returns the axes."""
-    _require_matplotlib()
     ax = _axes(ax)
     shown = metric.X[:, :2]
     ax.scatter(*shown.T, c=metric.labels, s=12, cmap="tab10")
@@ -187,12 +189,7 @@ def plot_metric(metric: Metric, ax: Any = None) -> Any:
 
 def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> None:
     """Several metrics side by side in one picture file."""
-    _require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.2 * len(metrics), 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(4.2 * len(metrics), 4.4)
     for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
         plot_metric(metric, figure.add_subplot(1, len(metrics), k + 1)).set_title(title)
     figure.savefig(path, dpi=110)
@@ -205,13 +202,12 @@ def plot_ellipses(
 
     Of more dimensions the shadow is drawn, which covers the shadows of the points.
     """
-    _require_matplotlib()
     ax = _axes(ax)
     if X is not None:
         ax.scatter(*np.asarray(X, dtype=np.float64)[:, :2].T, s=12, color="0.2")
     for ellipsoid in ellipsoids:
         if ellipsoid.center.size < 2:
-            raise InputError("an ellipse needs two dimensions")
+            raise InputError("the ellipsoid has one dimension: an ellipse needs at least two")
         _draw_ellipse(ax, ellipsoid.center[:2], ellipsoid.radius * ellipsoid.shape[:2, :2])
     ax.set_aspect("equal")
     return ax
@@ -222,7 +218,6 @@ def plot_query_metrics(
 ) -> Any:
     """The queries' unit circles over the training points, in the first two dimensions; returns the
     axes. All circles are drawn in one scale: a tenth of the picture for the largest."""
-    _require_matplotlib()
     ax = _axes(ax)
     points = np.asarray(X, dtype=np.float64)[:, :2]
     ax.scatter(
@@ -274,7 +269,10 @@ def plot_distances(solution: Solution, ax: Any = None) -> Any:
     _require_matplotlib()
     names = [name for name in _columns(solution) if name.startswith("distance")]
     if not names:
-        raise InputError(f"{solution.solver} keeps no distances; the engines that project do")
+        raise InputError(
+            f"{solution.solver} records no distances to the sets: solve with 'projection' or "
+            "another engine that projects"
+        )
     ax = _axes(ax)
     for name in names:
         rows = [row for row in solution.history if row.get(name, 0.0) > 0]
@@ -344,12 +342,7 @@ def _draw_rows(program: Program, ax: Any) -> None:
 
 def draw(answer: Any, path: str | Path) -> None:
     """An embedding, a metric, or (n, 2) positions to a picture file."""
-    _require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(6, 5)
     ax = figure.add_subplot()
     if hasattr(answer, "transform"):
         plot_metric(answer, ax)
@@ -365,15 +358,10 @@ def draw(answer: Any, path: str | Path) -> None:
 def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
     """A comparison of solvers in three rows, one column per tolerance: seconds against n, the
     share of instances solved within a multiple of the best time, and gap against seconds."""
-    _require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     runs = [run for run in comparison.runs if run.start == "cold"]
     tols = sorted({run.tol for run in runs}, reverse=True)
     solvers = list(dict.fromkeys(run.solver for run in runs))
-    figure = Figure(figsize=(5.5 * len(tols), 11), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(5.5 * len(tols), 11)
     axes = figure.subplots(3, len(tols), squeeze=False)
     for column, tol in enumerate(tols):
         tier = [run for run in runs if run.tol == tol]
@@ -432,12 +420,7 @@ def plot_bars(
     line: float | None = None,
 ) -> None:
     """Groups of bars in one picture file: a group per key, a bar per name."""
-    _require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(1.6 * len(groups) + 3, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(1.6 * len(groups) + 3, 4.2)
     ax = figure.add_subplot()
     width = 0.8 / len(names)
     for k, name in enumerate(names):

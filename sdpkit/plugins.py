@@ -7,6 +7,8 @@ tries a finished solver.
     Settings, Answer, Stop           what it is told and what it returns
     unsupported, digits              for `accepts` and `seconds`
     reduce, Reduction                a program with an interior, and the way back (`lift`)
+    Driver, Engine, Option           the loop of an iterative method: clock, limits, history
+    check_names                      refuse unknown options in one sentence
     Ending                           how a search over several programs ends
     register_solver, registered      make it known in this process, or in a `with` block
 """
@@ -16,6 +18,8 @@ from __future__ import annotations
 from sdpkit.program.sdpa import write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
+from sdpkit.solution.driver import Driver, Engine
+from sdpkit.solution.options import Option, check_names
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, Estimate, Solver, digits, unsupported
 from sdpkit.solving.choice import estimate
@@ -26,12 +30,16 @@ __all__ = [
     "Answer",
     "Capabilities",
     "Checkpoint",
+    "Driver",
     "Ending",
+    "Engine",
     "Estimate",
+    "Option",
     "Reduction",
     "Settings",
     "Solver",
     "Stop",
+    "check_names",
     "digits",
     "estimate",
     "reduce",

@@ -219,6 +219,8 @@ class CvxpyBackend:
 
 @dataclass(frozen=True)
 class CvxpyOutcome:
+    """How a cvxpy solver ended, and whether it left a point."""
+
     stop: Stop
     words: str
     iterations: int | None
@@ -546,9 +548,11 @@ SDPA_PYTHON = CvxpyBackend(
 def discover() -> list[CvxpyBackend]:
     """Every other installed solver that cvxpy says takes semidefinite cones."""
     import cvxpy as cp
-    from cvxpy.constraints import PSD
+    from cvxpy import constraints
     from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
 
+    # Since cvxpy 1.9 most solvers take matrices as scaled triangles, a constraint of its own.
+    semidefinite = {constraints.PSD, getattr(constraints, "SvecPSD", constraints.PSD)}
     ours = {backend.cvxpy_name for backend in (SCS, CLARABEL, CVXOPT, MOSEK, COPT, SDPA_PYTHON)}
     summary = _conic("found by cvxpy; runs with its own tolerances")
     return [
@@ -556,5 +560,5 @@ def discover() -> list[CvxpyBackend]:
         for name in cp.installed_solvers()
         if name not in ours
         and name in SOLVER_MAP_CONIC
-        and PSD in SOLVER_MAP_CONIC[name].SUPPORTED_CONSTRAINTS
+        and semidefinite.intersection(SOLVER_MAP_CONIC[name].SUPPORTED_CONSTRAINTS)
     ]

@@ -33,6 +33,7 @@ class FactoredBlock:
 
     @classmethod
     def of(cls, block: Block, sign: float) -> FactoredBlock:
+        """The block with its cost in the units of the model."""
         return cls(block, sign, sp.csr_array(block.incidence.T))
 
     def images(self, y: Array) -> Array:
@@ -89,6 +90,7 @@ class LowRankModel:
 
     @classmethod
     def of(cls, program: Program) -> LowRankModel:
+        """The program in units in which rows and costs have size one."""
         sign = program.sign
         unit = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0)) or 1.0
         norms = unit * program.row_norms

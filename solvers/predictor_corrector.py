@@ -64,11 +64,14 @@ class Iterate:
     z: Array
 
     def copy(self) -> Iterate:
+        """An iterate that may be moved without moving this one."""
         return replace(self, matrices=list(self.matrices), slacks=list(self.slacks))
 
 
 @dataclass
 class Direction:
+    """A step of all unknowns, primal and dual."""
+
     matrices: list[Array]
     x: Array
     w: Array
@@ -89,10 +92,12 @@ class Measures:
 
     @property
     def gap(self) -> float:
+        """Between the primal and the dual value."""
         return abs(self.dual - self.primal) / max(abs(self.dual), abs(self.primal), self.zero)
 
     @property
     def worst(self) -> float:
+        """The largest of gap and residuals."""
         return max(self.gap, self.primal_residual, self.dual_residual)
 
 
@@ -161,7 +166,9 @@ class PredictorCorrector:
         μ is chosen so that the rows at hand are met as well as one number can.
         """
         z = np.asarray(self.at @ w - self.c)
-        if self.h.any() or np.any(z[~self.free] <= 0) or np.any(z[self.free] != 0):
+        # A slack that is positive by rounding only would start with an x of 1e16.
+        rounding = 1e-8 * float(np.abs(w).max(initial=0.0))
+        if self.h.any() or np.any(z[~self.free] <= rounding) or np.any(z[self.free] != 0):
             return None
         slacks = [dense(cone.adjoint(w)) - cone.cost for cone in self.cones]
         try:
@@ -231,6 +238,7 @@ class PredictorCorrector:
         )
 
     def measures(self, p: Iterate) -> Measures:
+        """How far a point is from optimal."""
         products = zip(p.matrices, p.slacks, strict=True)
         mu = sum(inner(m, s) for m, s in products) + float(p.x @ p.z)
         values = np.asarray(self.a @ p.x)

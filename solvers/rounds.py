@@ -136,6 +136,7 @@ class SetsOfRows:
         return self.program.excess(self.rows @ z - self.b)
 
     def to_program(self, z: Array) -> tuple[tuple[Array, ...], Array]:
+        """The matrices and variables of a point, in the program's units."""
         matrices, x = self._parts(self.rhs_scale * z)
         return tuple(matrices), x
 
@@ -158,6 +159,7 @@ class SetsOfRows:
         return z / self.rhs_scale, y
 
     def objective(self, z: Array) -> float:
+        """The objective at a point, in the program's units."""
         scale = self.rhs_scale * self.cost_scale
         return self.program.offset - self.program.sign * scale * float(self.c @ z)
 

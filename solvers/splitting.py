@@ -60,6 +60,7 @@ class Splitting:
         self.cost_values = sets.values(sets.c)
 
     def move_to(self, z: Array) -> None:
+        """Continue from z and forget what was learned on the way."""
         self.z, self.values = z, self.sets.values(z)
         self.forget()
 

@@ -62,6 +62,7 @@ class RowsSeen:
 
     @classmethod
     def nothing(cls, family: RowFamily) -> RowsSeen:
+        """No row seen yet."""
         none = np.empty(0, np.int64)
         return cls(family, none, family.terms(none), np.zeros(0, bool), np.zeros(0))
 
@@ -80,6 +81,7 @@ class RowsSeen:
         self.steps += step
 
     def begin_anew(self) -> None:
+        """Forget the averages, not the rows."""
         self.activity[:] = 0.0
         self.steps = 0.0
 

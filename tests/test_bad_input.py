@@ -47,9 +47,9 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "one-dimensional": ({"X": np.arange(5.0)}, ["X", "1-d", "5 values", "reshape(-1, 1)"]),
     "three-dimensional": ({"X": np.zeros((2, 2, 2))}, ["X", "(2, 2, 2)", "pass a matrix"]),
     "a number": ({"X": 3.0}, ["X", "()", "pass a matrix"]),
-    "ragged": ({"X": [[1.0, 2.0], [3.0]]}, ["X", "regular", "one length"]),
-    "NaN": ({"X": replaced(X, (2, 1), np.nan)}, ["X", "NaN", "[2, 1]", "drop or impute"]),
-    "infinity": ({"X": replaced(X, (0, 2), np.inf)}, ["X", "infinite", "[0, 2]", "drop"]),
+    "ragged": ({"X": [[1.0, 2.0], [3.0]]}, ["X", "array of numbers", "one length"]),
+    "NaN": ({"X": replaced(X, (2, 1), np.nan)}, ["X", "NaN", "[2, 1]", "remove or replace"]),
+    "infinity": ({"X": replaced(X, (0, 2), np.inf)}, ["X", "infinite", "[0, 2]", "remove"]),
     "strings": ({"X": [["a", "b"], ["c", "d"]]}, ["X", "<U1", "real numbers"]),
     "objects": ({"X": {"a": 1}}, ["X", "object", "real numbers"]),
     "complex": ({"X": X + 1j}, ["X", "complex128", "real numbers"]),
@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "NaN distances": (
         {"distances": replaced(replaced(DISTANCES, (1, 4), np.nan), (4, 1), np.nan)},
-        ["distances", "2 values", "NaN", "[1, 4]"],
+        ["distances", "(2,", "NaN", "[1, 4]"],
     ),
     "similarities as distances": (
         {"distances": np.exp(-DISTANCES)},
@@ -181,14 +181,14 @@ def test_errors_are_value_errors_too() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tol": 0}, ["tol", "0", "positive"]),
-        ({"tol": -1e-6}, ["tol", "-1e-06", "positive"]),
-        ({"tol": float("nan")}, ["tol", "nan", "positive"]),
-        ({"tol": "tight"}, ["tol", "'tight'", "positive"]),
-        ({"tol": True}, ["tol", "True", "positive"]),
-        ({"max_iter": 0}, ["max_iter", "0", "positive"]),
+        ({"tol": 0}, ["tol", "0", "> 0"]),
+        ({"tol": -1e-6}, ["tol", "-1e-06", "> 0"]),
+        ({"tol": float("nan")}, ["tol", "nan", "> 0"]),
+        ({"tol": "tight"}, ["tol", "'tight'", "> 0"]),
+        ({"tol": True}, ["tol", "True", "> 0"]),
+        ({"max_iter": 0}, ["max_iter", "0", "> 0"]),
         ({"max_iter": 0.5}, ["max_iter", "0.5"]),
-        ({"time_limit": -1}, ["time_limit", "-1", "positive"]),
+        ({"time_limit": -1}, ["time_limit", "-1", "> 0"]),
         ({"solver": "nope"}, ["'nope'", "clarabel", "csdp", "scs", "'auto'"]),
     ],
 )
@@ -200,7 +200,7 @@ def test_solve_refuses(options: dict[str, Any], words: list[str]) -> None:
 
 
 def test_an_infinite_tolerance_proves_nothing() -> None:
-    with pytest.raises(InputError, match="tol is inf"):
+    with pytest.raises(InputError, match="tol=inf"):
         sdpkit.solve(MVU(X), solver="interior", tol=float("inf"))
 
 

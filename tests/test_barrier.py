@@ -26,7 +26,7 @@ from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor, factore
 from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.solution.answer import Settings
 from sdpkit.solvers import barrier, barrier_centres, barrier_dual, barrier_newton
-from sdpkit.solving.call import solve
+from sdpkit.solving.call import first_program, solve
 from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
@@ -515,7 +515,7 @@ def test_clusters_and_low_rank_change_nothing_but_speed(
 @pytest.mark.parametrize("problem", [roll(40, "slack"), volume(40, "slack")])
 def test_newton_directions_are_the_exact_ones(problem: MVU) -> None:
     """Pull and Hessian against finite differences of the potential, for MVU's and MVE's cost."""
-    dual = barrier_dual.BarrierDual.of(problem.program())
+    dual = barrier_dual.BarrierDual.of(first_program(problem))
     ((start, _),) = barrier.starting_points(dual, Settings())
     v = np.random.default_rng(0).standard_normal(dual.d.size) * 1e-3 * start.w
 

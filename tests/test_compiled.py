@@ -134,12 +134,12 @@ def test_a_proof_kernel_adds_in_order() -> None:
 
 def test_what_proofs_rest_on_is_a_proof_kernel() -> None:
     from sdpkit.numerics import doubled, pattern, sparse_factor
-    from sdpkit.program import triplets
+    from sdpkit.program import comparisons
 
     rooms = (doubled, pattern, sparse_factor)
     found = {id(value): value for room in rooms for value in vars(room).values()}
     kernels = [value for value in found.values() if isinstance(value, Kernel)]
-    kernels += [*triplets._TILE_PAIRS.values(), triplets._write_triplets]  # type: ignore[list-item]
+    kernels += [*comparisons._TILE_PAIRS.values(), comparisons._write_triplets]  # type: ignore[list-item]
     assert len(kernels) > 10
     assert not any(kernel.reordered for kernel in kernels)
 

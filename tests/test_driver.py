@@ -145,6 +145,12 @@ def test_a_second_attempt_keeps_the_clock() -> None:
     assert driver.run(Counting(clock)).stop is Stop.ITERATION_LIMIT
     answer = driver.again().run(Counting(clock))
     assert (answer.stop, answer.iterations, len(answer.history)) == (Stop.TIME_LIMIT, 3, 3)
+    assert (answer.setup_time, answer.solve_time) == (0.0, 7.0)
+
+
+def test_the_first_reason_counts() -> None:
+    answer = run(end=3, callback=lambda row: row["iteration"] == 3)
+    assert answer.stop is Stop.INTERRUPTED
 
 
 # -- checkpoints ----------------------------------------------------------------------------------
@@ -269,7 +275,7 @@ PROBLEMS: dict[str, Any] = {
     **dict.fromkeys(("alternating", "gradient-projection", "dykstra"), ROLL),
     **dict.fromkeys(("factored", "projected", "subgradient"), LMNN(POINTS, LABELS, n_neighbors=2)),
     **dict.fromkeys(("covering", "titterington"), CoveringEllipsoid(CLOUD)),
-    "ascent": MMC(POINTS, LABELS),
+    "ascent": MMC(CLOUD[:40], LABELS),
 }
 every_engine = pytest.mark.parametrize("name", PROBLEMS)
 # What an engine does not know in any row; all other numbers it knows in its last one.
@@ -327,17 +333,19 @@ def test_the_objective_is_in_the_users_units(name: str) -> None:
         assert last["bound"] == pytest.approx(bound, rel=0.1 if loose else 2e-3)
 
 
+@pytest.mark.parametrize("calls", [1, 2])
 @every_engine
-def test_a_callback_stops_every_engine(name: str) -> None:
+def test_a_callback_stops_every_engine(name: str, calls: int) -> None:
     rows: list[Any] = []
 
     def stop(row: Mapping[str, Any]) -> bool:
         rows.append(row)
-        return True
+        return len(rows) == calls
 
-    solution = quietly(name, tol=1e-10, callback=stop)
-    assert len(rows) == 1 == len(solution.history)
-    assert solution.status is Status.INTERRUPTED
+    solution = quietly(name, tol=1e-12, callback=stop)
+    assert len(rows) == calls == len(solution.history)
+    assert solution.stop is Stop.INTERRUPTED
+    assert solution.status is Status.INTERRUPTED or solution.certificate.passes(1e-12)
     assert solution.native_status.startswith("stopped by the callback after")
 
 
@@ -361,6 +369,14 @@ def test_a_time_limit_is_kept_by_every_engine(name: str) -> None:
     assert solution.times.setup + solution.times.solve < limit + 1.0
     if solution.status is Status.TIME_LIMIT:
         assert solution.native_status.startswith("time limit after")
+
+
+@every_engine
+def test_a_limit_on_iterations_is_kept_by_every_engine(name: str) -> None:
+    solution = quietly(name, tol=1e-12, max_iter=3)
+    assert solution.iterations == 3
+    assert solution.status is Status.ITERATION_LIMIT
+    assert solution.native_status == "iteration limit after 3 iterations"
 
 
 @every_engine

@@ -17,8 +17,8 @@ from sklearn.datasets import load_iris, load_wine
 
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
-from sdpkit.problems.targets import target_neighbors, target_table
 from sdpkit.program.families import values
+from sdpkit.results.targets import target_neighbors, target_table
 from sdpkit.solving.judgement import ConvergenceWarning
 
 Array = NDArray[np.float64]
@@ -458,7 +458,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"X": GOOD_X[:, 0]}, r"shape \(18,\)"),
     ({"X": GOOD_X[:1], "y": [0]}, "n ≥ 2"),
     ({"X": GOOD_X[:, :0]}, "shape"),
-    ({"X": [["a"] * 3] * 18}, "array of numbers"),
+    ({"X": [["a"] * 3] * 18}, "real numbers"),
     ({"X": [[1, 2], [3]]}, "array of numbers"),
     ({"X": 1j * GOOD_X}, "complex"),
     ({"X": None}, "pass the points X"),

@@ -89,7 +89,7 @@ def test_theorem_3_no_embedding_is_needed() -> None:
     assert eigenvalues[-1] == pytest.approx(1.0)
     embedding = vectors[:, -4:-1] / roots[:, None]
     by_kernel = LMNN(None, y, kernel=laplacian_kernel(W), rank=3, n_neighbors=2)
-    targets = sdpkit.problems.targets.target_table(by_kernel.target_pairs, 18)
+    targets = sdpkit.results.targets.target_table(by_kernel.target_pairs, 18)
     by_embedding = LMNN(embedding, y, targets=targets)
     assert value(by_embedding) == pytest.approx(value(by_kernel), rel=1e-5)
     assert value(by_kernel) > 1
@@ -99,7 +99,7 @@ def test_theorem_4_columns_of_the_kernel_are_features() -> None:
     X, y = blobs(2, d=3)
     K = X @ X.T
     by_kernel = LMNN(None, y, kernel=K, rank=3, n_neighbors=2)
-    targets = sdpkit.problems.targets.target_table(by_kernel.target_pairs, 18)
+    targets = sdpkit.results.targets.target_table(by_kernel.target_pairs, 18)
     by_columns, by_points = LMNN(K, y, targets=targets), LMNN(X, y, targets=targets)
     assert value(by_columns) == pytest.approx(value(by_kernel), rel=1e-5)
     assert value(by_points) == pytest.approx(value(by_kernel), rel=1e-5)

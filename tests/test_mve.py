@@ -405,7 +405,7 @@ def test_a_start_from_mvu_must_be_bounded_too() -> None:
         ({"n_components": 14}, "span"),
         ({"n_components": 1.5}, "whole number"),
         ({"weights": (1.0, 2.0)}, "must not rise"),
-        ({"weights": (0.0, -1.0)}, "nothing is pulled"),
+        ({"weights": (0.0, -1.0)}, "the first must be positive"),
         ({"weights": ()}, "finite numbers"),
         ({"weights": (1.0, np.nan)}, "finite numbers"),
         ({"weights": "falling"}, "finite numbers"),

@@ -436,7 +436,7 @@ def test_pictures() -> None:
     assert "distance to the rows" in labels
     with pytest.raises(sdpkit.InputError, match="no iterates to draw"):
         plotting.plot_iterates(solve(roll(14), solver="projection", tol=1e-3))
-    with pytest.raises(sdpkit.InputError, match="keeps no distances"):
+    with pytest.raises(sdpkit.InputError, match="records no distances"):
         plotting.plot_distances(solve(roll(14), solver="interior"))
 
 

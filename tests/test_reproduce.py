@@ -38,7 +38,7 @@ def test_what_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["reproduce", "table-9.9"]) == 2
     assert "there are lecture-fidelity" in capsys.readouterr().err
     assert main(["reproduce", "table-2.1", "--runs", "0"]) == 2
-    assert "--runs is 0" in capsys.readouterr().err
+    assert "--runs=0" in capsys.readouterr().err
     assert main(["reproduce", "table-2.1", "--picture", "x.png"]) == 2
     assert "no picture" in capsys.readouterr().err
 

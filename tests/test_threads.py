@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import signal
@@ -167,7 +168,10 @@ def test_an_interrupted_solve_leaves_no_limit(
     def interrupt(_: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    with warnings.catch_warnings():
+    # A shell starts what it runs in the background with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        stack.callback(signal.signal, signal.SIGINT, before)
         warnings.simplefilter("ignore")
         for engine in ("interior", "projection"):
             try:

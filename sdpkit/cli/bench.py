@@ -37,6 +37,7 @@ TABLES = {
     "query-metric": ("sdpkit.papers.bench.ellipsoids", "query_metric", ("data",)),
     "mixtures": ("sdpkit.papers.bench.mixtures", "mixtures", ("data",)),
     "mmc": ("sdpkit.papers.bench.mixtures", "mmc", ("data", "picture")),
+    "cvxpy": ("sdpkit.papers.bench.cvxpy_door", "cvxpy_door", ()),
     "threads": ("sdpkit.papers.bench.threads", "threads", ("repeats", "solvers")),
 }
 # Tables that need a folder of data.

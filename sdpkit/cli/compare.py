@@ -15,8 +15,8 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "compare",
         help="suites of instances by solvers: certified, timed, resumable",
-        description="Run solvers on a suite, each run in a process of its own. Every run is kept "
-        "in a file as soon as it is made; the same command again goes on where it was stopped.",
+        description="Run solvers on a suite, each run in a separate process. Every run is saved "
+        "as soon as it ends; repeat the command to continue where it was stopped.",
     )
     parser.add_argument("--suite", default="minimal", help="(default minimal) or one of --list")
     parser.add_argument("--instances", nargs="+", help="only these instances")
@@ -31,10 +31,15 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="(default the suite's)")
     parser.add_argument("--memory-limit", type=float, metavar="GIB", help="(default 80 %% of free)")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; timings suffer")
-    parser.add_argument("--warm", action="store_true", help="warm starts too")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="runs at the same time (default 1); times suffer",
+    )
+    parser.add_argument("--warm", action="store_true", help="also measure warm starts")
     parser.add_argument("--runs", type=Path, help="file of runs (default compare-SUITE.jsonl)")
-    parser.add_argument("--fresh", action="store_true", help="forget the runs in that file")
+    parser.add_argument("--fresh", action="store_true", help="delete the runs in that file first")
     parser.add_argument("--csv", type=Path, help="write the table of runs")
     parser.add_argument("--html", type=Path, help="write the report")
     parser.add_argument("--picture", type=Path, help="draw times, profiles and gaps")
@@ -81,7 +86,7 @@ def run(chosen: argparse.Namespace) -> int:
         comparison.report(chosen.html)
     print(comparison.to_json() if chosen.json else comparison.table())
     if not chosen.quiet:
-        print(f"runs are kept in {runs}; --fresh makes them anew", file=sys.stderr)
+        print(f"runs are kept in {runs}; --fresh runs them again", file=sys.stderr)
     return 0
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sdpkit.errors import InputError
+from sdpkit.inputs import integer
 
 
 def add_parser(commands: Any) -> None:
@@ -35,9 +35,8 @@ def run(chosen: argparse.Namespace) -> int:
             print(f"{name:<{width}}  {paper.source}: {paper.title}")
         return 0
     for word in ("points", "runs"):
-        value = getattr(chosen, word)
-        if value is not None and value < 1:
-            raise InputError(f"--{word} is {value}; pass a positive number")
+        if getattr(chosen, word) is not None:
+            integer(getattr(chosen, word), f"--{word}")
     options = Options(chosen.data, chosen.points, chosen.runs, chosen.picture)
     found = reproduce(chosen.name, options)
     print(found.to_json() if chosen.json else found)

@@ -1,9 +1,9 @@
-"""`sdpkit.compare`: any problems by any solvers, each run in a process of its own.
+"""`sdpkit.compare`: any problems by any solvers, each run in a separate process.
 
     sdpkit.compare("minimal", solvers="all", path="runs.jsonl")
 
 Every run is one row of the `Comparison`, whatever became of it: a crash, a kill, a lie. With a
-`path` each row is on the disk before the next run starts, and the same call made again goes on
+`path` each row is on the disk before the next run starts, and the same call made again continues
 where the last one stopped.
 """
 
@@ -265,7 +265,7 @@ class _Referee:
 
     def _without_hope(self, plan: _Plan) -> Run | None:
         """The row of a run that is not made, since a looser tolerance was too much already, or
-        the solver does not take such programs at all."""
+        the solver does not accept programs of this kind."""
         with self.lock:
             for run in list[Run](self.ledger.runs):
                 same = replace(run, tol=plan.tol).key == plan.key
@@ -339,7 +339,7 @@ def _error(value: float, reference: float, scale: float) -> float:
 def _require_same_instances(
     runs: list[Run], entries: list[_Entry], worker: Worker, limit: float
 ) -> None:
-    """Refuse to go on with a file whose runs are of other instances of the same names."""
+    """Refuse to continue a file whose runs are of other instances with the same names."""
     before = {run.instance: run.fingerprint for run in runs if run.fingerprint}
     for entry in entries:
         name = entry.described.name
@@ -399,7 +399,9 @@ def _contestants(solvers: str | Iterable[Any]) -> list[_Contestant]:
         raise InputError("solvers is empty: pass names, or 'all'")
     repeated = {one.name for one in found if sum(one.name == o.name for o in found) > 1}
     if repeated:
-        raise InputError(f"the solvers {', '.join(sorted(repeated))} are given twice")
+        raise InputError(
+            f"the solvers {', '.join(sorted(repeated))} are named twice: name each once"
+        )
     return found
 
 
@@ -450,11 +452,12 @@ def _entries(problems: Any) -> tuple[list[_Entry], float]:
     seen = [entry.described.name for entry in entries]
     twice = sorted({name for name in seen if seen.count(name) > 1})
     if twice:
-        raise InputError(
-            f"two instances are called {', '.join(twice)}: give them names of their own"
-        )
+        raise InputError(f"two instances are called {', '.join(twice)}: give them different names")
     if not entries:
-        raise InputError(f"there is nothing to compare on; suites are {', '.join(names())}")
+        raise InputError(
+            f"there is nothing to compare on: pass problems, or one of the suites "
+            f"{', '.join(names())}"
+        )
     return entries, _TIME_LIMIT
 
 
@@ -466,8 +469,8 @@ def _entry(name: str, problem: Any, position: int) -> _Entry:
         return _Entry(described, problem=_pickled(problem.build(), f"{problem.name!r}"))
     if not callable(getattr(problem, "program", None)) and not hasattr(problem, "fingerprint"):
         raise InputError(
-            f"compare takes problems, programs, instances or the name of a suite, not "
-            f"{type(problem).__name__}"
+            f"compare got {type(problem).__name__}: pass problems, programs, instances or the "
+            "name of a suite"
         )
     kind = type(problem).__name__.lower()
     title = name or f"{kind}-{position}"

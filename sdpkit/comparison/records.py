@@ -33,7 +33,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Run:
-    """One row: a solver on an instance at a tolerance, in a process of its own.
+    """One row: a solver on an instance at a tolerance, in a separate process.
 
     Attributes
     ----------
@@ -41,7 +41,8 @@ class Run:
     start: "cold" or "warm"
     outcome: the granted status, or "crashed", "killed", "out_of_memory", "timeout", "refused",
         "error"
-    success: certified at `tol` to be what was expected;  claimed: its own words said it succeeded
+    success: certified at `tol` to be what was expected
+    claimed: the solver itself said that it succeeded
     reference_error: |objective − reference| relative to the reference, NaN without one
     iterations: −1 if unknown
     compile, setup, solve, certify: seconds;  total: seconds by the clock, all in all
@@ -86,7 +87,7 @@ class Run:
 
     @property
     def key(self) -> tuple[str, str, float, int, str]:
-        """What makes a run a run of its own: no two of a comparison agree in it."""
+        """What identifies a run: no two runs of a comparison share it."""
         return self.instance, self.solver, self.tol, self.repeat, self.start
 
     @property

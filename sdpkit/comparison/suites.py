@@ -485,7 +485,7 @@ def suite(name: str) -> tuple[Instance, ...]:
         return tuple(one for one in INSTANCES if one.tier in tiers)
     found = tuple(one for one in INSTANCES if one.kind == name and one.tier != "large")
     if not found:
-        raise InputError(f"there is no suite {name!r}; known are {', '.join(names())}")
+        raise InputError(f"there is no suite {name!r}: pass one of {', '.join(names())}")
     return found
 
 

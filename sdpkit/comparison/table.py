@@ -138,7 +138,10 @@ class Comparison:
         reader = csv.DictReader(rows)
         missing = {"instance", "solver", "outcome"} - set(reader.fieldnames or ())
         if missing:
-            raise InputError(f"{path} is no table of runs: it lacks {', '.join(sorted(missing))}")
+            raise InputError(
+                f"{path} is not a table of runs, it lacks {', '.join(sorted(missing))}: "
+                "pass a CSV that sdpkit wrote"
+            )
         runs = tuple(run_from(row) for row in reader)
         return cls(runs, environment, _instances_of(runs))
 

@@ -6,7 +6,7 @@ forks for every run. The parent asks, the server forks and watches, the child wo
     parent  ── job ──▶  server (imports, then forks; supervises)  ── fork ──▶  child (one run)
             ◀─ report ─                                           ◀─ messages ─
 
-The child is the leader of a session of its own. It is killed with all that it started when it
+The child is the leader of a separate session. It is killed with all that it started when it
 outlives its limit, when it (and what it started) holds more memory than allowed, or when the
 parent goes away. Memory is watched as resident memory through /proc, where there is one: a limit
 on addresses would stop threads and compilers that only reserve them. Packages of third parties are
@@ -143,7 +143,7 @@ class Worker:
         self._link = self._process = None
 
     def run(self, job: Job) -> Outcome:
-        """Do one job in a child of its own; never raises for what the child does."""
+        """Do one job in a new child; never raises for what the child does."""
         if self._link is None:
             self._start()
         assert self._link is not None

@@ -19,10 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
@@ -104,7 +107,7 @@ class QueryMetrics:
             yield rows, [weight * inside + across for weight in weights]
 
 
-class QueryMetric:
+class QueryMetric(ClassifierMixin, BaseEstimator):
     """k nearest neighbours under a metric of every query's own, after scikit-learn's conventions.
 
     Parameters
@@ -127,7 +130,6 @@ class QueryMetric:
     """
 
     cv_errors_: Array
-    _parameters = ("n_neighbors", "n_local", "tau", "rho", "gamma")
 
     def __init__(
         self,
@@ -144,52 +146,20 @@ class QueryMetric:
         self.rho = rho
         self.gamma = gamma
 
-    # -- conventions ---------------------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name."""
-        return {name: getattr(self, name) for name in self._parameters}
-
-    def set_params(self, **parameters: Any) -> QueryMetric:
-        """Change parameters by name."""
-        for name, value in parameters.items():
-            if name not in self._parameters:
-                raise InputError(f"there is no parameter {name!r}, but {self._parameters}")
-            setattr(self, name, value)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(),
-            input_tags=InputTags(),
-        )
-
-    def __repr__(self) -> str:
-        words = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"QueryMetric({words})"
-
     # -- the algorithm -------------------------------------------------------------------------
 
     @one_blas_thread
-    def fit(self, X: ArrayLike, y: ArrayLike) -> QueryMetric:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Keep the training points; metrics are made when queries come."""
         self._check()
-        x = finite_array(X, "X")
-        if x.ndim != 2 or not x.size:
-            raise InputError(f"X has shape {x.shape}: pass training points, (n, d)")
-        labels = np.asarray(y)
-        if labels.shape != (len(x),):
-            raise InputError(f"y has shape {labels.shape}: pass one label per point, ({len(x)},)")
+        x, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
         self.X_ = x
-        self.n_features_in_ = x.shape[1]
         self.classes_, self._labels = np.unique(labels, return_inverse=True)
         self._size_of_neighborhood()
         if not 1 <= self.n_neighbors <= len(x):
-            raise InputError(f"n_neighbors is {self.n_neighbors}; there are {len(x)} points")
+            count = f"{len(x)} sample{'s' * (len(x) > 1)}"
+            raise InputError(f"n_neighbors is {self.n_neighbors}; X has {count}")
         return self
 
     def _check(self) -> None:
@@ -248,17 +218,9 @@ class QueryMetric:
         found = self.kneighbors(X)[1]
         return np.asarray(self.classes_[vote(self._labels[found], len(self.classes_))])
 
-    def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """The share of points that are classified rightly."""
-        return float(np.mean(self.predict(X) == np.asarray(y)))
-
     def _queries(self, X: ArrayLike) -> Array:
-        if not hasattr(self, "X_"):
-            raise InputError("this QueryMetric is not fitted; call fit(X, y) first")
-        x = np.atleast_2d(finite_array(X, "X"))
-        if x.ndim != 2 or x.shape[1] != self.n_features_in_:
-            raise InputError(f"X has shape {x.shape}, expected (b, {self.n_features_in_})")
-        return x
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
     # -- selection -----------------------------------------------------------------------------
 

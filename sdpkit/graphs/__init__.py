@@ -1,4 +1,4 @@
-"""Neighbourhoods: squared distances, graphs of neighbours, and the repair of such graphs.
+"""Neighbourhoods: squared distances, graphs of neighbours, and their repair.
 
 Here belongs what turns points, distances or kernels into edges with lengths.
 """

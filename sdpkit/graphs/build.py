@@ -62,7 +62,7 @@ def neighborhood_graph(
       one direction is enough, and the diagonal does not count.
 
     `graph` without data gives the lengths as well: its entries are lengths (so 0/1 entries are
-    unit lengths). Distances as a sparse matrix are such a graph. Stored zeros of a sparse
+    unit lengths). Sparse distances are read as a graph of lengths. Stored zeros of a sparse
     matrix are edges of length zero, as scikit-learn writes them between duplicate points.
 
     `angles=True` joins the neighbours of each point too (`angle_closure`). `connect` says what

@@ -152,7 +152,7 @@ class SparseFactor:
     def _error_to_expect(
         self, weights: tuple[Array, ...], shifts: tuple[float | Array, ...]
     ) -> float:
-        """The same a priori: T is summed with an error of its own, and in |T − LDLᵀ| every entry
+        """The same a priori: T is summed with a rounding error, and in |T − LDLᵀ| every entry
         is a sum of triple products, as many as its row of L is long."""
         p = self.pattern
         sums = np.bincount(p.edges.ravel(), np.repeat(sum(np.abs(w) for w in weights), 2), p.n)

@@ -37,7 +37,7 @@ _ENTRY_LETTERS = str.maketrans("{}(),Dd", "     ee")  # Fortran writes 1.0D+00
 
 
 @dataclass(frozen=True, eq=False)
-class _File:
+class Entries:
     """The raw content: c (m,), block sizes (negative: diagonal), entries (k, 5)."""
 
     rhs: Array
@@ -69,7 +69,7 @@ def read_sdpa(path: str | Path) -> Program:
         # A linear program: its first variable becomes a 1 × 1 semidefinite block.
         content = _first_variable_as_block(content)
         dense = [0]
-    blocks = {k: _BlockReader(k, content) for k in dense}
+    blocks = {k: BlockReader(k, content) for k in dense}
     linear = _LinearReader(content)
     null_rows = _null_rows(content, blocks, linear)
     kept = np.array([e for e in range(content.rhs.size) if e not in null_rows], dtype=np.int64)
@@ -90,7 +90,7 @@ def read_sdpa(path: str | Path) -> Program:
     )
 
 
-def _parse(path: Path) -> _File:
+def _parse(path: Path) -> Entries:
     lines = path.read_text().splitlines()
     sense, offset = "max", 0.0
     start = 0
@@ -107,7 +107,7 @@ def _parse(path: Path) -> _File:
         entries = np.array(words, dtype=float).reshape(-1, 5)
     except (IndexError, ValueError) as error:
         raise InputError(f"{path} is not in SDPA sparse format: {error}") from error
-    content = _File(rhs, [int(s) for s in sizes], entries, sense, offset)
+    content = Entries(rhs, [int(s) for s in sizes], entries, sense, offset)
     _check(path, content)
     return content
 
@@ -145,7 +145,7 @@ def _number(word: str) -> float | None:
         return None
 
 
-def _check(path: Path, content: _File) -> None:
+def _check(path: Path, content: Entries) -> None:
     e = content.entries
     if not np.isfinite(e).all() or not np.isfinite(content.rhs).all():
         raise InputError(f"{path} contains NaN or infinite numbers")
@@ -167,7 +167,7 @@ def _check(path: Path, content: _File) -> None:
         raise InputError(f"{path}: entry {e[off][0].tolist()} is off a diagonal block's diagonal")
 
 
-def _first_variable_as_block(content: _File) -> _File:
+def _first_variable_as_block(content: Entries) -> Entries:
     """Move variable (block 1, index 1) to a block of its own in front."""
     entries = content.entries.copy()
     entries[:, 1] += 1
@@ -176,13 +176,13 @@ def _first_variable_as_block(content: _File) -> _File:
     entries[~first & (entries[:, 1] == 2), 2:4] -= 1
     rest = abs(content.sizes[0]) - 1
     sizes = [1, -rest if rest else -1, *content.sizes[1:]]
-    return _File(content.rhs, sizes, entries, content.sense, content.offset)
+    return Entries(content.rhs, sizes, entries, content.sense, content.offset)
 
 
-class _BlockReader:
+class BlockReader:
     """Collects the measurement vectors and rows of one dense block."""
 
-    def __init__(self, index: int, content: _File) -> None:
+    def __init__(self, index: int, content: Entries) -> None:
         self.index, self.size, self.m = index, content.sizes[index], content.rhs.size
         part = content.entries[content.entries[:, 1] == index + 1]
         matrix = part[:, 0].astype(np.int64)
@@ -296,7 +296,7 @@ def _refuse_both_triangles(
 class _LinearReader:
     """Collects the diagonal blocks: cost (n_x,) and rows (m, n_x)."""
 
-    def __init__(self, content: _File) -> None:
+    def __init__(self, content: Entries) -> None:
         starts, total = {}, 0
         for k, size in enumerate(content.sizes):
             if size < 0 or (size == 1 and k > 0) or (size == 1 and not _is_lone(content)):
@@ -337,12 +337,12 @@ def _join_halves(rows: sp.csr_array, cost: Array) -> tuple[sp.csr_array, Array, 
     return sp.csr_array(columns[:, kept]), cost[kept], free[kept]
 
 
-def _is_lone(content: _File) -> bool:
+def _is_lone(content: Entries) -> bool:
     """Whether block 1 is the 1 × 1 block that stands in for a missing semidefinite one."""
     return content.sizes[0] == 1 and all(size <= 1 for size in content.sizes)
 
 
-def _null_rows(content: _File, blocks: dict[int, _BlockReader], linear: _LinearReader) -> set[int]:
+def _null_rows(content: Entries, blocks: dict[int, BlockReader], linear: _LinearReader) -> set[int]:
     """Rows Σ a_p q_p = 0 with all a_p of one sign and no auxiliary variable."""
     out = set()
     for e in np.flatnonzero(content.rhs == 0).tolist():

@@ -85,6 +85,12 @@ class Ellipsoid:
         lengths = np.sqrt(values * self.radius)[::-1]
         return np.asarray(lengths[:, None] * (self.basis @ vectors[:, ::-1]).T)
 
+    @property
+    def components(self) -> Array:
+        """(r, d) L under which the ellipsoid is the unit ball around Lc: lengths in half axes."""
+        axes = self.axes
+        return np.asarray(axes / np.square(axes).sum(axis=1, keepdims=True))
+
     def lengths(self, X: ArrayLike) -> Array:
         """(b,) (x − c)ᵀS⁻¹(x − c), infinite outside of the span."""
         z = finite_rows(X, self.center.size, "X") - self.center

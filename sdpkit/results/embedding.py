@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.inputs import finite_matrix, integer, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.gram import Gram, Matrix
+from sdpkit.results.archive import read_arrays, write_arrays
 from sdpkit.results.quality import fidelity
 
 Array = NDArray[np.float64]
@@ -39,7 +41,7 @@ class Embedding:
     coordinates: (n, d), centred, columns by falling variance
     eigenvalues: (n,) of K, falling, nonnegative; the leading ones where K is an operator
     edges: (m, 2) rods of the neighbourhood graph;  tensions: (m,) their multipliers w
-    components: (n,) which connected component a point belongs to; each is centred on its own
+    components: (n,) which connected component a point belongs to; each is centred by itself
     inputs: distances between the inputs, by which new points find their neighbours (`extend`)
     variance: tr K, where only leading eigenvalues are known; None: their sum
     """
@@ -77,7 +79,7 @@ class Embedding:
         method: Literal["sdp", "lle"] = "sdp",
         refine: bool = False,
     ) -> Array:
-        """Coordinates of new points, (t, d), from their nearest inputs; each on its own.
+        """Coordinates of new points, (t, d), from their nearest inputs; each independently.
 
         Parameters
         ----------
@@ -143,6 +145,42 @@ class Embedding:
             x, d = (None if new is None else np.asarray(new)[here] for new in (X_new, distances))
             k = min(near.shape[1], among.size)
             yield here, x, *self.inputs.nearest_to(k, x, distances=d, among=among)
+
+    def save(self, path: str | Path) -> None:
+        """Write the embedding and its inputs as npz: without pickles, with a version and a
+        checksum."""
+        arrays: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in (
+                "coordinates",
+                "eigenvalues",
+                "edges",
+                "tensions",
+                "components",
+                "variance",
+            )
+            if getattr(self, name) is not None
+        }
+        if self.inputs is not None and self.inputs.points is not None:
+            arrays["points"] = self.inputs.points
+        elif self.inputs is not None:
+            arrays["squared_distances"] = self.inputs.to_all(np.arange(self.inputs.n_points))
+        write_arrays(path, "embedding", arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Embedding:
+        """Read an embedding written by `save`."""
+        a = read_arrays(path, "embedding")
+        points, table = a.get("points"), a.get("squared_distances")
+        return cls(
+            a["coordinates"],
+            a["eigenvalues"],
+            a["edges"],
+            a.get("tensions"),
+            a["components"],
+            None if points is None and table is None else SquaredDistances(points, table),
+            float(a["variance"]) if "variance" in a else None,
+        )
 
     def plot(self, ax: Any = None, *, color: Any = None, tension: bool = True) -> Any:
         """Draw the first two coordinates, the rods coloured by tension. Needs matplotlib."""

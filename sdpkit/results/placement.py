@@ -63,7 +63,7 @@ class Placement:
 
 @one_blas_thread
 def place(anchors: ArrayLike, squared_distances: ArrayLike) -> Placement:
-    """Points by their squared distances to embedded neighbours, each on its own.
+    """Points by their squared distances to embedded neighbours, each independently of the others.
 
     Parameters
     ----------

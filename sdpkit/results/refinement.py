@@ -13,7 +13,7 @@ evaluation. The Hessian is spectrally close to the graph Laplacian weighted by s
 long waves out of the problem: they are what keeps plain gradients busy for thousands of steps.
 What a Laplacian does not see is that a framework may be stiff along its edges and soft in other
 ways; so, in few dimensions, when progress ends, the positive part of the Hessian itself is
-factored and the search goes on with it.
+factored and the search continues with it.
 """
 
 from __future__ import annotations

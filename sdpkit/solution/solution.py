@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +98,14 @@ class Solution:
     def matrix(self) -> Matrix:
         """The first block's matrix: K, M or Z."""
         return self.matrices[0]
+
+    def unpack(self, problem: Any) -> None:
+        """Write this solution into the cvxpy model that `sdpkit.from_cvxpy` made its program of.
+
+        Fills the variables' `.value` and the constraints' `.dual_value` in cvxpy's signs.
+        """
+        # By name, as solvers are: the doors lie above this room.
+        importlib.import_module("sdpkit.doors.cvxpy").unpack(self, problem)
 
     def __repr__(self) -> str:
         t = self.times

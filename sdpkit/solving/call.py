@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
 from sdpkit.errors import InputError, SolverError
+from sdpkit.inputs import positive
 from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
@@ -40,7 +41,7 @@ from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import choose, refusal
-from sdpkit.solving.judgement import ConvergenceWarning, judge
+from sdpkit.solving.judgement import ConvergenceWarning, convergence_warning, judge
 from sdpkit.solving.margin import wants_margin, with_margin
 from sdpkit.solving.rays import elastic, recession
 from sdpkit.solving.registry import available_solvers, get_solver, is_ours
@@ -98,7 +99,7 @@ def solve(
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
-        goes on if it is there already; of several programs, the state of the first, and the
+        resumes if the file exists; of several programs, the state of the first, and the
         others are solved from the start
     options: passed to the solver unchanged
 
@@ -110,9 +111,9 @@ def solve(
     """
     _check_arguments(problem, solver, callback, warm_start)
     settings = Settings(
-        _positive("tol", getattr(problem, "default_tol", 1e-6) if tol is None else tol),
+        positive(getattr(problem, "default_tol", 1e-6) if tol is None else tol, "tol"),
         None if max_iter is None else _whole("max_iter", max_iter),
-        None if time_limit is None else _positive("time_limit", time_limit),
+        None if time_limit is None else positive(time_limit, "time_limit"),
         verbose,
         callback,
         warm_start,
@@ -130,7 +131,7 @@ def solve(
     if verbose:
         print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
     if solution.status not in _CLEAR:
-        warnings.warn(f"{solution.status}: {solution.message}", ConvergenceWarning, stacklevel=3)
+        warnings.warn(f"{solution.status}: {solution.message}", convergence_warning(), stacklevel=3)
     return solution
 
 
@@ -232,22 +233,15 @@ def _nothing_left(program: Program) -> Answer | None:
 
 
 def _no_rows(program: Program) -> Answer | None:
-    """Without rows the optimum is zero or there is none; no solver is bothered with it."""
+    """Without rows the optimum is zero or there is none; no solver is called."""
     if program.n_rows or program.family is not None:
         return None
     return Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
 
 
-def _positive(name: str, value: float) -> float:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value < np.inf:
-        raise InputError(f"{name} is {value!r}; it must be a positive number")
-    return float(value)
-
-
 def _whole(name: str, value: float) -> int:
-    if _positive(name, value) != int(value):
-        raise InputError(f"{name} is {value!r}; it must be a whole number")
+    if positive(value, name) != int(value):
+        raise InputError(f"{name}={value!r}: pass an integer of at least 1")
     return int(value)
 
 

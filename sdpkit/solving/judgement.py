@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -47,7 +49,21 @@ _FEASIBLE = 1e-6
 
 
 class ConvergenceWarning(UserWarning):
-    """The certificate did not pass at the tolerance that was asked for."""
+    """The certificate did not pass at the tolerance that was asked for.
+
+    Where scikit-learn is loaded, the warnings are of its class of the same name too.
+    """
+
+
+def convergence_warning() -> type[ConvergenceWarning]:
+    """The class to warn with. It does not load scikit-learn, which takes a second."""
+    loaded = sys.modules.get("sklearn.exceptions")
+    return ConvergenceWarning if loaded is None else _also(loaded.ConvergenceWarning)
+
+
+@cache
+def _also(theirs: type[UserWarning]) -> type[ConvergenceWarning]:
+    return type("ConvergenceWarning", (ConvergenceWarning, theirs), {"__module__": __name__})
 
 
 def judge(

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run
-from sdpkit.comparison.table import Comparison
 from sdpkit.errors import InputError
 
 if TYPE_CHECKING:

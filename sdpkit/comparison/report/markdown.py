@@ -14,11 +14,14 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sdpkit.comparison.records import Run
 from sdpkit.comparison.report import VERDICTS, power, verdict
-from sdpkit.comparison.table import Comparison, Tier
 from sdpkit.errors import InputError
+
+if TYPE_CHECKING:
+    from sdpkit.comparison.table import Comparison, Tier
 
 _MARKED = re.compile(
     r"(?P<open><!-- measured: (?P<name>[\w-]+) -->\n).*?(?P<close><!-- end of measured -->)",
@@ -29,6 +32,7 @@ _MARKED = re.compile(
 def fill(text: str, comparison: Comparison) -> str:
     """The page with every marked block made anew.
 
+    >>> from sdpkit import Comparison
     >>> fill("no marks", Comparison((), {}, ()))
     Traceback (most recent call last):
     sdpkit.errors.InputError: there is no block '<!-- measured: NAME -->' ...

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import sdpkit
 
-# What is solved, in a process of its own, and the seconds that compiling may add to it.
+# What is solved, in a new process, and the seconds that compiling may add to it.
 CASES = {
     "MVU, n = 200": (
         "sdpkit.solve(sdpkit.MVU(sdpkit.datasets.swiss_roll(200, random_state=0), n_neighbors=4))",
@@ -59,10 +59,10 @@ def cold(rounds: int = 3) -> None:
 
 def _first_and_second(command: str) -> list[dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
-        return [timed(command, Path(folder)) for _ in range(2)]
+        return [timed_process(command, Path(folder)) for _ in range(2)]
 
 
-def timed(command: str, cache: Path) -> dict[str, float]:
+def timed_process(command: str, cache: Path) -> dict[str, float]:
     """Seconds, `wall` and `cpu`, of an expression in a new process that keeps its kernels in a
     folder."""
     package = Path(sdpkit.__file__).parents[1]

@@ -1,6 +1,6 @@
 """Graphs of higher intrinsic dimension, measured: neighbourhood graphs of handwritten digits.
 
-A sparse factor of such a graph fills in: what is cheap on a curve or a surface is not here. The
+Their sparse factors fill in, so that what is cheap on a curve or a surface is expensive here. The
 tables say how much, and what was certified in which time.
 """
 

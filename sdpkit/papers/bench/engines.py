@@ -85,7 +85,7 @@ def measure(program: Program, solver: str, **options: Any) -> Measurement:
 
 
 def measure_alone(n: int, solver: str, repeats: int = 1, **options: Any) -> Measurement:
-    """The roll of n points in a process of its own (its peak memory is its own); the median."""
+    """The roll of n points in a separate process, so that its peak memory is known; the median."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         runs = pool.apply(_alone, (n, solver, repeats, options))
     median = sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
@@ -257,7 +257,7 @@ def sdplib(folder: Path, solvers: Iterable[str] = ("interior", "csdp")) -> None:
     for name, published in SDPLIB.items():
         path = folder / f"{name}.dat-s"
         if not path.exists():
-            raise InputError(f"{path} is missing; pass the folder that holds SDPLIB's files")
+            raise InputError(f"{path} is missing: pass the folder that holds SDPLIB's files")
         program = read_sdpa(path)
         for solver in solvers:
             run = measure(program, solver)

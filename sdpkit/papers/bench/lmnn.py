@@ -50,7 +50,7 @@ PUBLISHED = {
 }
 # Thesis, figure 2.10: leave-one-out errors in per cent by the number of metrics.
 CIRCLES = {1: 100.0, 2: 21.0, 3: 0.0}
-# Runs in an environment of its own: X, y from a file, components and seconds to another.
+# Runs in a separate environment: X, y from a file, components and seconds to another.
 _METRIC_LEARN = """
 import json, sys, time, warnings
 import numpy as np
@@ -148,7 +148,7 @@ def digits(folder: Path, peer: Path | None) -> None:
 
 
 def run_metric_learn(python: Path, X: Array, y: Labels) -> tuple[Array, dict[str, Any]]:
-    """metric-learn's LMNN in an environment of its own: components, and what it took."""
+    """metric-learn's LMNN in a separate environment: components, and what it took."""
     with tempfile.TemporaryDirectory() as folder:
         data, answer = Path(folder) / "data.npz", Path(folder) / "components.npy"
         np.savez(data, X=X, y=y)

@@ -118,7 +118,7 @@ _OTHERS: dict[str, tuple[str, Callable[[], Task]]] = {
 def threads(repeats: int = 5, solvers: Iterable[str] | None = None) -> None:
     """Print, per engine, its time alone and the ratios; mark those above the limits."""
     if repeats < 1:
-        raise InputError(f"repeats is {repeats}; measure at least once")
+        raise InputError(f"repeats={repeats}: pass an integer of at least 1")
     known = [*(n for n in _HOMES if n in sdpkit.available_solvers()), *_OTHERS]
     names = list(solvers or known)
     for name in names:

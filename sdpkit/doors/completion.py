@@ -1,0 +1,103 @@
+"""Points of conic data of which only a part is known: the rest, as favourably as that part allows.
+
+A modelling layer gives back what its user wrote, not the epigraph variables and inner cones that
+it introduced. Given the known entries of x, the others minimise cᵀx plus a price on violated
+cones; given the known entries of y, the others minimise bᵀy plus a price on |Aᵀy + c|. Whoever
+judges the result judges the known part too: no completion makes a wrong value right.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.doors.conic import ConicData
+
+Array = NDArray[np.float64]
+
+
+def complete_primal(data: ConicData, x: Array, y: Array) -> Array:
+    """x with its NaN entries filled in; y only sets the price of violations."""
+    missing = np.flatnonzero(np.isnan(x))
+    if not missing.size:
+        return x
+    import cvxpy
+
+    columns = sp.csc_array(data.matrix)[:, missing]
+    known = data.rhs - data.matrix @ np.nan_to_num(x)
+    z, off = cvxpy.Variable(missing.size), cvxpy.Variable(nonneg=True)
+    slack = known - columns @ z
+    touched = np.zeros(data.rhs.size, dtype=bool)
+    touched[np.unique(columns.indices)] = True
+    constraints: list[Any] = []
+    zero, nonneg = touched[: data.n_zero], touched[data.nonneg]
+    if zero.any():
+        constraints.append(cvxpy.abs(slack[: data.n_zero][zero]) <= off)
+    if nonneg.any():
+        constraints.append(slack[data.nonneg][nonneg] >= -off)
+    for cone in data.cones:
+        if not touched[cone.rows].any():
+            continue
+        own = slack[cone.rows]
+        if cone.kind == "soc":
+            constraints.append(cvxpy.SOC(own[0] + off, own[1:]))
+        else:
+            square = cvxpy.reshape(own, (cone.size, cone.size), order="F")
+            constraints.append((square + square.T) / 2 + off * np.eye(cone.size) >> 0)
+    price = 1e3 * (1 + max(np.nanmax(np.abs(y), initial=0.0), np.abs(data.cost).max(initial=0.0)))
+    found = _solved(data.cost[missing] @ z + price * off, constraints, z)
+    out = x.copy()
+    out[missing] = found
+    return out
+
+
+def complete_dual(data: ConicData, x: Array, y: Array) -> Array:
+    """y with its NaN entries filled in; x only sets the price of dual residuals."""
+    missing = np.isnan(y)
+    if not missing.any():
+        return y
+    import cvxpy
+
+    rows = np.flatnonzero(missing)
+    part = data.matrix[rows]
+    columns = np.unique(part.indices)
+    known = (data.cost + data.matrix.T @ np.nan_to_num(y))[columns]
+    z = cvxpy.Variable(rows.size)
+    constraints: list[Any] = []
+    where = np.cumsum(missing) - 1
+    nonneg = data.nonneg[missing[data.nonneg]]
+    if nonneg.size:
+        constraints.append(z[where[nonneg]] >= 0)
+    for cone in data.cones:
+        if not missing[cone.rows].any():
+            continue
+        own = z[where[cone.rows]]
+        if cone.kind == "soc":
+            constraints.append(cvxpy.SOC(own[0], own[1:]))
+        else:
+            square = cvxpy.Variable((cone.size, cone.size), PSD=True)
+            constraints.append(own == cvxpy.vec(square, order="F"))
+    residual = part[:, columns].T @ z + known
+    price = 10 * (1 + float(np.nanmax(np.abs(x), initial=0.0)))
+    found = _solved(data.rhs[rows] @ z + price * cvxpy.norm1(residual), constraints, z)
+    out = y.copy()
+    out[rows] = found
+    return out
+
+
+def _solved(objective: Any, constraints: list[Any], z: Any) -> Array:
+    """The minimiser z, NaN if there is none."""
+    import cvxpy
+
+    problem = cvxpy.Problem(cvxpy.Minimize(objective), constraints)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # inaccurate or not, it is judged later
+            problem.solve(solver="CLARABEL")
+    except cvxpy.error.SolverError:
+        return np.full(z.size, np.nan)
+    return np.full(z.size, np.nan) if z.value is None else np.asarray(z.value)

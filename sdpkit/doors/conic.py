@@ -1,0 +1,261 @@
+"""Conic data as modelling layers hand them over, read as a program in squared lengths.
+
+    minimise cᵀx + d   subject to  b − Ax = s ∈ K          K = zero × nonnegative × Lorentz × PSD
+    maximise −bᵀy + d  subject to  Aᵀy + c = 0,  y ∈ K*
+
+Either line can be the program. The *slack reading* takes the first: the unknowns M are the
+semidefinite slacks; where a cone's slack is nothing but entries of x (a PSD variable, a bound),
+those entries are eliminated and their rows vanish. The *dual reading* takes the second: one row
+per entry of x, the unknowns are the semidefinite multipliers. The reading with fewer rows is
+built: max-cut over a PSD variable has n rows, a linear matrix inequality in k variables has k.
+
+A Lorentz cone of dimension k is {(tr M, 2M₀₁, …, 2M₀ₖ₋₁) : M ⪰ 0}, the adjoint image of the arrow
+matrices, so that it costs a k × k block and no row in either reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.form import Program, Sense
+from sdpkit.program.gram import Matrix
+from sdpkit.program.sdpa import BlockReader, Entries
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Kind = Literal["soc", "psd"]
+
+
+@dataclass(frozen=True, eq=False)
+class Cone:
+    """A Lorentz or semidefinite cone: which rows of A it owns.
+
+    A semidefinite cone of size n owns n² rows, its matrix column by column.
+    """
+
+    kind: Kind
+    size: int
+    rows: Ints
+
+    @cached_property
+    def entries(self) -> sp.csr_array:
+        """(rows, n²): what a coefficient of each row adds to the upper triangle of F in <F, M>."""
+        n = self.size
+        if self.kind == "psd":
+            j, i = np.divmod(np.arange(n * n), n)
+            upper = np.minimum(i, j) * n + np.maximum(i, j)
+            values = np.where(i == j, 1.0, 0.5)
+            return sp.csr_array((values, (np.arange(n * n), upper)), shape=(n * n, n * n))
+        rows = np.r_[np.zeros(n, dtype=np.int64), np.arange(1, n)]
+        places = np.r_[np.arange(n) * (n + 1), np.arange(1, n)]
+        return sp.csr_array((np.ones(2 * n - 1), (rows, places)), shape=(n, n * n))
+
+    def vector(self, matrix: Matrix) -> Array:
+        """The cone's entries, one per row, from its matrix."""
+        dense = np.asarray(matrix)
+        if self.kind == "psd":
+            return np.asarray((dense + dense.T).ravel() / 2)
+        return np.asarray(np.r_[np.trace(dense), dense[0, 1:] + dense[1:, 0]])
+
+    def matrix(self, vector: Array) -> Array:
+        """A matrix with these entries, positive semidefinite iff the entries lie in the cone."""
+        n = self.size
+        if self.kind == "psd":
+            square = vector.reshape(n, n)
+            return np.asarray((square + square.T) / 2)
+        head, tail = float(vector[0]), vector[1:]
+        out = np.zeros((n, n))
+        if n == 1:
+            out[0, 0] = head
+            return out
+        length = float(np.linalg.norm(tail))
+        unit = tail / length if length > 0 else np.eye(n - 1)[0]
+        out[0, 0], out[0, 1:], out[1:, 0] = head / 2, tail / 2, tail / 2
+        out[1:, 1:] = head / 2 * np.outer(unit, unit)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class ConicData:
+    """min cᵀx + d, b − Ax ∈ K. The first `n_zero` rows are equations, then `n_nonneg`
+    inequalities; the cones own the rest. `sense` is the model's own, before it was minimised.
+    """
+
+    cost: Array
+    matrix: sp.csr_array
+    rhs: Array
+    n_zero: int
+    n_nonneg: int
+    cones: tuple[Cone, ...]
+    offset: float = 0.0
+    sense: Sense = "min"
+    name: str = "model"
+
+    @property
+    def sign(self) -> float:
+        """+1 if the model minimises, −1 if it was negated to do so."""
+        return 1.0 if self.sense == "min" else -1.0
+
+    @property
+    def nonneg(self) -> Ints:
+        """The rows of the inequalities."""
+        return np.arange(self.n_zero, self.n_zero + self.n_nonneg)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One semidefinite unknown before it is measured: coefficients (m, rows) and costs (rows,)."""
+
+    cone: Cone
+    coefficients: sp.csr_array
+    cost: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A program over cones, before its matrices become squared lengths."""
+
+    parts: Sequence[Part]
+    rows_x: sp.csr_array
+    cost_x: Array
+    free_x: NDArray[np.bool_]
+    rhs: Array
+    relations: NDArray[np.int8]
+    sense: Sense
+    offset: float
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A program and which rows of its draft it kept; `nulls` became null directions."""
+
+    program: Program
+    kept: Ints
+    n_rows: int
+    nulls: Ints
+    with_nulls: Program | None
+
+    def multipliers(self, dual: Array) -> Array:
+        """Multipliers of all rows of the draft from those of the program.
+
+        A row that became a null direction has no price of its own: it gets one large enough to
+        make the dual slack semidefinite where that is possible.
+        """
+        out = np.zeros(self.n_rows)
+        out[self.kept] = dual
+        if self.with_nulls is None:
+            return out
+        full = self.with_nulls
+        rows = np.sort(np.r_[self.kept, self.nulls])
+        where = np.searchsorted(rows, self.nulls)
+        sums = np.asarray(full.rows_q.sum(axis=1)).ravel()[where]
+        price = np.abs(dual).max(initial=1.0)
+        for _ in range(20):
+            w = full.sign * out[rows]
+            w[where] = price * np.sign(sums)
+            slacks = full.dual_slacks(w)
+            size = max(float(np.abs(s).max()) for s in slacks)
+            if min(float(np.linalg.eigvalsh(s)[0]) for s in slacks) >= -1e-10 * size:
+                break
+            price *= 4
+        out[self.nulls] = full.sign * price * np.sign(sums)
+        return out
+
+
+def compile_draft(draft: Draft) -> Compiled:
+    """Squared lengths for the draft's matrices; empty rows and null rows leave the program."""
+    readers = [_reader(part) for part in draft.parts]
+    spans = [len(reader.vectors) for reader, _ in readers]
+    pieces = [
+        _scattered(reader.rows(), rows, draft.rhs.size, p)
+        for (reader, rows), p in zip(readers, spans, strict=True)
+    ]
+    rows_q = sp.csr_array(sp.hstack([sp.csr_array((draft.rhs.size, 0)), *pieces], format="csr"))
+    empty = (np.diff(rows_q.indptr) == 0) & (np.diff(draft.rows_x.indptr) == 0)
+    met = np.where(draft.relations == 0, draft.rhs == 0, -draft.relations * draft.rhs >= 0)
+    null = _null_rows(rows_q, draft) & ~empty
+    nulls = np.flatnonzero(null)
+    kept = np.flatnonzero(~(empty & met) & ~null)
+    blocks = [
+        _block(reader, k, set(np.flatnonzero(null[rows]).tolist()), draft)
+        for k, (reader, rows) in enumerate(readers)
+    ]
+
+    def program(rows: Ints, of: list[Block]) -> Program:
+        return Program.of(
+            of or [_idle(draft.sense)],
+            draft.rhs[rows],
+            sense=draft.sense,
+            rows_q=rows_q[rows],
+            rows_x=draft.rows_x[rows],
+            relations=draft.relations[rows],
+            cost_x=draft.cost_x,
+            free_x=draft.free_x,
+            offset=draft.offset,
+            name=draft.name,
+        )
+
+    full = None
+    if nulls.size:
+        plain = [replace(block, null=np.zeros((block.size, 0))) for block in blocks]
+        full = program(np.sort(np.r_[kept, nulls]), plain)
+    return Compiled(program(kept, blocks), kept, draft.rhs.size, nulls, full)
+
+
+def _idle(sense: Sense) -> Block:
+    """A 1 × 1 unknown that a linear program does not use; its optimum is zero."""
+    cost = Cost.of(1, identity=1.0 if sense == "min" else -1.0)
+    return Block.of(1, sp.csr_array((0, 1)), name="idle", cost=cost)
+
+
+def _reader(part: Part) -> tuple[BlockReader, Ints]:
+    """The reader of one unknown's entry matrices, and the rows of the draft that it holds."""
+    n = part.cone.size
+    held = np.flatnonzero(np.diff(part.coefficients.indptr))
+    table = sp.vstack([sp.csr_array(part.cost[None, :]), part.coefficients[held]])
+    entries = sp.coo_array(sp.csr_array(table) @ part.cone.entries)
+    i, j = np.divmod(entries.col, n)
+    columns: list[Any] = [entries.row, np.ones(i.size), i + 1, j + 1, entries.data]
+    content = Entries(np.zeros(held.size), [n], np.stack(columns, axis=1).astype(float), "max", 0.0)
+    return BlockReader(0, content), held
+
+
+def _scattered(rows: sp.csr_array, where: Ints, m: int, p: int) -> sp.csr_array:
+    """Rows of a matrix placed among m."""
+    local = sp.coo_array(rows)
+    return sp.csr_array((local.data, (where[local.row], local.col)), shape=(m, p))
+
+
+def _null_rows(rows_q: sp.csr_array, draft: Draft) -> NDArray[np.bool_]:
+    """Equations Σ a_p q_p = 0 with all a_p of one sign and no auxiliary variable."""
+    counts = np.diff(rows_q.indptr)
+    positive = np.asarray((rows_q > 0).sum(axis=1)).ravel()
+    one_sign = (positive == counts) | (positive == 0)
+    alone = np.diff(draft.rows_x.indptr) == 0
+    return np.asarray(one_sign & alone & (draft.rhs == 0) & (draft.relations == 0))
+
+
+def _block(reader: BlockReader, index: int, null_rows: set[int], draft: Draft) -> Block:
+    cone = draft.parts[index].cone
+    if not reader.vectors:
+        cost = Cost.of(cone.size, sparse=reader.cost)
+        return Block.of(cone.size, sp.csr_array((0, cone.size)), name=f"Y{index + 1}", cost=cost)
+    return replace(reader.block(null_rows, 1.0), name=f"Y{index + 1}")
+
+
+def clean(matrix: Any) -> sp.csr_array:
+    """The matrix by rows, without duplicates and stored zeros."""
+    out = sp.csr_array(matrix)
+    out.sum_duplicates()
+    out.eliminate_zeros()
+    return out

@@ -1,0 +1,330 @@
+"""The door from cvxpy: a semidefinite model in, a program, a solution or a certificate out.
+
+    from_cvxpy(problem)        the model as a `Program`, of the smaller of its two conic forms
+    unpack(solution, problem)  variables' `.value` and constraints' `.dual_value`, cvxpy's signs
+    certify_cvxpy(problem)     a certificate for the values that any solver left in the model
+    cvxpy_solver(name)         an engine for `problem.solve(solver=…)`
+
+cvxpy compiles the model to cones (`sdpkit.doors.conic`) and inverts its own reductions; this
+module never guesses at signs or at the order of entries.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpkit.certificate.certificate import Certificate
+from sdpkit.certificate.judge import certify
+from sdpkit.doors.readings import Reading, SlackReading, smaller_reading
+from sdpkit.errors import InputError
+from sdpkit.program.form import Program, Sense
+from sdpkit.solution.solution import Solution
+from sdpkit.solving.call import solve
+from sdpkit.solving.judgement import ConvergenceWarning
+
+if TYPE_CHECKING:
+    import cvxpy
+
+    from sdpkit.doors.cvxpy_solver import SdpkitSolver
+
+Array = NDArray[np.float64]
+
+# The tolerance of a solve that is only asked for a point inside of the dual.
+_ROUGH = 1e-2
+
+
+def from_cvxpy(problem: cvxpy.Problem) -> Program:
+    """The model as a program in squared lengths, whose optimal value is the model's.
+
+    Takes linear objectives and constraints over PSD, symmetric, nonnegative and free variables,
+    linear matrix inequalities, second-order cones, and every atom that cvxpy writes in these
+    cones. Refuses integers, exponential and power cones by name. The program is the smaller of
+    the model and its dual, so that its sense may be the opposite of the model's.
+
+    >>> import cvxpy, sdpkit
+    >>> X = cvxpy.Variable((3, 3), PSD=True)
+    >>> model = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(X)), [cvxpy.diag(X) == 1])
+    >>> program = sdpkit.from_cvxpy(model)
+    >>> program.n_rows
+    3
+    >>> solution = sdpkit.solve(program, solver="interior")
+    >>> solution.unpack(model)
+    >>> model.status, bool(abs(model.value) < 1e-5)
+    ('optimal', True)
+    """
+    return _Model(problem).reading.compiled.program
+
+
+def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
+    """Write a solution of `from_cvxpy(problem)` into the model, as `problem.solve` would.
+
+    Fills the variables' `.value`, the constraints' `.dual_value` with cvxpy's signs,
+    `problem.status`, `problem.value` and, with the certificate, `problem.solver_stats`.
+    """
+    from sdpkit.doors.cvxpy_solver import raw_result
+
+    model = _Model(problem)
+    if model.reading.compiled.program.fingerprint != solution.program.fingerprint:
+        raise InputError(
+            "the solution belongs to another program than this model's; solve "
+            "sdpkit.from_cvxpy(problem) and unpack that solution"
+        )
+    result = raw_result(model.reading, solution)
+    problem.unpack_results(result, model.chain, model.inverse_data)
+
+
+def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
+    """An engine of sdpkit as a cvxpy solver: `problem.solve(solver=cvxpy_solver("interior"))`.
+
+    `tol`, `max_iter`, `time_limit` and the engine's options are keyword arguments of
+    `problem.solve`. The certificate is `problem.solver_stats.extra_stats`.
+
+    >>> import cvxpy, sdpkit
+    >>> X = cvxpy.Variable((2, 2), PSD=True)
+    >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])
+    >>> value = model.solve(solver=sdpkit.cvxpy_solver("interior"), tol=1e-7)
+    >>> round(float(value), 5), model.solver_stats.extra_stats.passes(1e-7)
+    (1.0, True)
+    """
+    from sdpkit.doors.cvxpy_solver import SdpkitSolver
+    from sdpkit.solving.registry import get_solver
+
+    if name != "auto":
+        get_solver(name)  # an unknown name is refused here and not in the middle of a solve
+    return SdpkitSolver(name)
+
+
+def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
+    """Judge the values in a solved model, whichever solver put them there.
+
+    Everything is recomputed from the variables' `.value` and the constraints' `.dual_value`:
+    residuals, smallest eigenvalues, a safe bound on the optimal value, the gap and the DIMACS
+    errors; `.passes(tol)` judges them and `.verify()` proves the bound. The solver's status is
+    never looked at. Quantities that cvxpy introduced and does not give back (epigraph variables,
+    the multipliers of cones inside of atoms) are filled in as favourably as the given values
+    allow; that cannot make a wrong value look right, because it is judged with them.
+
+    >>> import cvxpy, sdpkit
+    >>> X = cvxpy.Variable((2, 2), PSD=True)
+    >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])
+    >>> value = model.solve(solver="CLARABEL")
+    >>> sdpkit.certify_cvxpy(model).passes(1e-6)
+    True
+    >>> X.value = 1.01 * X.value
+    >>> sdpkit.certify_cvxpy(model).passes(1e-6)
+    False
+    """
+    from sdpkit.doors.completion import complete_dual, complete_primal
+
+    model = _Model(problem)
+    data = model.reading.data
+    given = SlackReading(data)  # its primal are the values themselves, however many rows it has
+    x, y = model.variable_values(), model.multipliers()
+    x = complete_primal(data, x, y)
+    y = complete_dual(data, x, given.completed(y))
+    matrices, aux, dual = given.point(x, y)
+    certificate = _at_scale(certify(given.compiled.program, matrices, aux, dual), x)
+    if np.isfinite(certificate.safe_bound) or not np.isfinite(dual).all():
+        return certificate
+    return _moved_inside(certificate, model.reading, (x, y))
+
+
+def _at_scale(certificate: Certificate, x: Array) -> Certificate:
+    """Eigenvalues measured by the whole point, so that a matrix that should be zero may be."""
+    scale = max(certificate.eigenvalue_scale, float(np.abs(x).max(initial=0.0)))
+    scale = max(scale, certificate.program.safe.value_scale)
+    return replace(certificate, eigenvalue_scale=scale)
+
+
+def _moved_inside(
+    certificate: Certificate, reading: Reading, values: tuple[Array, Array]
+) -> Certificate:
+    """The certificate with multipliers moved a little towards the interior of the dual.
+
+    Multipliers of another solver miss feasibility by its tolerance, and without a known repair
+    they bound nothing. A rough solve gives a strictly feasible point; the share of it that is
+    mixed in costs as much in the bound as it should.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        rough = solve(reading.compiled.program, solver="interior", tol=_ROUGH)
+    if rough.dual is None or not np.isfinite(rough.objective):
+        return certificate
+    x, y = values
+    inside = reading.read(rough.matrices, rough.x, rough.dual)[1]
+    given = SlackReading(reading.data)
+    for share in np.logspace(-10, -2, 9):
+        matrices, aux, dual = given.point(x, (1 - share) * y + share * inside)
+        moved = certify(certificate.program, matrices, aux, dual)
+        if np.isfinite(moved.safe_bound):
+            # The bound is that of the blend; residuals and eigenvalues stay those of the values.
+            return replace(
+                certificate,
+                safe_bound=moved.safe_bound,
+                bound_source=f"{moved.bound_source} after a move of {share:.0e} inside",
+                relative_gap=moved.relative_gap,
+                multipliers=moved.multipliers,
+            )
+    return certificate
+
+
+# -- what cvxpy makes of a model ------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Model:
+    """A cvxpy problem with its compiled data and the way back."""
+
+    problem: Any
+
+    def __post_init__(self) -> None:
+        import cvxpy
+
+        _refuse(self.problem)
+        solver = cvxpy_solver()
+        try:
+            self.data, self.chain, self.inverse_data = self.problem.get_problem_data(solver=solver)
+        except cvxpy.error.SolverError as error:
+            raise InputError(f"the model has cones that sdpkit does not have: {error}") from error
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The smaller conic form."""
+        import cvxpy
+
+        from sdpkit.doors.cvxpy_solver import conic_data
+
+        sense: Sense = "max" if isinstance(self.problem.objective, cvxpy.Maximize) else "min"
+        return smaller_reading(conic_data(self.data, sense))
+
+    def variable_values(self) -> Array:
+        """x from the variables' values; NaN where cvxpy introduced the entry."""
+        variables = self.problem.variables()
+        lost = [v.name() for v in variables if v.value is None]
+        if lost:
+            raise InputError(
+                f"variable {lost[0]!r} has no value; call problem.solve() before certify_cvxpy"
+            )
+        given = _flat([v.value for v in variables])
+        n = self.reading.data.cost.size
+        probes = [
+            _flat([self._inverted(x=probe).primal_vars[v.id] for v in variables])
+            for probe in _probes(n)
+        ]
+        return _placed(given, probes, n)
+
+    def multipliers(self) -> Array:
+        """y from the constraints' dual values; NaN where there is none."""
+        constraints = [c for c in self.problem.constraints if _has_duals(c)]
+        given = _flat([d.value for c in constraints for d in c.dual_variables])
+        m = self.reading.data.rhs.size
+        probes = []
+        for probe in _probes(m):
+            duals = self._inverted(y=probe).dual_vars
+            known = [c for c in constraints if c.id in duals]
+            if len(known) < len(constraints):
+                return np.full(m, np.nan)
+            probes.append(_flat([part for c in known for part in _saved(c, duals[c.id])]))
+        return _placed(given, probes, m)
+
+    def _inverted(self, x: Array | None = None, y: Array | None = None) -> Any:
+        """What cvxpy's own inverse makes of (x, y)."""
+        import cvxpy
+
+        data = self.reading.data
+        result = {
+            "status": cvxpy.OPTIMAL,
+            "value": 0.0,
+            "primal": np.zeros(data.cost.size) if x is None else x,
+            "dual": np.zeros(data.rhs.size) if y is None else y,
+        }
+        return self.chain.invert(result, self.inverse_data)
+
+
+def _has_duals(constraint: Any) -> bool:
+    return all(d.value is not None for d in constraint.dual_variables)
+
+
+def _saved(constraint: Any, value: Any) -> list[Any]:
+    """A multiplier as the constraint would show it; what it shows now is put back."""
+    before = [d.value for d in constraint.dual_variables]
+    constraint.save_dual_value(value)
+    shown = [d.value for d in constraint.dual_variables]
+    for variable, old in zip(constraint.dual_variables, before, strict=True):
+        variable.save_value(old)
+    return shown
+
+
+def _flat(values: list[Any]) -> Array:
+    """All entries one after the other, imaginary parts after real ones."""
+    out: list[Array] = [np.zeros(0)]
+    for value in values:
+        dense = value.toarray() if hasattr(value, "toarray") else np.asarray(value)
+        out.append(np.real(dense).ravel(order="F"))
+        if np.iscomplexobj(dense):
+            out.append(np.imag(dense).ravel(order="F"))
+    return np.concatenate(out).astype(np.float64)
+
+
+def _probes(size: int) -> tuple[Array, Array]:
+    """Two vectors whose entries tell where an inverse puts them: a number each, and a check."""
+    return np.arange(1.0, size + 1), np.random.default_rng(0).standard_normal(size)
+
+
+def _placed(given: Array, seen: list[Array], size: int) -> Array:
+    """The vector of which an inverse shows `given`, from what it shows of the two probes.
+
+    Entries that several places show are averaged, those that none shows are NaN.
+    """
+    labels, checks = seen
+    if not labels.size == checks.size == given.size:
+        return np.full(size, np.nan)
+    place = np.abs(np.rint(labels)).astype(np.int64) - 1
+    sign = np.sign(labels)
+    good = (place >= 0) & (place < size) & (labels == np.rint(labels))
+    place[~good] = 0
+    good &= np.isclose(checks, sign * _probes(size)[1][place], rtol=1e-12, atol=0)
+    total = np.bincount(place[good], (sign * given)[good], minlength=size)
+    count = np.bincount(place[good], minlength=size)
+    with np.errstate(invalid="ignore"):
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _refuse(problem: Any) -> None:
+    """Say by name what a program in squared lengths cannot hold."""
+    import cvxpy
+    from cvxpy.atoms import EXP_ATOMS
+
+    if not isinstance(problem, cvxpy.Problem):
+        raise InputError(f"expected a cvxpy.Problem, not {type(problem).__name__}")
+    for variable in problem.variables():
+        kind = [word for word in ("boolean", "integer") if variable.attributes.get(word)]
+        if kind:
+            raise InputError(
+                f"variable {variable.name()!r} is {kind[0]}; sdpkit solves convex programs only. "
+                "Relax it, for example to bounds or to a PSD matrix."
+            )
+    unset = [p.name() for p in problem.parameters() if p.value is None]
+    if unset:
+        raise InputError(f"parameter {unset[0]!r} has no value; set it before compiling the model")
+    if not problem.is_dcp():
+        raise InputError("the model is not convex by cvxpy's rules (problem.is_dcp() is False)")
+    atoms = {a.__name__ for a in problem.atoms() if a in EXP_ATOMS}
+    cones = {
+        type(c).__name__
+        for c in problem.constraints
+        if isinstance(c, cvxpy.ExpCone | cvxpy.PowCone3D | cvxpy.PowConeND)
+        or "RelEntr" in type(c).__name__
+    }
+    if atoms or cones:
+        names = ", ".join(sorted(atoms | cones))
+        raise InputError(
+            f"the model uses {names}, which needs an exponential or power cone; sdpkit has "
+            "linear, second-order and semidefinite ones. Solve it with solver='CLARABEL' or 'SCS'."
+        )

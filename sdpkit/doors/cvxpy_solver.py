@@ -1,0 +1,176 @@
+"""sdpkit's engines as solvers of cvxpy models, through cvxpy's class for custom solvers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import cvxpy
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.constraints import PSD, SOC, NonNeg, Zero
+from cvxpy.reductions.solution import Solution as CvxpySolution
+from cvxpy.reductions.solution import failure_solution
+from cvxpy.reductions.solvers import utilities
+from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
+from numpy.typing import NDArray
+
+from sdpkit.doors.conic import Cone, ConicData
+from sdpkit.doors.readings import Reading, smaller_reading
+from sdpkit.program.form import Sense
+from sdpkit.solution.solution import Solution, Status
+from sdpkit.solving.call import solve
+from sdpkit.solving.judgement import ConvergenceWarning
+
+Array = NDArray[np.float64]
+
+# cvxpy's words for how a solve ended.
+_WORDS = {
+    Status.OPTIMAL: cvxpy.OPTIMAL,
+    Status.INACCURATE: cvxpy.OPTIMAL_INACCURATE,
+    Status.STATIONARY: cvxpy.OPTIMAL_INACCURATE,
+    Status.TIME_LIMIT: cvxpy.USER_LIMIT,
+    Status.ITERATION_LIMIT: cvxpy.USER_LIMIT,
+    Status.INTERRUPTED: cvxpy.USER_LIMIT,
+}
+_OFFSET = "sdpkit_offset"
+_CITATION = """@software{sdpkit,
+  title = {sdpkit: metric and manifold learning as certified semidefinite programs},
+}"""
+
+
+class SdpkitSolver(ConicSolver):  # cvxpy has no types
+    """A cvxpy solver that compiles to squared lengths and lets an engine of sdpkit solve.
+
+    Build one with `sdpkit.cvxpy_solver(name)`.
+    """
+
+    MIP_CAPABLE = False
+    SUPPORTED_CONSTRAINTS: ClassVar[list[type]] = [*ConicSolver.SUPPORTED_CONSTRAINTS, SOC, PSD]
+
+    def __init__(self, engine: str = "auto") -> None:
+        super().__init__()
+        self.engine = engine
+
+    def name(self) -> str:
+        """The engine's name behind a prefix that no solver of cvxpy has."""
+        return f"SDPKIT_{self.engine.upper()}"
+
+    def import_solver(self) -> None:
+        """Nothing to import: the engines belong to sdpkit."""
+
+    def cite(self, data: Any) -> str:
+        """A BibTeX entry; cvxpy ≥ 1.9 asks for one."""
+        return _CITATION
+
+    def apply(self, problem: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The conic data, with the objective's constant among them."""
+        data, inverse_data = super().apply(problem)
+        return {**data, _OFFSET: float(inverse_data[cvxpy.settings.OFFSET])}, inverse_data
+
+    def solve_via_data(
+        self,
+        data: dict[str, Any],
+        warm_start: bool,
+        verbose: bool,
+        solver_opts: dict[str, Any],
+        solver_cache: Any = None,
+    ) -> dict[str, Any]:
+        """Compile, solve and certify; the options are those of `sdpkit.solve`."""
+        reading = smaller_reading(conic_data(data))
+        options = {key: value for key, value in solver_opts.items() if key != "use_quad_obj"}
+        with warnings.catch_warnings():
+            # cvxpy warns of inaccurate solutions itself.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            solution = solve(
+                reading.compiled.program, solver=self.engine, verbose=2 * int(verbose), **options
+            )
+        return raw_result(reading, solution)
+
+    def invert(self, solution: dict[str, Any], inverse_data: Any) -> CvxpySolution:
+        """cvxpy's solution from a raw result, its certificate among the extra statistics."""
+        attributes = solution.get("attributes", {})
+        if solution["status"] not in cvxpy.settings.SOLUTION_PRESENT:
+            return failure_solution(solution["status"], attributes)
+        n_zero = inverse_data[self.DIMS].zero
+        duals: dict[int, Any] = {}
+        for part, constraints in (
+            (solution["dual"][:n_zero], inverse_data[self.EQ_CONSTR]),
+            (solution["dual"][n_zero:], inverse_data[self.NEQ_CONSTR]),
+        ):
+            read = utilities.get_dual_values(part, utilities.extract_dual_value, constraints)
+            duals.update(read)
+        for constraint in inverse_data[self.NEQ_CONSTR]:
+            if isinstance(constraint, PSD):
+                shape = constraint.args[0].shape  # a matrix, or a stack of them
+                duals[constraint.id] = np.reshape(duals[constraint.id], shape, order="F")
+        value = solution["value"] + inverse_data[cvxpy.settings.OFFSET]
+        primal = {inverse_data[self.VAR_ID]: solution["primal"]}
+        return CvxpySolution(solution["status"], value, primal, duals, attributes)
+
+
+def conic_data(data: dict[str, Any], sense: Sense = "min") -> ConicData:
+    """cvxpy's conic data for `SdpkitSolver`, with the rows of every cone in it."""
+    program = data[cvxpy.settings.PARAM_PROB]
+    sizes = program.constr_map
+    n_zero = sum(c.size for c in sizes[Zero])
+    n_nonneg = sum(c.size for c in sizes[NonNeg])
+    start, cones = n_zero + n_nonneg, []
+    for constraint in sizes[SOC]:
+        for size in constraint.cone_sizes():
+            cones.append(Cone("soc", int(size), np.arange(start, start + size)))
+            start += size
+    for constraint in sizes[PSD]:
+        n = constraint.args[0].shape[-1]
+        # A stack of matrices comes interleaved: its first index runs fastest.
+        count = constraint.args[0].size // n**2
+        for k in range(count):
+            cones.append(Cone("psd", n, start + k + count * np.arange(n**2)))
+        start += constraint.args[0].size
+    matrix = sp.csr_array(data[cvxpy.settings.A], dtype=np.float64)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return ConicData(
+        cost=np.asarray(data[cvxpy.settings.C], dtype=np.float64),
+        matrix=matrix,
+        rhs=np.asarray(data[cvxpy.settings.B], dtype=np.float64),
+        n_zero=n_zero,
+        n_nonneg=n_nonneg,
+        cones=tuple(cones),
+        offset=data[_OFFSET],
+        sense=sense,
+        name="cvxpy model",
+    )
+
+
+def raw_result(reading: Reading, solution: Solution) -> dict[str, Any]:
+    """What `SdpkitSolver.invert` reads, from a solution of the reading's program."""
+    data = reading.data
+    attributes = {
+        cvxpy.settings.SOLVE_TIME: solution.times.solve,
+        cvxpy.settings.SETUP_TIME: solution.times.compile + solution.times.setup,
+        cvxpy.settings.NUM_ITERS: solution.iterations,
+        cvxpy.settings.EXTRA_STATS: solution.certificate,
+    }
+    status = _status(reading, solution)
+    if status not in cvxpy.settings.SOLUTION_PRESENT:
+        return {"status": status, "attributes": attributes}
+    dual = np.zeros(solution.program.n_rows) if solution.dual is None else solution.dual
+    x, y = reading.read(solution.matrices, solution.x, dual)
+    return {
+        "status": status,
+        "value": float(data.cost @ x),
+        "primal": x,
+        "dual": y,
+        "attributes": attributes,
+    }
+
+
+def _status(reading: Reading, solution: Solution) -> str:
+    """cvxpy's word; where the dual is the program, infeasible and unbounded change places."""
+    if solution.status in _WORDS:
+        known = solution.dual is not None and np.isfinite(solution.objective)
+        return str(_WORDS[solution.status] if known else cvxpy.SOLVER_ERROR)
+    infeasible = solution.status is Status.INFEASIBLE
+    same = reading.compiled.program.sense == reading.data.sense
+    return str(cvxpy.INFEASIBLE if infeasible == same else cvxpy.UNBOUNDED)

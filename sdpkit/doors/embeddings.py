@@ -1,0 +1,389 @@
+"""Manifold learning as scikit-learn estimators.
+
+Each unfolds its training points by a semidefinite program. `transform` places a new point by the
+distances to its nearest training points, each point on its own: its image does not depend, to the
+last bit, on the other points of the call. A training point gets its own coordinates back.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import sdpkit
+from sdpkit.doors.fitting import Callback, CertifiedEstimator, seed_of
+from sdpkit.errors import InputError
+from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.graph import NeighborhoodGraph
+from sdpkit.inputs import integer, one_of
+from sdpkit.results.embedding import Embedding
+from sdpkit.results.quality import Quality, evaluate
+
+Array = NDArray[np.float64]
+Connect = Literal["bridge", "components", "error"]
+Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
+# How the problems call what `metric` says X is.
+_DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "kernel"}
+
+
+class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
+    """What the embeddings share.
+
+    Attributes
+    ----------
+    embedding_: (n, n_components) coordinates of the training points
+    eigenvalues_: of the Gram matrix, falling;  kernel_: the Gram matrix
+    edges_: (m, 2) the pairs of neighbours;  tensions_: (m,) their dual variables
+    result_: the `sdpkit.Embedding`, which also draws itself
+    """
+
+    n_components: int
+    n_neighbors: int
+    metric: Metrics
+    connect: Connect
+    radius: float | None
+    random_state: Any
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Unfold points X, (n, d), or with `metric="precomputed"` distances, (n, n)."""
+        one_of(self.metric, "metric", tuple(_DATA))
+        points = validate_data(
+            self,
+            X,
+            dtype=np.float64,
+            ensure_min_samples=2,
+            ensure_non_negative=self.metric == "precomputed",
+        )
+        if self.metric != "euclidean" and points.shape[0] != points.shape[1]:
+            raise InputError(
+                f"X has shape {points.shape}, and metric={self.metric!r} needs a square matrix"
+            )
+        data: dict[str, Any] = {_DATA[self.metric]: points}
+        self._solve(self._problem(data, self._graph(data, len(points))))
+        self.result_ = self._recover()
+        self.embedding_ = self.result_.coordinates
+        self.eigenvalues_ = self.result_.eigenvalues
+        self.edges_ = self.result_.edges
+        self.tensions_ = self.result_.tensions
+        return self
+
+    def fit_transform(self, X: ArrayLike, y: Any = None) -> Array:
+        """Unfold X and return its coordinates, (n, n_components)."""
+        return self.fit(X).embedding_
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Coordinates of points X, (t, d); precomputed, of their distances to all n, (t, n)."""
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, dtype=np.float64)
+        if self.metric == "precomputed_kernel":
+            raise InputError(
+                "a kernel between new and training points does not tell their distances: fit with "
+                "metric='precomputed' and pass distances to transform"
+            )
+        if self.metric == "precomputed":
+            return self.result_.extend(distances=points)
+        return self.result_.extend(points)
+
+    def quality(self, n_neighbors: int = 5) -> Quality:
+        """The thesis's measures of the training embedding: local continuity, local trust and
+        neighbourhood intersection."""
+        check_is_fitted(self)
+        if self.metric == "precomputed_kernel":
+            raise InputError("quality compares distances: fit with metric='precomputed'")
+        problem = self.problem_
+        return evaluate(problem.X, self.embedding_, n_neighbors, distances=problem.distances)
+
+    @property
+    def kernel_(self) -> Any:
+        """(n, n) the Gram matrix of the unfolded points; for large graphs an operator."""
+        check_is_fitted(self)
+        return self.problem_.gram_matrix(self.solution_)
+
+    def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
+        raise NotImplementedError
+
+    def _recover(self) -> Embedding:
+        embedding: Embedding = self.problem_.recover(self.solution_, self.n_components)
+        return embedding
+
+    def _graph(self, data: dict[str, Any], n: int) -> NeighborhoodGraph:
+        """The neighbourhood graph, before it is bridged; a warning says that it will be."""
+        rule: dict[str, Any] = {"radius": self.radius}
+        if self.radius is None:
+            rule = {"n_neighbors": self._clipped(n)}
+        graph = neighborhood_graph(**data, **rule, angles=getattr(self, "angles", False))
+        parts = int(graph.component_labels.max()) + 1
+        if parts > 1 and self.connect == "bridge":
+            warnings.warn(
+                f"the neighbourhood graph has {parts} components and was bridged by {parts - 1} "
+                "edges. Raise n_neighbors for a graph that is connected, or pass "
+                "connect='components' to unfold each component apart.",
+                stacklevel=4,
+            )
+        return graph
+
+    def _clipped(self, n: int) -> int:
+        k = integer(self.n_neighbors, "n_neighbors")
+        if k > n - 1:
+            warnings.warn(
+                f"n_neighbors is {k}, and {n} points have {n - 1} others each: using {n - 1}",
+                stacklevel=5,
+            )
+        return min(k, n - 1)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.metric != "euclidean"
+        tags.input_tags.positive_only = self.metric == "precomputed"
+        return tags
+
+
+class MaximumVarianceUnfolding(Unfolding):
+    """Maximum variance unfolding (MVU): keep the lengths to neighbours, pull everything apart.
+
+    Parameters
+    ----------
+    n_components: coordinates to keep
+    n_neighbors: neighbours whose distances are kept; at most n − 1 are used, with a warning
+    radius: all points at most so far apart are neighbours, instead of `n_neighbors`
+    form: "equality", "inequality", "slack" or "min_trace"; `sdpkit.problems.mvu` states them
+    omega: the weight of the slack form; None chooses one
+    angles: keep the angles between neighbours too
+    metric: "euclidean"; "precomputed" if X holds distances; "precomputed_kernel" if it holds inner
+        products
+    connect: a graph of several components is bridged by short edges with a warning ("bridge"),
+        unfolded component by component ("components") or refused ("error")
+    random_state: the seed of bridging
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    The attributes are those of `Unfolding` and `CertifiedEstimator`.
+
+    >>> from sdpkit.datasets import swiss_roll
+    >>> X = swiss_roll(60, random_state=0)
+    >>> mvu = MaximumVarianceUnfolding(n_components=2, n_neighbors=4).fit(X[:50])
+    >>> mvu.embedding_.shape, mvu.transform(X[50:]).shape
+    ((50, 2), (10, 2))
+    >>> mvu.certificate_.relative_gap < 1e-6
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int = 2,
+        n_neighbors: int = 4,
+        radius: float | None = None,
+        form: Literal["equality", "inequality", "slack", "min_trace"] = "equality",
+        omega: float | None = None,
+        angles: bool = False,
+        metric: Metrics = "euclidean",
+        connect: Connect = "bridge",
+        random_state: Any = 0,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.form = form
+        self.omega = omega
+        self.angles = angles
+        self.metric = metric
+        self.connect = connect
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
+        return sdpkit.MVU(
+            **data,
+            graph=graph,
+            connect=self.connect,
+            form=self.form,
+            omega=self.omega,
+            random_state=seed_of(self.random_state),
+        )
+
+
+class MinimumVolumeEmbedding(Unfolding):
+    """Minimum volume embedding (MVE): MVU that pulls in `n_components` dimensions and squeezes the
+    others.
+
+    Parameters
+    ----------
+    n_components: the dimensions to pull in, and the coordinates to keep
+    form: "equality", "inequality" or "slack"
+    start: where the search begins: the input's "kernel", "mvu" or "random"
+    min_gain: stop when a step gains no more than this share of the objective
+    max_steps: programs solved at most
+    n_neighbors, radius, omega, angles, metric, connect: as in `MaximumVarianceUnfolding`
+    random_state: the seed of bridging and of start="random"
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    The problem is not convex; `solution_.trajectory` lists its steps, each of them certified.
+
+    >>> from sdpkit.datasets import swiss_roll
+    >>> X = swiss_roll(40, random_state=0)
+    >>> mve = MinimumVolumeEmbedding(n_components=2).fit(X)
+    >>> mvu = MaximumVarianceUnfolding(n_components=2).fit(X)
+    >>> mve.result_.fidelity > mvu.result_.fidelity
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int = 2,
+        n_neighbors: int = 4,
+        radius: float | None = None,
+        form: Literal["equality", "inequality", "slack"] = "equality",
+        omega: float | None = None,
+        angles: bool = False,
+        start: Literal["kernel", "mvu", "random"] = "kernel",
+        min_gain: float = 1e-4,
+        max_steps: int = 50,
+        metric: Metrics = "euclidean",
+        connect: Connect = "bridge",
+        random_state: Any = 0,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.form = form
+        self.omega = omega
+        self.angles = angles
+        self.start = start
+        self.min_gain = min_gain
+        self.max_steps = max_steps
+        self.metric = metric
+        self.connect = connect
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
+        return sdpkit.MVE(
+            **data,
+            graph=graph,
+            connect=self.connect,
+            form=self.form,
+            omega=self.omega,
+            n_components=self.n_components,
+            start=self.start,
+            min_gain=self.min_gain,
+            max_steps=self.max_steps,
+            random_state=seed_of(self.random_state),
+        )
+
+
+class VariationalMaximumVarianceUnfolding(Unfolding):
+    """MVU in a basis of smooth functions on the graph, for thousands of points.
+
+    Parameters
+    ----------
+    n_basis: functions in the basis; at most n − 1 are used
+    penalty: "squared" or "norm"; `sdpkit.problems.variational` states both
+    omega: the weight of the lengths; None chooses one
+    refine: search on from the program's answer, in `n_components` dimensions, over all points
+    n_components, n_neighbors, radius, metric: as in `MaximumVarianceUnfolding`
+    connect: "bridge" or "error"
+    random_state: the seed of bridging
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    The certificate is that of the small program; the refined coordinates are a local optimum.
+
+    >>> from sdpkit.datasets import swiss_roll
+    >>> X = swiss_roll(300, random_state=0)
+    >>> model = VariationalMaximumVarianceUnfolding(n_neighbors=6).fit(X)
+    >>> model.quality().local_continuity > 0.9
+    True
+    """
+
+    connect: Literal["bridge", "error"]
+
+    def __init__(
+        self,
+        *,
+        n_components: int = 2,
+        n_neighbors: int = 4,
+        radius: float | None = None,
+        n_basis: int = 10,
+        penalty: Literal["squared", "norm"] = "squared",
+        omega: float | None = None,
+        refine: bool = True,
+        metric: Metrics = "euclidean",
+        connect: Literal["bridge", "error"] = "bridge",
+        random_state: Any = 0,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.n_basis = n_basis
+        self.penalty = penalty
+        self.omega = omega
+        self.refine = refine
+        self.metric = metric
+        self.connect = connect
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
+        return sdpkit.VariationalMVU(
+            **data,
+            graph=graph,
+            connect=self.connect,
+            n_basis=min(integer(self.n_basis, "n_basis"), graph.n_points - 1),
+            penalty=self.penalty,
+            omega=self.omega,
+            random_state=seed_of(self.random_state),
+        )
+
+    def _recover(self) -> Embedding:
+        if not self.refine:
+            return super()._recover()
+        embedding: Embedding = self.problem_.refine(self.solution_, self.n_components)
+        return embedding

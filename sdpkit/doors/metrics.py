@@ -1,0 +1,454 @@
+"""Metric learning as scikit-learn estimators, with metric-learn's words for what was learned.
+
+A metric is M = LᵀL with L = `components_`; `transform` maps x to Lx, and the distance of two points
+is the Euclidean distance of their images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import sdpkit
+from sdpkit.doors.fitting import Callback, CertifiedEstimator, seed_of
+from sdpkit.errors import InputError
+from sdpkit.inputs import finite_array
+from sdpkit.results.metric import Metric
+
+Array = NDArray[np.float64]
+
+
+class MahalanobisMixin:
+    """metric-learn's methods for everything that has `components_`."""
+
+    components_: Array
+    n_features_in_: int
+
+    def get_mahalanobis_matrix(self) -> Array:
+        """(d, d) M = LᵀL."""
+        check_is_fitted(self)
+        return np.asarray(self.components_.T @ self.components_)
+
+    def get_metric(self) -> Callable[..., float]:
+        """The distance as a function of two points, for example for scikit-learn's neighbours.
+
+        Its keyword `squared=True` returns the squared distance.
+        """
+        check_is_fitted(self)
+        components = self.components_.copy()
+
+        def distance(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+            image = components @ (finite_array(u, "u") - finite_array(v, "v"))
+            total = float(image @ image)
+            return total if squared else float(np.sqrt(total))
+
+        return distance
+
+    def pair_distance(self, pairs: ArrayLike) -> Array:
+        """(m,) learned distances of pairs (m, 2, d)."""
+        check_is_fitted(self)
+        both = points_of(pairs, 2, self.n_features_in_)
+        images = (both[:, 0] - both[:, 1]) @ self.components_.T
+        return np.asarray(np.linalg.norm(images, axis=1))
+
+    def pair_score(self, pairs: ArrayLike) -> Array:
+        """(m,) the negative distances of pairs (m, 2, d): the larger, the more similar."""
+        return -self.pair_distance(pairs)
+
+
+def points_of(tuples: ArrayLike, size: int, n_features: int | None = None) -> Array:
+    """(m, size, d) tuples of points, checked.
+
+    >>> points_of([[[0, 0], [3, 4]]], 2).shape
+    (1, 2, 2)
+    """
+    noun = {2: "pairs", 3: "triplets"}[size]
+    points = finite_array(tuples, noun)
+    d = "d" if n_features is None else n_features
+    fits = points.ndim == 3 and points.shape[1] == size and points.size > 0
+    if not fits or n_features not in (None, points.shape[2]):
+        raise InputError(
+            f"{noun} have shape {points.shape}: pass {size} points each, (m, {size}, {d})"
+        )
+    return points
+
+
+class MahalanobisTransformer(
+    MahalanobisMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator
+):
+    """A learned metric that maps points to where it is Euclidean."""
+
+    metric_: Metric
+
+    def transform(self, X: ArrayLike) -> Array:
+        """(n, r) the images L x of points X, (n, d)."""
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, dtype=np.float64)
+        return np.asarray(points @ self.components_.T)
+
+    def _labelled(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        """X and y as scikit-learn checks them."""
+        points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(labels)
+        return points, labels
+
+    def _learn(self, problem: Any) -> Self:
+        self._solve(problem)
+        self.metric_ = problem.recover(self.solution_)
+        self.components_ = self.metric_.components[0]
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class LargeMarginNearestNeighbors(MahalanobisTransformer):
+    """Large margin nearest neighbours (LMNN) as a transformer.
+
+    Parameters
+    ----------
+    n_neighbors: target neighbours per point, nearest of the same class
+    mu: the weight of the push term; the pull term has 1 − mu
+    ridge: add ridge·tr M to the objective
+    n_components: rows of a rectangular L. The problem is then not convex and its solution local;
+        None learns the full, convex metric.
+    random_state: kept for scikit-learn's sake; the result does not depend on it
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    Attributes
+    ----------
+    components_: (r, d) L with M = LᵀL;  metric_: the `sdpkit.Metric`
+    problem_, solution_, certificate_: the `sdpkit.LMNN`, its solution and the proof
+    n_iter_: iterations of the solver
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> lmnn = LargeMarginNearestNeighbors().fit(X, y)
+    >>> lmnn.certificate_.relative_gap < 1e-3
+    True
+    >>> lmnn.transform(X[:2]).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 3,
+        mu: float = 0.5,
+        ridge: float = 0.0,
+        n_components: int | None = None,
+        random_state: Any = 0,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.mu = mu
+        self.ridge = ridge
+        self.n_components = n_components
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from points X, (n, d), and labels y, (n,)."""
+        points, labels = self._labelled(X, y)
+        problem = sdpkit.LMNN(
+            points,
+            labels,
+            n_neighbors=self.n_neighbors,
+            mu=self.mu,
+            ridge=self.ridge,
+            n_components=self.n_components,
+            random_state=seed_of(self.random_state),
+        )
+        return self._learn(problem)
+
+
+class LMNNClassifier(MahalanobisMixin, ClassifierMixin, CertifiedEstimator):
+    """Classification by large margin nearest neighbours, by vote or by energy.
+
+    Parameters
+    ----------
+    n_neighbors: target neighbours per point in training, and neighbours that vote
+    rule: "knn" (the vote of the nearest) or "energy" (eq. 2.12 of Weinberger 2007)
+    metrics: "single", "per_class" or a number of k-means clusters; each has a metric
+    mu, ridge, n_components: as in `LargeMarginNearestNeighbors`
+    random_state: the seed of k-means
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    Attributes
+    ----------
+    classes_: (c,) the labels
+    metric_: the `sdpkit.Metric`, with its training points
+    components_: (r, d) L with M = LᵀL, where there is a single metric
+    problem_, solution_, certificate_, n_iter_: as in `LargeMarginNearestNeighbors`
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LMNNClassifier(rule="energy").fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.94
+    True
+    """
+
+    metric_: Metric
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 3,
+        rule: Literal["knn", "energy"] = "knn",
+        metrics: Literal["single", "per_class"] | int = "single",
+        mu: float = 0.5,
+        ridge: float = 0.0,
+        n_components: int | None = None,
+        random_state: Any = 0,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.rule = rule
+        self.metrics = metrics
+        self.mu = mu
+        self.ridge = ridge
+        self.n_components = n_components
+        self.random_state = random_state
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from points X, (n, d), and labels y, (n,)."""
+        points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(labels)
+        problem = sdpkit.LMNN(
+            points,
+            labels,
+            n_neighbors=self.n_neighbors,
+            metrics=self.metrics,
+            mu=self.mu,
+            ridge=self.ridge,
+            n_components=self.n_components,
+            random_state=seed_of(self.random_state),
+        )
+        self._solve(problem)
+        self.metric_ = problem.recover(self.solution_)
+        self.classes_ = self.metric_.classes
+        return self
+
+    @property
+    def components_(self) -> Array:  # type: ignore[override]
+        """(r, d) L with M = LᵀL."""
+        check_is_fitted(self)
+        parts = self.metric_.components
+        if len(parts) > 1:
+            raise AttributeError(
+                f"there are {len(parts)} metrics: use metric_.components, or metrics='single'"
+            )
+        return parts[0]
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """(n,) labels of points X, (n, d)."""
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, dtype=np.float64)
+        return self.metric_.predict(points, self.rule)
+
+
+class MahalanobisForClustering(MahalanobisTransformer):
+    """Mahalanobis metric for clustering (MMC): dissimilar pairs far apart, similar pairs close.
+
+    Points of the same label are similar, all others dissimilar.
+
+    Parameters
+    ----------
+    diagonal: learn one weight per feature
+    max_pairs: dissimilar pairs used at most, evenly spread over all of them, and ten times as many
+        similar ones; None uses all
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    The attributes are those of `LargeMarginNearestNeighbors`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> mmc = MahalanobisForClustering().fit(X, y)
+    >>> mmc.certificate_.relative_gap < 1e-6
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        diagonal: bool = False,
+        max_pairs: int | None = 1000,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.diagonal = diagonal
+        self.max_pairs = max_pairs
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from points X, (n, d), and labels y, (n,)."""
+        points, labels = self._labelled(X, y)
+        return self._learn(self._problem(points, y=labels))
+
+    def _problem(self, points: Array, **pairs: Any) -> Any:
+        return sdpkit.MMC(points, diagonal=self.diagonal, max_pairs=self.max_pairs, **pairs)
+
+
+class PairMarginMetric(MahalanobisTransformer):
+    """A metric under which similar pairs keep within one distance and dissimilar ones beyond
+    another.
+
+    Points of the same label are similar, all others dissimilar.
+
+    Parameters
+    ----------
+    upper: the squared distance that similar pairs keep within
+    lower: the squared distance that dissimilar pairs keep beyond
+    weight: the price of a unit of violation
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    The attributes are those of `LargeMarginNearestNeighbors`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = PairMarginMetric(weight=0.01).fit(X, y)
+    >>> model.metric_.leave_one_out_error() < 0.05
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        upper: float = 1.0,
+        lower: float = 2.0,
+        weight: float = 1.0,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.upper = upper
+        self.lower = lower
+        self.weight = weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from points X, (n, d), and labels y, (n,)."""
+        points, labels = self._labelled(X, y)
+        return self._learn(self._problem(points, y=labels))
+
+    def _problem(self, points: Array, **pairs: Any) -> Any:
+        return sdpkit.PairMargins(
+            points, upper=self.upper, lower=self.lower, weight=self.weight, **pairs
+        )
+
+
+class CoveringEllipsoidMetric(MahalanobisTransformer):
+    """Distances in units of the smallest ellipsoid that covers the points; no labels are used.
+
+    Parameters
+    ----------
+    gamma: regularisation γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace
+        have an ellipsoid too
+    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+
+    Attributes
+    ----------
+    components_: (r, d) L, which maps the ellipsoid to a unit ball
+    ellipsoid_: the `sdpkit.Ellipsoid`
+
+    >>> model = CoveringEllipsoidMetric().fit([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> float(round(model.get_metric()([0.0, 0.0], [2.0, 0.0]), 6))
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.0,
+        solver: str = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        on_interrupt: Literal["keep", "raise"] = "keep",
+    ) -> None:
+        self.gamma = gamma
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.verbose = verbose
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Cover points X, (n, d)."""
+        points = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        problem = sdpkit.CoveringEllipsoid(points, gamma=self.gamma)
+        self._solve(problem)
+        self.ellipsoid_ = problem.recover(self.solution_)
+        self.components_ = self.ellipsoid_.components
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags

@@ -1,0 +1,213 @@
+"""Metric learning from pairs and triplets of points, as metric-learn's users know it.
+
+`fit` takes tuples of points instead of points: pairs (m, 2, d) with y = +1 for similar and −1 for
+dissimilar ones, or triplets (m, 3, d) whose first point is to be nearer to the second than to the
+third. `transform` takes points.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import sdpkit
+from sdpkit.doors.fitting import seed_of
+from sdpkit.doors.metrics import (
+    LargeMarginNearestNeighbors,
+    MahalanobisForClustering,
+    MahalanobisMixin,
+    PairMarginMetric,
+    points_of,
+)
+from sdpkit.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+class TuplesMixin:
+    """Tags that say that `fit` takes tuples of points."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _pairs(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, dict[str, NDArray[np.int64]]]:
+        """The points of pairs, each once, and which of them are similar and dissimilar."""
+        tuples = points_of(X, 2)
+        signs = np.asarray(y)
+        if signs.shape != (len(tuples),) or not np.isin(signs, (-1, 1)).all():
+            raise InputError(
+                f"y must hold +1 for similar and −1 for dissimilar pairs, ({len(tuples)},)"
+            )
+        points, which = _distinct(tuples)
+        self.n_features_in_ = points.shape[1]
+        return points, {"similar": which[signs > 0], "dissimilar": which[signs < 0]}
+
+
+def _distinct(tuples: Array) -> tuple[Array, NDArray[np.int64]]:
+    """(points (n, d), indices (m, size)): every point of the tuples once."""
+    flat = tuples.reshape(-1, tuples.shape[2])
+    points, which = np.unique(flat, axis=0, return_inverse=True)
+    return points, which.reshape(tuples.shape[:2]).astype(np.int64)
+
+
+class MahalanobisForClusteringFromPairs(TuplesMixin, MahalanobisForClustering):
+    """Mahalanobis metric for clustering (MMC) from pairs; the parameters are those of
+    `MahalanobisForClustering`.
+
+    >>> pairs = [[[0, 0], [1, 3]], [[0, 0], [2, -1]], [[0, 0], [3, 0]]]
+    >>> mmc = MahalanobisForClusteringFromPairs().fit(pairs, [1, 1, -1])
+    >>> mmc.pair_distance(pairs).round(3)
+    array([0.316, 0.949, 1.355])
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from pairs X, (m, 2, d), and y ±1, (m,)."""
+        points, pairs = self._pairs(X, y)
+        return self._learn(self._problem(points, **pairs))
+
+
+class PairMarginMetricFromPairs(TuplesMixin, PairMarginMetric):
+    """A large-margin metric from pairs; the parameters are those of `PairMarginMetric`.
+
+    >>> pairs = [[[0, 0], [0, 3]], [[0, 0], [1, 0]]]
+    >>> model = PairMarginMetricFromPairs(weight=10.0).fit(pairs, [1, -1])
+    >>> (model.pair_distance(pairs) ** 2).round(2)
+    array([0., 2.])
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from pairs X, (m, 2, d), and y ±1, (m,)."""
+        points, pairs = self._pairs(X, y)
+        return self._learn(self._problem(points, **pairs))
+
+
+class LargeMarginFromTriplets(TuplesMixin, LargeMarginNearestNeighbors):
+    """Large margin nearest neighbours from triplets, without labels.
+
+    The parameters are those of `LargeMarginNearestNeighbors`; `n_neighbors` is not used.
+
+    >>> triplets = [[[0, 0], [1, 2], [2, 0]], [[2, 0], [3, 1], [0, 0]], [[0, 0], [2, 1], [3, 0]]]
+    >>> model = LargeMarginFromTriplets().fit(triplets)
+    >>> model.predict(triplets)
+    array([1, 1, 1])
+    """
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Learn the metric from triplets X, (m, 3, d)."""
+        points, triplets = _distinct(points_of(X, 3))
+        self.n_features_in_ = points.shape[1]
+        problem = sdpkit.LMNN(
+            points,
+            triplets=triplets,
+            mu=self.mu,
+            ridge=self.ridge,
+            n_components=self.n_components,
+            random_state=seed_of(self.random_state),
+        )
+        return self._learn(problem)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """(m,) how much farther the third point of each triplet is from the first than the
+        second."""
+        check_is_fitted(self)
+        points = points_of(X, 3, self.n_features_in_)
+        return self.pair_distance(points[:, [0, 2]]) - self.pair_distance(points[:, [0, 1]])
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """(m,) +1 for triplets in the right order, −1 for the others."""
+        return np.where(self.decision_function(X) > 0, 1, -1).astype(np.int64)
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """The share of triplets in the right order."""
+        return float(np.mean(self.predict(X) == 1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+
+class PseudoMetricOnlineLearning(
+    TuplesMixin,
+    MahalanobisMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
+    """The pseudo-metric online learning algorithm (POLA) from pairs.
+
+    Parameters
+    ----------
+    beta: the loss that a pair may keep in batch learning
+    max_iter: passes over the pairs at most
+
+    Attributes
+    ----------
+    components_: (r, d) L with M = LᵀL;  threshold_: pairs of a smaller squared distance are similar
+    learner_: the `sdpkit.POLA`, with the loss of every pair
+    n_iter_: passes of the last `fit`; 1 after `partial_fit` alone
+
+    >>> pairs = [[[0, 0], [0, 3]], [[0, 0], [1, 0]]]
+    >>> model = PseudoMetricOnlineLearning().fit(pairs, [1, -1])
+    >>> model.predict(pairs), model.learner_.converged_
+    (array([ 1, -1]), True)
+    >>> model.partial_fit([[[0, 0], [2, 0]]], [-1]).transform([[0.0, 5.0]]).shape
+    (1, 1)
+    """
+
+    learner_: sdpkit.POLA
+
+    def __init__(self, *, beta: float = 1e-3, max_iter: int = 1000) -> None:
+        self.beta = beta
+        self.max_iter = max_iter
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Repeat the pairs X, (m, 2, d), y ±1, until none has a loss of more than beta."""
+        learner = sdpkit.POLA(beta=self.beta, max_iter=self.max_iter)
+        return self._keep(learner.fit(X, y), learner.n_iter_)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Look at further pairs X, (m, 2, d), y ±1, once each and in their order."""
+        if not hasattr(self, "learner_"):
+            self.learner_ = sdpkit.POLA(beta=self.beta, max_iter=self.max_iter)
+        return self._keep(self.learner_.partial_fit(X, y), getattr(self, "n_iter_", 1))
+
+    def _keep(self, learner: sdpkit.POLA, passes: int) -> Self:
+        self.learner_ = learner
+        self.components_ = learner.components_
+        self.threshold_ = learner.threshold_
+        self.n_features_in_ = learner.n_features_in_
+        self.n_iter_ = passes
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """(n, r) the images L x of points X, (n, d)."""
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, dtype=np.float64)
+        return np.asarray(points @ self.components_.T)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """(m,) the threshold less the squared distance of pairs: positive for similar ones."""
+        check_is_fitted(self)
+        return self.learner_.decision_function(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """(m,) +1 for similar pairs, −1 for the others."""
+        check_is_fitted(self)
+        return self.learner_.predict(X)
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """The share of pairs that are told rightly."""
+        check_is_fitted(self)
+        return self.learner_.score(X, y)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])

@@ -1,0 +1,44 @@
+"""Estimators for scikit-learn: the public names of its door.
+
+>>> from sdpkit.estimators import LMNNClassifier
+>>> LMNNClassifier(n_neighbors=5)
+LMNNClassifier(n_neighbors=5)
+"""
+
+from __future__ import annotations
+
+from sdpkit.doors.embeddings import (
+    MaximumVarianceUnfolding,
+    MinimumVolumeEmbedding,
+    VariationalMaximumVarianceUnfolding,
+)
+from sdpkit.doors.metrics import (
+    CoveringEllipsoidMetric,
+    LargeMarginNearestNeighbors,
+    LMNNClassifier,
+    MahalanobisForClustering,
+    PairMarginMetric,
+)
+from sdpkit.doors.query_metric import QueryMetric
+from sdpkit.doors.tuples import (
+    LargeMarginFromTriplets,
+    MahalanobisForClusteringFromPairs,
+    PairMarginMetricFromPairs,
+    PseudoMetricOnlineLearning,
+)
+
+__all__ = [
+    "CoveringEllipsoidMetric",
+    "LMNNClassifier",
+    "LargeMarginFromTriplets",
+    "LargeMarginNearestNeighbors",
+    "MahalanobisForClustering",
+    "MahalanobisForClusteringFromPairs",
+    "MaximumVarianceUnfolding",
+    "MinimumVolumeEmbedding",
+    "PairMarginMetric",
+    "PairMarginMetricFromPairs",
+    "PseudoMetricOnlineLearning",
+    "QueryMetric",
+    "VariationalMaximumVarianceUnfolding",
+]
