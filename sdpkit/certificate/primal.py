@@ -22,8 +22,8 @@ Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 # Roundings that a computed row goes through, and that no solver can avoid.
-_UNAVOIDABLE = 16
-# Rows and measurements up to which a point is moved onto its rows.
+_UNAVOIDABLE = 64
+# Rows and measurements up to which a direction is moved onto its rows.
 _MAX_RESTORED = 1500
 
 
@@ -79,36 +79,31 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
 def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) -> Array:
     """(m,) what each row is off, less what rounding makes unavoidable, in units of its own size.
 
-    That is the larger of |b_e| and Σ|a_ep|q_p + Σ|a_ej||x_j|. A short length between far points
-    is the difference of large numbers, which solvers do not know to the length's last digit: a
-    row that cancels has the unit of the largest row.
+    The size is the larger of |b_e| and Σ|a_ep|q_p + Σ|a_ej||x_j|; for a row with b_e = 0, whose
+    terms may all vanish, at least the size that the other rows suggest.
     """
     violations = program.violations(q, x)
     if not violations.any():
         return violations
-    q_parts, x_parts = abs(program.rows_q), abs(program.rows_x) @ np.abs(x)
-    own = np.maximum(np.abs(program.rhs), q_parts @ np.abs(q) + x_parts)
-    reach = q_parts @ np.concatenate(
-        [_reach(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
-    )
-    sizes = np.abs(program.rhs) / program.row_norms
-    cancels = reach > (1 + 1e-9) * own
-    unit = np.maximum(own, np.where(cancels, program.row_norms * sizes.max(), 0.0))
-    # A row of right-hand side zero may sum to nothing: it is measured by what it is summed from,
-    # or by the smallest of the other rows where that is nothing too.
-    least = program.row_norms * sizes[sizes > 0].min(initial=sizes.max())
-    unit = np.where(program.rhs == 0, np.maximum(np.maximum(own, reach), least), unit)
-    left = np.maximum(violations - _UNAVOIDABLE * EPS * (reach + x_parts + np.abs(program.rhs)), 0)
-    return np.divide(left, unit, out=np.where(left > 0, np.inf, 0.0), where=unit > 0)
+    a_q, from_x = abs(program.rows_q), abs(program.rows_x) @ np.abs(x)
+    size = np.maximum(np.abs(program.rhs), a_q @ np.abs(q) + from_x)
+    least = program.natural_size if program.rhs.any() else activity(program, q, x)
+    size = np.where(program.rhs == 0, np.maximum(size, program.row_norms * least), size)
+    pairs = zip(program.blocks, matrices, strict=True)
+    summed = a_q @ np.concatenate([_summed(*pair) for pair in pairs]) + from_x
+    left = np.maximum(violations - _UNAVOIDABLE * EPS * (summed + np.abs(program.rhs)), 0.0)
+    out = np.where(left > 0, np.inf, 0.0)
+    return np.asarray(np.divide(left, size, out=out, where=size > 0))
 
 
-def _reach(block: Block, matrix: Matrix) -> Array:
+def _summed(block: Block, matrix: Matrix) -> Array:
     """(p,) |v_p|ᵀ|M||v_p|: what a squared length is summed from."""
     if isinstance(matrix, Gram):
         sums = np.asarray(abs(block.incidence).sum(axis=1)).ravel()
         return np.asarray(matrix.largest_eigenvalue * sums**2)
     features = None if block.features is None else np.abs(block.features)
-    return replace(block, incidence=abs(block.incidence), features=features).measure(np.abs(matrix))
+    absolute = replace(block, incidence=abs(block.incidence), features=features)
+    return absolute.measure(np.abs(np.asarray(matrix)))
 
 
 def restored(

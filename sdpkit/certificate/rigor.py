@@ -258,8 +258,9 @@ def definite_on_face(slack: ScaledSlack) -> bool:
     lift, weight = null @ null.T, np.abs(null) @ np.abs(null).T
     k, n = null.shape[1], len(matrix)
     base = float(np.abs(matrix).sum(axis=1).max()) / max(float(np.diag(lift).max()), TINY)
-    for growth in (1.0, 1e3):
-        alpha = growth * base
+    # The less is added the less rounding there is; next to nothing if N is almost null already.
+    light = float(np.abs(np.diag(matrix)).max()) / max(float(np.trace(lift)), TINY)
+    for alpha in (light, base, 1e3 * base):
         sums = (np.abs(matrix) + alpha * weight).sum(axis=1)
         error = gamma(k + 3) * float(sums.max()) + (1 + alpha) * n * (k + 2) * TINY
         if certainly_definite(matrix + alpha * lift, rounding + 1.01 * error):

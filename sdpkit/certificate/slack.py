@@ -223,8 +223,8 @@ class _CostTerms:
         n = self.size
         values = _shifted(self.mantissa, self.power - top)
         place = self.row * n + self.column
-        out = np.bincount(place, values, n * n).reshape(n, n)
-        size = np.bincount(place, np.abs(values), n * n).reshape(n, n)
+        out: Array = np.bincount(place, values, n * n).reshape(n, n).astype(np.float64)
+        size: Array = np.bincount(place, np.abs(values), n * n).reshape(n, n).astype(np.float64)
         if self.weights.size:
             s = _shifted(self.weights, self.weight_power - top)
             out = out + (self.factor * s) @ self.factor.T

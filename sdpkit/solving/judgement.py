@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
-from sdpkit.certificate.primal import project_onto_cone, restored, row_residuals
+from sdpkit.certificate.onto_rows import onto_rows
+from sdpkit.certificate.primal import project_onto_cone, row_residuals
 from sdpkit.certificate.rays import Ray
 from sdpkit.errors import SolverError
 from sdpkit.numerics.kernels import clock
@@ -115,19 +116,24 @@ def judge(
 
 
 def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> bool:
-    """Whether the solver, or another where it refuses, finds a point that meets the rows."""
+    """Whether the solver, or another one, finds a point that meets the rows."""
     if not program.excess(-program.rhs).any():
         return True  # zero is one
-    asked = elastic(program)
     if settings.time_limit == 0:
         return False
-    if refusal(solver, asked) is not None:
-        try:
-            solver = choose(asked)[0]
-        except SolverError:
-            return False
-    plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
-    answer = solver.solve(asked, plain)
+    asked = elastic(program)
+    plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None, options={})
+    if refusal(solver, asked) is None and _finds_feasible(program, asked, solver, plain):
+        return True
+    try:
+        other = choose(asked)[0]
+    except SolverError:
+        return False
+    return other.name != solver.name and _finds_feasible(program, asked, other, plain)
+
+
+def _finds_feasible(program: Program, asked: Program, solver: Solver, settings: Settings) -> bool:
+    answer = solver.solve(asked, settings)
     if answer.matrices is None or answer.x is None:
         return False
     point = replace(answer, x=answer.x[: program.n_auxiliary])
@@ -225,20 +231,15 @@ def _onto_rows(
     program: Program, matrices: list[Matrix], x: Array, q: Array, tol: float
 ) -> tuple[list[Matrix], Array, Array]:
     """The point moved onto its rows where one of them is off at its own scale."""
-    first = matrices, x, q
     off = float(row_residuals(program, matrices, q, x).max(initial=0.0))
-    # The cone takes back a part of a step that shortens a length to almost nothing.
-    for _ in range(8):
-        if not 0.1 * tol < off < np.inf:
-            break
-        moved, moved_x = restored(program, matrices, x, program.rhs)
-        if not all(is_finite(m) for m in [*moved, moved_x]):
-            return first
-        matrices = [project_onto_cone(b, m) for b, m in zip(program.blocks, moved, strict=True)]
-        x = np.where(program.free_x, moved_x, np.maximum(moved_x, 0.0))
-        q = program.measure(matrices)
-        off = float(row_residuals(program, matrices, q, x).max(initial=0.0))
-    return (matrices, x, q) if off <= tol else first
+    if off <= 0.1 * tol:
+        return matrices, x, q
+    moved, moved_x = onto_rows(program, matrices, x, 0.1 * tol)
+    if not all(is_finite(m) for m in [*moved, moved_x]):
+        return matrices, x, q
+    moved_q = program.measure(moved)
+    now = float(row_residuals(program, moved, moved_q, moved_x).max(initial=0.0))
+    return (moved, moved_x, moved_q) if now <= min(off, tol) else (matrices, x, q)
 
 
 def _unknown(block: Block) -> Matrix:
