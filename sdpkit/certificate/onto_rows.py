@@ -26,6 +26,7 @@ Array = NDArray[np.float64]
 # Rows and measurements up to which a point is moved.
 _MAX_ROWS = 3000
 _MAX_STEPS = 40
+_MANY_ROWS = 500
 # Added to the unit diagonal of the least-squares system: rows may depend on each other.
 _RIDGE = 1e-13
 
@@ -41,7 +42,7 @@ def onto_rows(
     pairs = zip(program.blocks, matrices, strict=True)
     factors = [root_of(block, np.asarray(m)) for block, m in pairs]
     best, left = (matrices, x), float(program.violations(q, x).max())
-    for _ in range(_MAX_STEPS):
+    for _ in range(_MAX_STEPS if program.n_rows <= _MANY_ROWS else _MAX_STEPS // 4):
         step = step_onto_rows(program, factors, x)
         if step is None:
             break
@@ -49,7 +50,7 @@ def onto_rows(
         moved: list[Matrix] = [y @ y.T for y in factors]
         q = program.measure(moved)
         before, left = left, float(program.violations(q, x).max())
-        if not left < 0.5 * before:
+        if not left < 0.9 * before:
             break
         best = moved, x
         if row_residuals(program, moved, q, x).max(initial=0.0) <= goal:
