@@ -308,8 +308,8 @@ def test_a_good_answer_passes() -> None:
 def test_bad_primals_are_refused() -> None:
     solution = solved("iris", "factored", 1e-5)
     (M,) = solution.matrices
-    for factor in (0.0, 0.9, 1.1, -1.0):
-        assert not judged(solution, matrices=[factor * M]).passes(1e-4)
+    for times in (0.0, 0.9, 1.1, -1.0):
+        assert not judged(solution, matrices=[times * M]).passes(1e-4)
     low = M - 1.01 * np.linalg.eigvalsh(M)[-1] * np.eye(4)
     assert not judged(solution, matrices=[low]).passes(1e-2)
     dent = M - (np.linalg.eigvalsh(M)[0] + 1e-2 * np.linalg.norm(M)) * np.eye(4)

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
 from sdpkit.inputs import integer
-from sdpkit.problems.lmnn import LMNN
-from sdpkit.problems.mixtures import DistanceMixture
 from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
@@ -23,7 +22,7 @@ Array = NDArray[np.float64]
 
 def kernel_columns(
     kernel: ArrayLike, y: ArrayLike, n_components: int, *, n_neighbors: int = 3, ridge: float = 1e-6
-) -> LMNN:
+) -> sdpkit.LMNN:
     """LMNN with a d × n matrix A on the columns of a kernel (Min 2008, theorem 4 and eq. 6).
 
     A kernel of full rank gives n points n independent features: A can then map every class to a
@@ -38,7 +37,7 @@ def kernel_columns(
     True
     """
     columns = np.asarray(kernel)
-    return LMNN(columns, y, n_components=n_components, n_neighbors=n_neighbors, ridge=ridge)
+    return sdpkit.LMNN(columns, y, n_components=n_components, n_neighbors=n_neighbors, ridge=ridge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +81,12 @@ def em_mixture(
     """
     grams = [np.asarray(kernel, dtype=np.float64) for kernel in kernels]
     theta = np.full(len(grams), 1 / len(grams))
-    whole = DistanceMixture(kernels=grams, y=y, rank=rank, n_neighbors=n_neighbors)
+    whole = sdpkit.DistanceMixture(kernels=grams, y=y, rank=rank, n_neighbors=n_neighbors)
     thetas, objectives, solutions = [], [], []
     converged = False
     for _ in range(integer(max_steps, "max_steps")):
         used = np.flatnonzero(theta)
-        problem = DistanceMixture(
+        problem = sdpkit.DistanceMixture(
             kernels=[grams[k] for k in used], y=y, rank=rank, targets=whole.target_table
         )
         solution = quiet_solve(problem)
@@ -106,7 +105,7 @@ def em_mixture(
     return EMMixture(np.array(thetas), np.array(objectives), converged, tuple(solutions))
 
 
-def _violations(part: LMNN, images: Array) -> Array:
+def _violations(part: sdpkit.LMNN, images: Array) -> Array:
     """(n,) ℓ_i of eq. 8: Σ_jl [1 + D(i, l) − D(i, j)]₊ over targets l and impostors j of i."""
     D = cdist(images, images, "sqeuclidean")
     other = part.labels[:, None] != part.labels

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points
-from sdpkit.problems.mvu import MVU
 from sdpkit.results.embedding import Embedding
 from sdpkit.solution.solution import Solution
 
@@ -107,7 +107,7 @@ def neighbor_sweep(
     inputs = float(np.square(points - points.mean(axis=0)).sum())
     found = []
     for k in counts:
-        problem = MVU(points, n_neighbors=k, **options)
+        problem = sdpkit.MVU(points, n_neighbors=k, **options)
         solution = quiet_solve(problem, tol=tol)
         gain = float(np.trace(problem.gram_matrix(solution))) / inputs
         found.append(Unfolding(k, problem.recover(solution), solution, gain))
