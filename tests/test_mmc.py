@@ -263,9 +263,9 @@ def test_without_a_limit_there_is_no_maximum(diagonal: bool) -> None:
 def test_the_unbounded_twin_has_a_ray() -> None:
     """What the early error says, the program says too: its dual has no point."""
     free = Roots(np.array([[1.0, 0.0], [0.0, 1.0]]), diagonal=False).program()
-    # The limit forgets the second direction.
+    # The limit, a sum of M's measurements, forgets the second direction.
     rows = free.rows_q.tolil()
-    rows[0, 1] = 0.0
+    rows[0, free.blocks[0].n_measurements + 1] = 0.0
     twin = sdpkit.Program.of(
         free.blocks, free.rhs, rows_q=sp.csr_array(rows.tocsr()), relations=free.relations
     )

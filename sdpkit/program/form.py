@@ -104,7 +104,8 @@ class Program:
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
     family: RowFamily | None = None
-    sentences: Sentences | None = None
+    # Not taken over by `dataclasses.replace`: a program with other data says something else.
+    sentences: Sentences | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -182,8 +183,8 @@ class Program:
             safe=safe or SafeBounds(),
             notes=tuple(notes),
             family=family,
-            sentences=sentences,
         )
+        object.__setattr__(program, "sentences", sentences)
         program._check_norms()
         program._check_safe()
         program._check_family()
@@ -529,7 +530,7 @@ class Program:
         plain = ~self.free_x & (self.quadratic_x == 0)
         norms = tuple(replace(p, weight=max(p.weight - margin, p.weight / 2)) for p in self.norms)
         cost_x = self.cost_x + shift * plain
-        return replace(self, blocks=blocks, cost_x=cost_x, norms=norms, sentences=None)
+        return replace(self, blocks=blocks, cost_x=cost_x, norms=norms)
 
     # -- identity ----------------------------------------------------------------------------
 
