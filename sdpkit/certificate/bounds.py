@@ -11,6 +11,7 @@ import scipy.sparse.linalg
 from numpy.typing import NDArray
 
 from sdpkit.certificate.exact import exact_reduced_cost, slack_is_semidefinite
+from sdpkit.certificate.rigor import slack_holds
 from sdpkit.certificate.rounding import TINY, gamma, slack_roundings, sum_rounding
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
@@ -125,12 +126,13 @@ def _breaks_equations(program: Program, w: Array) -> bool:
 
 
 def _beyond_rounding(program: Program, w: Array, eigenvalues: list[float]) -> list[float]:
-    """Eigenvalues of the exact slacks at least; what is in doubt is decided exactly, if small."""
+    """Eigenvalues of the exact slacks at least; what is in doubt is proved, if it can be."""
     out = []
     pairs = zip(eigenvalues, slack_roundings(program, w), strict=True)
     for k, (value, rounding) in enumerate(pairs):
         least = value - rounding
-        if least < 0 and value >= -rounding and slack_is_semidefinite(program, k, w):
+        doubtful = least < 0 and value >= -rounding
+        if doubtful and (slack_is_semidefinite(program, k, w) or slack_holds(program, k, w)):
             least = 0.0
         out.append(least)
     return out

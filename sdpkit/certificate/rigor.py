@@ -208,12 +208,13 @@ def _slacks_hold(program: Program, w: Array, with_cost: bool) -> bool:
         return all(
             _large_slack_holds(program, k, w, with_cost)
             if block.is_large_graph and _edges_are_rows(program)
-            else _slack_holds(program, k, w, with_cost)
+            else slack_holds(program, k, w, with_cost)
             for k, block in enumerate(program.blocks)
         )
 
 
-def _slack_holds(program: Program, k: int, w: Array, with_cost: bool) -> bool:
+def slack_holds(program: Program, k: int, w: Array, with_cost: bool = True) -> bool:
+    """The same of the k-th slack, by dense factors."""
     slack = scaled_slack(program, k, w, with_cost)
     return slack is not None and definite_on_face(slack)
 
