@@ -118,7 +118,17 @@ def save_program(program: Program, path: str | Path) -> None:
 
 def read_program(path: str | Path) -> dict[str, Any]:
     """The arguments of `Program.of` that a file written by `save_program` holds."""
-    a = read_arrays(path)
+    arrays = read_arrays(path)
+    try:
+        return _arguments(path, arrays)
+    except InputError:
+        raise
+    except (*_DAMAGE, TypeError, IndexError) as error:
+        words = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path} is damaged ({words}); save the program again") from error
+
+
+def _arguments(path: str | Path, a: dict[str, NDArray[Any]]) -> dict[str, Any]:
     header = json.loads(bytes(a["header"]).decode())
     if header.get("format") != 1:
         raise InputError(f"{path} has format {header.get('format')}; this reads format 1")
