@@ -158,7 +158,7 @@ def finite_csr(value: Any, shape: tuple[int, int], name: str) -> sp.csr_array:
     """
     out = sp.csr_array(shape) if value is None else sp.csr_array(value, dtype=np.float64)
     _require_shape(out.shape, name, shape)
-    require_finite(out.data, name)
+    require_finite(out.data, f"{name}.data")
     out = out.copy()
     out.sum_duplicates()
     out.eliminate_zeros()
