@@ -25,14 +25,17 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.certificate.definite import certainly_definite, definite_on_face
+from sdpkit.certificate.hinges import value_above
+from sdpkit.certificate.log_det import log_det_bounds
 from sdpkit.certificate.onto_rows import is_small, root_of, step_onto_rows
-from sdpkit.certificate.rigor import BREAKDOWNS, certainly_definite, definite_on_face
+from sdpkit.certificate.rigor import BREAKDOWNS
 from sdpkit.certificate.rounding import TINY, gamma
 from sdpkit.certificate.slack import ScaledSlack
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
-from sdpkit.program.gram import Matrix
+from sdpkit.program.gram import Gram, Matrix
 
 Array = NDArray[np.float64]
 
@@ -43,6 +46,9 @@ _NO_INTERIOR = (
     "no point near this one was proven feasible: it lies too near the boundary of the cone, or the "
     "program has no interior"
 )
+
+_OF_A_FACTOR = "the matrix is the product of a factor with itself, its value was rounded upwards"
+_FAMILY_BESIDE = "a family beside rows, log dets or null directions has no feasible end"
 
 
 def attained(program: Program, matrices: tuple[Matrix, ...], x: Array) -> tuple[float | None, str]:
@@ -59,6 +65,9 @@ def _attained(program: Program, matrices: tuple[Matrix, ...], x: Array) -> tuple
     if refused:
         return None, refused
     given = [np.asarray(m) for m in matrices]
+    if program.family is not None:
+        value = value_above(program, given)
+        return value, _OF_A_FACTOR if value is not None else _FAMILY_BESIDE
     rows = _Rows.of(program)
     if rows is None:
         return None, "the rows are linearly dependent, or so nearly that no proof was found"
@@ -75,17 +84,17 @@ def _attained(program: Program, matrices: tuple[Matrix, ...], x: Array) -> tuple
 
 
 def _refusal(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
-    if not program.is_linear or program.family is not None:
-        return "penalties, log dets and families have no feasible end yet"
-    if not is_small(program, list(matrices)):
+    if program.norms or program.quadratic_x.any():
+        return "quadratic and norm penalties have no feasible end"
+    if any(isinstance(m, Gram) for m in matrices) or not is_small(program):
         return "the matrix or its rows are too large to be factored densely"
     if not all(np.isfinite(np.asarray(m)).all() for m in [*matrices, x]):
         return "there is no finite point"
-    if any(block.features is not None for block in program.blocks):
-        return "measurements that are products with features are not exact in floating point"
     if any(block.null.shape[1] and not _is_centred(block) for block in program.blocks):
         return "null directions beside the centring of a graph are not exact in floating point"
-    return "" if program.n_rows else "there are no rows"
+    if any(block.null.shape[1] and block.log_det for block in program.blocks):
+        return "log dets on a face have no feasible end"
+    return "" if program.n_rows or program.family is not None else "there are no rows"
 
 
 def _is_centred(block: Block) -> bool:
@@ -114,7 +123,9 @@ class _Rows:
             free_x=np.concatenate([program.free_x, np.zeros(k, dtype=bool)]),
             quadratic_x=np.concatenate([program.quadratic_x, np.zeros(k)]),
         )
-        sigma = _edges_alone(equations) or _proven_sigma(equations)
+        # A slack in every row: AAᵀ ⪰ I.
+        sigma = 1.0 if k == program.n_rows else _edges_alone(equations)
+        sigma = sigma or _proven_sigma(equations)
         return None if sigma is None else cls(equations, sigma)
 
     def slacks(self, matrices: list[Array], x: Array) -> Array:
@@ -153,7 +164,7 @@ class _Rows:
         """ρ: how far the next point that meets the rows exactly may be."""
         program = self.program
         r = program.row_values(program.measure(matrices), x) - program.rhs
-        widest = max(int(np.diff(b.incidence.indptr).max(initial=0)) for b in program.blocks)
+        widest = max(map(_chain, program.blocks))
         terms = [int(np.diff(a.indptr).max(initial=0)) for a in (program.rows_q, program.rows_x)]
         pairs = zip(map(_absolute, program.blocks), matrices, strict=True)
         lengths = np.concatenate([block.measure(np.abs(m)) for block, m in pairs])
@@ -163,7 +174,21 @@ class _Rows:
         blur = 1.01 * gamma(chain) * (size + np.abs(program.rhs))
         blur = blur + chain * TINY * (1 + sums) * 4.0 * (1 + widest) ** 2
         off = blur if blur_only else np.abs(r) + blur
-        return float(np.linalg.norm(off)) / self.sigma * (1 + 1e-9)
+        return _norm(off) / self.sigma * (1 + 1e-9)
+
+
+def _chain(block: Block) -> int:
+    """How many numbers one entry of vᵀM is summed from, and v itself."""
+    widest = int(np.diff(block.incidence.indptr).max(initial=0))
+    return widest if block.features is None else widest + block.size
+
+
+def _norm(values: Array) -> float:
+    """‖values‖, rounded upwards, of numbers whose squares may underflow."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if not 0 < largest < np.inf:
+        return largest
+    return largest * float(np.linalg.norm(values / largest)) * (1 + 1e-9) + TINY
 
 
 def _edges_alone(program: Program) -> float | None:
@@ -181,11 +206,11 @@ def _proven_sigma(program: Program) -> float | None:
     m = program.n_rows
     gram, size, chain = np.zeros((m, m)), np.zeros((m, m)), 8
     for block, span in zip(program.blocks, program.spans, strict=True):
-        a, v = program.rows_q[:, span], block.incidence
-        inner, most = v @ v.T, abs(v) @ abs(v).T
+        a, v, absolute = program.rows_q[:, span], block.vectors(), _absolute(block).vectors()
+        inner, most = v @ v.T, absolute @ absolute.T
         gram += dense(a @ inner.multiply(inner) @ a.T)
         size += dense(abs(a) @ most.multiply(most) @ abs(a).T)
-        chain += 2 * int(np.diff(v.indptr).max(initial=0) + np.diff(a.indptr).max(initial=0))
+        chain += 2 * (2 * _chain(block) + int(np.diff(a.indptr).max(initial=0)))
     gram += dense(program.rows_x @ program.rows_x.T)
     size += dense(abs(program.rows_x) @ abs(program.rows_x).T)
     chain += int(np.diff(program.rows_x.indptr).max(initial=0))
@@ -201,7 +226,8 @@ def _proven_sigma(program: Program) -> float | None:
 
 
 def _absolute(block: Block) -> Block:
-    return replace(block, incidence=abs(block.incidence))
+    features = None if block.features is None else np.abs(block.features)
+    return replace(block, incidence=abs(block.incidence), features=features)
 
 
 def _proven_value(rows: _Rows, matrices: list[Array], x: Array) -> float | None:
@@ -219,28 +245,47 @@ def _proven_value(rows: _Rows, matrices: list[Array], x: Array) -> float | None:
     return _value(program, matrices, x, rho)
 
 
-def _value(program: Program, matrices: list[Array], x: Array, rho: float) -> float:
-    """<C, PMP> + gᵀq + cᵀx, less what rounding and the distance ρ may cost."""
-    total, error, norms = program.offset, 0.0, 0.0
+def _value(program: Program, matrices: list[Array], x: Array, rho: float) -> float | None:
+    """<C, PMP> + gᵀq + cᵀx and log dets, less what rounding and the distance ρ may cost."""
+    total, lost, norms = program.offset, 0.0, [_norm(program.cost_x)]
     for block, m, g in zip(program.blocks, matrices, program.split(program.cost_q), strict=True):
         cost = block.cost.dense() + dense(block.adjoint(g))
-        factor, n = np.abs(block.cost.factor), block.size
-        size = abs(block.cost.identity) * np.eye(n) + dense(abs(block.cost.sparse))
-        size = size + (factor * np.abs(block.cost.weights)) @ factor.T
-        size = size + dense(_absolute(block).adjoint(np.abs(g)))
-        chain = n * n + block.cost.weights.size + block.n_measurements + 8
-        total += float(np.sum(cost * m))
-        error += gamma(chain) * float(np.sum(size * np.abs(m)))
-        if block.null.shape[1]:
-            # PMP = M − (1mᵀ + m1ᵀ) + μ11ᵀ with the row means m of M and their mean μ.
-            means, ones = m.mean(axis=1), cost.sum(axis=1)
-            total += -2 * float(means @ ones) + float(means.mean()) * float(ones.sum())
-            heavy = size.sum(axis=1)
-            rough = 2 * float(np.abs(m).mean(axis=1) @ heavy)
-            error += 4 * gamma(chain) * (rough + float(np.abs(m).mean()) * float(heavy.sum()))
-        norms += float(np.sum(size**2))
+        size = _absolute_cost(block, g)
+        chain = block.size**2 + block.cost.weights.size + block.n_measurements + 2 * _chain(block)
+        value, error = _inner(cost, size, m, chain + 8, centred=bool(block.null.shape[1]))
+        total, lost = total + value, lost + error
+        norms.append(_norm(size))
+        if block.log_det:
+            # The point next to M is M − ρI at least.
+            logs = log_det_bounds(m - rho * np.eye(block.size), 4e-16 * (rho + np.abs(m).max()))
+            if logs is None:
+                return None
+            total += program.sign * block.log_det * logs[0]
+            lost += 4e-16 * block.log_det * abs(logs[0])
     total += float(program.cost_x @ x)
-    error += gamma(x.size + 8) * (float(np.abs(program.cost_x) @ np.abs(x)) + abs(program.offset))
-    norms += float(np.sum(program.cost_x**2))
-    lost = rho * float(np.sqrt(norms)) * (1 + 1e-9) + 1.01 * error + 8e-16 * abs(total) + TINY
+    size_x = float(np.abs(program.cost_x) @ np.abs(x)) + abs(program.offset)
+    lost += 1.01 * gamma(x.size + 8) * size_x + x.size * TINY
+    lost += rho * _norm(np.array(norms)) * (1 + 1e-9) + 4e-15 * abs(total) + TINY
     return float(np.nextafter(total - program.sign * lost, -np.inf * program.sign))
+
+
+def _absolute_cost(block: Block, g: Array) -> Array:
+    """|C| + |V|ᵀdiag|g||V|, from the absolute values of its parts."""
+    factor = np.abs(block.cost.factor)
+    size = abs(block.cost.identity) * np.eye(block.size) + dense(abs(block.cost.sparse))
+    size = size + (factor * np.abs(block.cost.weights)) @ factor.T
+    return np.asarray(size + dense(_absolute(block).adjoint(np.abs(g))) + TINY)
+
+
+def _inner(cost: Array, size: Array, m: Array, chain: int, centred: bool) -> tuple[float, float]:
+    """(<C, PMP>, a bound on its rounding)"""
+    total = float(np.sum(cost * m))
+    error = gamma(chain) * float(np.sum(size * np.abs(m))) + m.size * TINY
+    if centred:
+        # PMP = M − (1mᵀ + m1ᵀ) + μ11ᵀ with the row means m of M and their mean μ.
+        means, ones = m.mean(axis=1), cost.sum(axis=1)
+        total += -2 * float(means @ ones) + float(means.mean()) * float(ones.sum())
+        heavy = size.sum(axis=1)
+        rough = 2 * float(np.abs(m).mean(axis=1) @ heavy)
+        error += 4 * gamma(chain) * (rough + float(np.abs(m).mean()) * float(heavy.sum()))
+    return total, 1.01 * error

@@ -37,7 +37,8 @@ def onto_rows(
     """The point moved until no row is off by more than `goal` at its own scale, if it can be."""
     q = program.measure(matrices)
     off = float(row_residuals(program, matrices, q, x).max(initial=0.0))
-    if not goal < off < np.inf or not is_small(program, matrices):
+    far = not goal < off < np.inf
+    if far or not is_small(program) or any(isinstance(m, Gram) for m in matrices):
         return matrices, x
     pairs = zip(program.blocks, matrices, strict=True)
     factors = [root_of(block, np.asarray(m)) for block, m in pairs]
@@ -58,10 +59,10 @@ def onto_rows(
     return best
 
 
-def is_small(program: Program, matrices: list[Matrix]) -> bool:
-    """Whether the least-squares system and the matrices are dense enough to be factored."""
-    largest = max(program.n_rows, *(block.n_measurements for block in program.blocks))
-    return largest <= _MAX_ROWS and not any(isinstance(m, Gram) for m in matrices)
+def is_small(program: Program) -> bool:
+    """Whether the least-squares system may be factored densely."""
+    counts = (block.n_measurements for block in program.blocks)
+    return max(program.n_rows, *counts) <= _MAX_ROWS
 
 
 def root_of(block: Block, matrix: Array, more: float = 0.0) -> Array:

@@ -27,14 +27,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError
 
+from sdpkit.certificate.definite import definite_on_face
 from sdpkit.certificate.exact import exact_dot
-from sdpkit.certificate.rounding import TINY, gamma, most_in_column
-from sdpkit.certificate.slack import ScaledSlack, scaled_slack
+from sdpkit.certificate.log_det import log_det_bounds
+from sdpkit.certificate.rounding import UNIT, most_in_column, slack_roundings
+from sdpkit.certificate.slack import scaled_slack
 from sdpkit.program.form import Program, Sense
 
 Array = NDArray[np.float64]
@@ -109,14 +110,16 @@ def _out_of_range(error: BaseException) -> str:
 
 def _verify_dual(program: Program, w: Array) -> Verification:
     sense = program.sense
-    if not program.is_linear:
-        words = "quadratic and norm penalties and log dets are not verified"
+    if program.norms or program.quadratic_x.any():
+        words = "quadratic and norm penalties are not verified"
         return Verification(None, words, sense=sense)
     if not np.isfinite(w).all():
         return Verification(None, "the multipliers are not finite", sense=sense)
     for moved, how in _neighbours(program, w):
         if _linear_conditions_hold(program, moved) and _slacks_hold(program, moved, True):
-            value = exact_value(program, moved)
+            value = _dual_value(program, moved)
+            if value is None:
+                continue
             words = f"{_method(program)} succeeded for the multipliers {how}"
             if any(block.null.shape[1] > 1 for block in program.blocks):
                 words += ", for the program with its null directions as they were rounded"
@@ -248,44 +251,27 @@ def _edges_are_rows(program: Program) -> bool:
     return bool(single and np.all(np.abs(program.rows_q.data) == 1) and not program.cost_q.any())
 
 
-def definite_on_face(slack: ScaledSlack) -> bool:
-    """Whether every matrix within the error of `slack` is positive definite on its face."""
-    matrix, null = slack.matrix, slack.null
-    if not np.isfinite(matrix).all():
-        return False
-    rounding = float(slack.error.sum(axis=1).max(initial=0.0))
-    if not null.shape[1]:
-        return certainly_definite(matrix, rounding)
-    lift, weight = null @ null.T, np.abs(null) @ np.abs(null).T
-    k, n = null.shape[1], len(matrix)
-    base = float(np.abs(matrix).sum(axis=1).max()) / max(float(np.diag(lift).max()), TINY)
-    # The less is added the less rounding there is; next to nothing if N is almost null already.
-    light = float(np.abs(np.diag(matrix)).max()) / max(float(np.trace(lift)), TINY)
-    for alpha in (light, base, 1e3 * base):
-        sums = (np.abs(matrix) + alpha * weight).sum(axis=1)
-        error = gamma(k + 3) * float(sums.max()) + (1 + alpha) * n * (k + 2) * TINY
-        if certainly_definite(matrix + alpha * lift, rounding + 1.01 * error):
-            return True
-    return False
-
-
-def certainly_definite(matrix: Array, rounding: float) -> bool:
-    """Rump's criterion: the floating-point Cholesky factorisation of A − cI succeeds."""
-    n = matrix.shape[0]
-    share = gamma(n + 1)
-    trace = float(np.abs(np.diag(matrix)).sum())
-    shift = 1.01 * (share / (1 - share) * trace + rounding) + 4 * (n + 2) * n * TINY
-    if not np.isfinite(shift):
-        return False
-    diagonal = np.diag_indices(n)
-    # The lower triangle alone is read: it defines the symmetric matrix that is proved definite.
-    shifted = np.array(matrix, order="F")
-    shifted[diagonal] = np.nextafter(matrix[diagonal] - shift, -np.inf)
-    asymmetry = float(np.abs(matrix - matrix.T).sum(axis=1).max())
-    shifted[diagonal] = np.nextafter(shifted[diagonal] - 1.01 * asymmetry, -np.inf)
-    factor, info = scipy.linalg.lapack.dpotrf(shifted, lower=1)
-    # LAPACK lets NaN and infinity pass.
-    return int(info) == 0 and bool(np.isfinite(np.diag(factor)).all())
+def _dual_value(program: Program, w: Array) -> float | None:
+    """What proven multipliers are worth; None if the log det of a slack has no proven bound."""
+    if not program.has_log_det:
+        return exact_value(program, w)
+    total = 0.0
+    parts = zip(program.blocks, program.dual_slacks(w), slack_roundings(program, w), strict=True)
+    for block, slack, rounding in parts:
+        beta, n = block.log_det, block.size
+        if not beta:
+            continue
+        logs = None if block.null.shape[1] else log_det_bounds(slack, rounding)
+        if logs is None:
+            return None
+        # −β log det S + βn(log β − 1), rounded upwards.
+        terms = np.array([-beta * logs[0], beta * n * np.log(beta), -beta * n])
+        total += float(terms.sum() + 16 * UNIT * np.abs(terms).sum())
+    exact = exact_dot(program.rhs, w) + Fraction(
+        total + 4 * UNIT * len(program.blocks) * abs(total)
+    )
+    sign = Fraction(program.sign)
+    return rounded(sign * exact + Fraction(program.offset), program.sign)
 
 
 def exact_value(program: Program, w: Array) -> float:
