@@ -237,7 +237,7 @@ class Interior:
         method = PredictorCorrector(reduction.program)
         # As the certificate: an optimum of zero is never met to a relative gap of its own.
         unit = reduction.rhs_scale * reduction.cost_scale
-        method.zero = max(method.zero, program.safe.value_scale / unit)
+        method.zero = max(method.zero, program.value_scale / unit)
         given = None if settings.warm_start is None else reduction.lower(settings.warm_start)
         if given is not None:
             answer = driver.run(CentralPath(method, method.warm(*given), reduction, settings.tol))

@@ -146,7 +146,7 @@ class MultiplierUpdates:
             dual += max(0.0, -float(values[0])) * float(np.vdot(y, y))
         lack = np.where(m.free | curved, 0.0, np.maximum(-point.reduced, 0.0))
         dual += float(lack @ np.maximum(point.x, 1.0))
-        scale = m.program.safe.value_scale / (m.unit * m.price)
+        scale = m.program.value_scale / (m.unit * m.price)
         primal = point.primal_value + self._slack_value(point)
         return abs(dual - primal) / max(abs(dual), abs(primal), scale)
 
@@ -178,7 +178,7 @@ class MultiplierUpdates:
     def _grow(self, point: LagrangianPoint, lowest: list[tuple[Array, Array]]) -> None:
         """Further columns along the eigenvectors by which the dual slack is negative."""
         m, now = self.model, self.now
-        total = max(abs(point.primal_value), m.program.safe.value_scale / (m.unit * m.price))
+        total = max(abs(point.primal_value), m.program.value_scale / (m.unit * m.price))
         for k, ((values, vectors), y) in enumerate(zip(lowest, now.unknown[:-1], strict=True)):
             trace = max(float(np.vdot(y, y)), 1.0)  # Y may be zero, and stationary
             down = values * trace < -0.1 * self.tol * total

@@ -133,18 +133,29 @@ class Roots:
         diagonal = program.n_auxiliary > 0
         count = program.n_rows - 1 - len(program.blocks) + (not diagonal)
         last = program.blocks[-1]
+        # Counts and signs first: nothing is built for a program that cannot be one.
+        if count < 1 or len(program.blocks) != -(-count // _GROUP) + (not diagonal):
+            return None
         if diagonal:
-            values = -program.rows_x.toarray()[1 : 1 + count]
+            if not _may_be_diagonal(program, count):
+                return None
+            values = -program.rows_x[1 : 1 + count].toarray()
         elif last.features is not None and len(last.features) == last.size + count:
             values = last.features[last.size :]
         else:
-            return None
-        if count < 1 or len(program.blocks) != -(-count // _GROUP) + (not diagonal):
             return None
         if np.any(np.abs(values).max(axis=1) == 0):
             return None  # the root of nothing, and nothing to divide by
         found = cls(np.asarray(values), diagonal)
         return found if found.program().fingerprint == program.fingerprint else None
+
+
+def _may_be_diagonal(program: Program, count: int) -> bool:
+    """Whether the first row sums all of x, and the others subtract from few enough of them."""
+    trace = program.rows_x[[0]]
+    sums_all = trace.nnz == program.n_auxiliary and bool(np.all(trace.data == 1))
+    few = program.rows_x.nnz <= 2 * program.n_auxiliary * (count + 1)
+    return sums_all and few and not bool((program.rows_x[1:].data > 0).any())
 
 
 def _arrow(count: int) -> sp.csr_array:

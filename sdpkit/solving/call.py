@@ -3,7 +3,8 @@
 The status is granted here from the certificate alone:
 
     optimal                        gap, residuals and eigenvalues meet tol
-    infeasible, unbounded          a ray was found and verified
+    infeasible, unbounded          a ray was found and verified; unbounded has a feasible point too
+    infeasible_or_unbounded        an improving direction was found, but no feasible point
     time_limit, iteration_limit,   the solver stopped there, and the certificate does not pass
     interrupted
     stationary                     the end of a search over several programs, each certified
@@ -50,7 +51,13 @@ Array = NDArray[np.float64]
 
 
 # How a solve may end without a warning.
-_CLEAR = (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED, Status.STATIONARY)
+_CLEAR = (
+    Status.OPTIMAL,
+    Status.INFEASIBLE,
+    Status.UNBOUNDED,
+    Status.INFEASIBLE_OR_UNBOUNDED,
+    Status.STATIONARY,
+)
 
 
 class Problem(Protocol):
