@@ -83,15 +83,16 @@ def roll(tmp_path):
 
 
 def test_points_become_an_embedding(roll, capsys):
-    picture = roll.with_name("roll.png")
-    assert main(["solve", str(roll), "--components", "2", "--picture", str(picture)]) == 0
+    picture, output = roll.with_name("roll.png"), roll.with_name("unfolded.csv")
+    files = ["--picture", str(picture), "--output", str(output)]
+    assert main(["solve", str(roll), "--components", "2", *files]) == 0
     printed = capsys.readouterr().out
     assert "certified relative gap" in printed
     assert "answer written to" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
     problem = sdpkit.MVU(sdpkit.datasets.swiss_roll(25))
     expected = problem.recover(sdpkit.solve(problem), n_components=2).coordinates
-    found = np.loadtxt(roll.with_name("roll.embedding.csv"), delimiter=",", skiprows=1)
+    found = np.loadtxt(output, delimiter=",", skiprows=1)
     assert np.abs(found) == pytest.approx(np.abs(expected), rel=1e-6)
 
 
@@ -104,22 +105,25 @@ def test_the_same_from_every_kind_of_file(roll, tmp_path, capsys):
     sdpkit.MVU(X, n_neighbors=5, form="inequality").program().save(tmp_path / "program.npz")
     options = ["--neighbors", "5", "--form", "inequality", "--json"]
     values = []
-    for arguments in (
-        [str(roll), *options],
-        [str(tmp_path / "X.npy"), *options],
-        [str(tmp_path / "both.npz"), *options],
-        [str(tmp_path / "both.npz"), "--key", "D", "--as", "distances", *options],
-        [str(tmp_path / "D.tsv"), "--as", "distances", *options],
-        [str(tmp_path / "program.npz"), "--json"],
+    for number, arguments in enumerate(
+        (
+            [str(roll), *options],
+            [str(tmp_path / "X.npy"), *options],
+            [str(tmp_path / "both.npz"), *options],
+            [str(tmp_path / "both.npz"), "--key", "D", "--as", "distances", *options],
+            [str(tmp_path / "D.tsv"), "--as", "distances", *options],
+            [str(tmp_path / "program.npz"), "--json"],
+        )
     ):
-        assert main(["solve", *arguments]) == 0
+        output = tmp_path / f"answer{number}.npz"
+        assert main(["solve", *arguments, "--output", str(output)]) == 0
         answer = json.loads(capsys.readouterr().out)
         assert answer["status"] == "optimal"
         assert answer["gap"] <= 1e-6
-        assert tmp_path.joinpath(answer["output"]).exists()
+        assert answer["output"] == str(output)
         values.append(answer["objective"])
     assert values == pytest.approx([values[0]] * 6, rel=2e-6)
-    saved = np.load(tmp_path / "program.solution.npz")
+    saved = np.load(output)
     assert np.trace(saved["matrix0"]) == pytest.approx(values[0], rel=1e-9)
     assert saved["dual"].shape == (sdpkit.MVU(X, n_neighbors=5).neighborhood.n_edges,)
 
@@ -142,7 +146,8 @@ def test_labelled_points_become_a_metric(tmp_path, capsys):
     for file, *more in ways:
         output = tmp_path / "metric.npz"
         command = ["solve", str(tmp_path / file), "--problem", "lmnn", "--set", "mu=0.3", *more]
-        assert main([*command, "--output", str(output), "--picture", str(tmp_path / "m.png")]) == 0
+        files = ["--output", str(output), "--picture", str(tmp_path / "m.png"), "--force"]
+        assert main([*command, *files]) == 0
         learned.append(sdpkit.Metric.load(output))
         capsys.readouterr()
     for metric in learned:

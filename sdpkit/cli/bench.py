@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from sdpkit.cli.answers import check_places
 from sdpkit.errors import InputError
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
@@ -54,7 +55,7 @@ _NEED_DATA = (
 
 def add_parser(commands: Any) -> None:
     """The options of the command."""
-    parser = commands.add_parser("bench", help="measure the parser that the docs quote")
+    parser = commands.add_parser("bench", help="measure the figures that the docs quote")
     parser.add_argument("table", choices=sorted(TABLES))
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
     parser.add_argument("--neighbors", type=int, nargs="+", default=[4], help="(table barrier)")
@@ -66,6 +67,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
     parser.add_argument("--deskewed", action="store_true", help="deskew MNIST's images first")
     parser.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
+    parser.add_argument("--force", action="store_true", help="replace a picture that exists")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each (table threads)")
     parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
 
@@ -75,6 +77,7 @@ def run(chosen: argparse.Namespace) -> int:
     options = {**vars(chosen), "peers": not chosen.no_peers}
     if chosen.table in _NEED_DATA and chosen.data is None:
         raise InputError(f"the table {chosen.table!r} needs its data: pass --data FOLDER")
+    check_places(chosen.force, chosen.picture)
     module, function, names = TABLES[chosen.table]
     getattr(importlib.import_module(module), function)(*(options[name] for name in names))
     return 0
