@@ -9,6 +9,7 @@ and moved there, so that a full disk or a killed process leaves what was there b
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -89,9 +90,11 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
         if str(path) in str(error):
             raise
         raise InputError(f"{path}: {error}") from error
-    except (SdpkitError, OSError):
+    except SdpkitError:
         raise
     except Exception as error:  # damaged bytes fail in zip, numpy's header or json, each its way
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # an offset that makes no sense is the file's fault, all else the system's
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
         words = one_line(f"{kind}{error}")
         raise InputError(f"{path} is not {what}, or is damaged: {words}") from error

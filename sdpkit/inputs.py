@@ -186,6 +186,22 @@ def finite_vector(value: ArrayLike | None, size: int, name: str) -> Floats:
     return read_only(out)
 
 
+def indices(value: Any, shape: tuple[int, ...], below: int, name: str) -> NDArray[np.int64]:
+    """`value` as whole numbers of that shape in 0 … below − 1.
+
+    >>> indices([0, 3], (2,), 3, "labels")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: labels holds numbers outside 0 … 2
+    """
+    array = np.asarray(value)
+    _require_shape(array.shape, name, shape)
+    if array.size and array.dtype.kind not in "iu":
+        raise InputError(f"{name} has dtype {array.dtype}: pass whole numbers")
+    if array.size and not 0 <= array.min() <= array.max() < below:
+        raise InputError(f"{name} holds numbers outside 0 … {below - 1}")
+    return array.astype(np.int64)
+
+
 def _require_inside(matrix: sp.csr_array, name: str) -> None:
     """Refuse indices that point outside: scipy's kernels follow any index they are given."""
     try:
