@@ -122,6 +122,8 @@ class CvxpyBackend:
     work: Callable[[float], float]
     orthonormal: bool = False
 
+    separate = True  # it works in a process that it stops
+
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
         for package in ("cvxpy", self.package):

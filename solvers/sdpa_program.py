@@ -60,6 +60,8 @@ class SdpaProgram:
     stop: Callable[[int, str], tuple[Stop, str]]
     slowness: float = 1.0
 
+    separate = True  # it works in a process that it stops
+
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
         if shutil.which(self.executable) is None:

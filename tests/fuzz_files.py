@@ -205,7 +205,7 @@ def _array(array: Any, rng: random.Random) -> Any:
         out = array.copy()
         evil = EVIL_FLOATS if array.dtype.kind == "f" else EVIL_NUMBERS
         values = [v for v in evil if array.dtype.kind in "f" or np.iinfo(np.int64).min <= v]
-        with contextlib.suppress(OverflowError):
+        with contextlib.suppress(OverflowError, ValueError):
             out.flat[rng.randrange(out.size)] = rng.choice(values)
         return out
     if way == 4:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +125,10 @@ def _listing() -> str:
     lines = []
     for name in names():
         words = TIERS[name][1] if name in TIERS else "of one kind, not the large ones"
-        lines.append(f"{name:<15}{len(suite(name)):>3} instances: {words}")
+        lines.append(f"{name:<15}{len(suite(name)):>3} instances: {words}"[:80])
     lines.append("")
     for one in INSTANCES:
         value = one.expected if one.reference != one.reference else f"{one.reference:.10g}"
-        lines.append(f"{one.name:<22}{one.tier:<9}{value:>17}  {one.description}")
+        lines.append(f"{one.name:<28}{one.tier:<9}{value:>17}")
+        lines += textwrap.wrap(one.description, 76, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines)

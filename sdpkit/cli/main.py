@@ -4,7 +4,8 @@ How a command ends:
 
     0    done; what was solved is certified
     1    solved, but not certified at the tolerance, or stopped at a limit
-    2    the command, a file or a parameter cannot be used as it is, or an output not be written
+    2    the command, a file or a parameter cannot be used as it is, or an
+         output cannot be written
     3    proven to have no solution (infeasible or unbounded)
     4    a solver is not available, cannot take the program, or broke down
     130  interrupted

@@ -89,7 +89,13 @@ def add_parser(commands: Any) -> None:
         choices=["csv", "npy", "npz", "dat-s"],
         help="format of standard input (default by its first bytes, else csv)",
     )
-    parser.add_argument("--problem", choices=sorted(PROBLEMS), default="mvu", help="(default mvu)")
+    parser.add_argument(
+        "--problem",
+        choices=sorted(PROBLEMS),
+        default="mvu",
+        metavar="NAME",
+        help=f"one of {', '.join(PROBLEMS)} (default mvu)",
+    )
     parser.add_argument(
         "--as",
         dest="meaning",

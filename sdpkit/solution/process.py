@@ -7,6 +7,7 @@ forked, so that nothing is imported or copied for it, and ends with its parent.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import select
@@ -23,6 +24,8 @@ from sdpkit.solution.interruption import is_interrupted
 
 # Seconds between two looks at the clock.
 _WATCH = 0.05
+# Seconds for a child to return what it has after Ctrl-C.
+_GRACE = 1.0
 _PR_SET_PDEATHSIG = 1
 
 
@@ -41,9 +44,10 @@ def can_fork() -> bool:
 
 
 def apart(work: Callable[[], Any], seconds: float | None = None) -> Returned:
-    """Do `work` in a child; stop it after so many seconds, or at Ctrl-C.
+    """Do `work` in a child; stop it after so many seconds, or soon after Ctrl-C.
 
-    The value must be one that can be pickled; an exception is raised here as it was there.
+    A child that remembers interrupts is told of Ctrl-C, and may return what it has. The value must
+    be one that can be pickled; an exception is raised here as it was there.
 
     >>> apart(lambda: 6 * 7).value
     42
@@ -59,24 +63,28 @@ def apart(work: Callable[[], Any], seconds: float | None = None) -> Returned:
         _be_child(work, inlet, outlet)
     os.close(outlet)
     try:
-        return _watch(inlet, seconds)
+        return _watch(child, inlet, seconds)
     finally:
         os.close(inlet)
         stop_process(child)
 
 
-def _watch(inlet: int, seconds: float | None) -> Returned:
-    deadline = None if seconds is None else time.monotonic() + seconds
-    heard = bytearray()
+def _watch(child: int, inlet: int, seconds: float | None) -> Returned:
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    heard, told = bytearray(), False
     while True:
         if select.select([inlet], [], [], _WATCH)[0]:
             piece = os.read(inlet, 1 << 20)
             heard += piece
             if not piece:
                 break
-        if is_interrupted():
+        if is_interrupted() and not told:
+            told, deadline = True, min(deadline, time.monotonic() + _GRACE)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGINT)
+        if time.monotonic() > deadline and told:
             return Returned(stop=Stop.INTERRUPTED, words="was stopped by Ctrl-C")
-        if deadline is not None and time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             return Returned(stop=Stop.TIME_LIMIT, words="was stopped at the time limit")
     if not heard:
         return Returned(stop=Stop.FAILED, words="crashed: its process ended without an answer")
@@ -92,7 +100,8 @@ def _be_child(work: Callable[[], Any], inlet: int, outlet: int) -> None:
     try:
         os.close(inlet)
         os.setsid()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
         die_with_parent()
         try:
             said = pickle.dumps((work(), None))

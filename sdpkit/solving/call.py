@@ -23,6 +23,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -39,9 +40,10 @@ from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
+from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.choice import choose, refusal
+from sdpkit.solving.choice import choose, estimate, refusal
 from sdpkit.solving.judgement import ConvergenceWarning, convergence_warning, judge
 from sdpkit.solving.margin import wants_margin, with_margin
 from sdpkit.solving.rays import elastic, recession
@@ -51,6 +53,8 @@ from sdpkit.solving.trajectory import Advancing, follow
 Array = NDArray[np.float64]
 
 
+# A forecast of so many times the limit means that the limit will be met.
+_FAR_MORE = 3.0
 # The time limit of a solver that is called when there is no time left.
 _LEAST_SECONDS = 1e-3
 # How a solve may end without a warning.
@@ -228,13 +232,30 @@ def _remaining(settings: Settings, started: float) -> Settings:
 def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
     if program.family is None or solver.capabilities.families:
         before = program.fingerprint if not is_ours(solver) else ""
-        answer = _continued(program, solver, settings)
+        answer = _in_time(program, solver, settings)
         if before and replace(program).fingerprint != before:
             raise SolverError(f"solver {solver.name!r} changed the program that it was given")
         return answer
     from sdpkit.solving.generation import by_rows
 
     return by_rows(program, solver, settings)
+
+
+def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
+    """Solve; where a solver of ours expects to need far more time than it has, one of its steps
+    may outlast the limit, and it works in a process that can be stopped."""
+    work = partial(_continued, program, solver, settings)
+    limit = settings.time_limit
+    stops_itself = getattr(solver, "separate", False) or not is_ours(solver)
+    if limit is None or settings.callback is not None or stops_itself or not can_fork():
+        return work()
+    if estimate(solver, program, settings.tol).seconds < _FAR_MORE * limit:
+        return work()
+    returned = apart(work, limit + min(1.0, max(0.1, 0.1 * limit)))
+    if returned.stop is None:
+        found: Answer = returned.value
+        return found
+    return Answer(returned.stop, f"{solver.name} {returned.words}", solve_time=limit)
 
 
 def _continued(program: Program, solver: Solver, settings: Settings) -> Answer:

@@ -187,7 +187,7 @@ def _best_known(program: Program, answer: Answer) -> Answer:
     zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
     large = any(block.is_large_graph for block in program.blocks)
     dual = answer.dual
-    if dual is None and program.family is None:
+    if dual is None and program.family is None and not large:  # there it takes a factorisation
         anchor = program.safe.anchor
         dual = np.zeros(program.n_rows) if anchor is None else anchor
     return replace(
