@@ -17,7 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.files import reading
-from sdpkit.inputs import finite_matrix, finite_points, finite_rows, indices, integer, one_of
+from sdpkit.inputs import (
+    finite_matrix,
+    finite_points,
+    finite_rows,
+    indices,
+    integer,
+    one_of,
+    require_squarable,
+)
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import nearest, squared_distances
 from sdpkit.numerics.threads import one_blas_thread
@@ -280,8 +288,13 @@ class Metric:
             count = sum(name.startswith("components") for name in a)
             X, n_classes = finite_points(a["X"], "X"), len(a["classes"])
             n, blocks = len(X), a.get("block_of_class")
+            parts = [finite_matrix(a[f"components{k}"], "components") for k in range(count)]
+            for part in parts:
+                require_squarable(X, "X")
+                require_squarable(part, "components")
+                require_squarable(X @ finite_matrix(part, "components", X.shape[1]).T, "X")
             return cls(
-                tuple(finite_matrix(a[f"components{k}"], "components") for k in range(count)),
+                tuple(parts),
                 X,
                 indices(a["labels"], (n,), n_classes, "labels"),
                 a["classes"],
