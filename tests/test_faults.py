@@ -304,9 +304,9 @@ def small_disk() -> Iterator[None]:
 def test_a_full_disk_costs_the_checkpoint_and_not_the_answer(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     program = sdpkit.MVU(datasets.swiss_roll(60), n_neighbors=4).program()
-    sdpkit.solve(program, "lowrank", tol=1e-3)  # kernels are compiled, and kept on the disk
+    sdpkit.solve(program, "projection", tol=1e-3)  # kernels are compiled, and kept on the disk
     with small_disk(), pytest.warns(RuntimeWarning, match="checkpoint could not be written"):
-        solution = sdpkit.solve(program, "lowrank", tol=1e-3, checkpoint=path)
+        solution = sdpkit.solve(program, "projection", tol=1e-3, checkpoint=path)
     assert solution.status is Status.OPTIMAL
     assert any("checkpoint could not be written" in note for note in solution.notes)
     assert os.listdir(tmp_path) == []

@@ -86,6 +86,8 @@ def _watch(child: int, inlet: int, seconds: float | None) -> Returned:
             return Returned(stop=Stop.INTERRUPTED, words="was stopped by Ctrl-C")
         if time.monotonic() > deadline:
             return Returned(stop=Stop.TIME_LIMIT, words="was stopped at the time limit")
+    if not heard and told:
+        return Returned(stop=Stop.INTERRUPTED, words="was stopped by Ctrl-C")
     if not heard:
         return Returned(stop=Stop.FAILED, words="crashed: its process ended without an answer")
     value, error = pickle.loads(bytes(heard))
