@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from sdpkit.cli.answers import check_places
 from sdpkit.errors import InputError
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
@@ -72,7 +73,8 @@ _DEFAULTS: dict[str, Any] = {
 def add_parser(commands: Any) -> None:
     """The options of the command."""
     parser = commands.add_parser("bench", help="measure the figures that the docs quote")
-    parser.add_argument("table", choices=sorted(TABLES))
+    names = ", ".join(sorted(TABLES))
+    parser.add_argument("table", choices=sorted(TABLES), metavar="TABLE", help=f"one of {names}")
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
     parser.add_argument("--neighbors", type=int, nargs="+", help="(table barrier; default 4)")
     parser.add_argument("--seeds", type=int, nargs="+", help="(table barrier; default 0)")
@@ -85,6 +87,7 @@ def add_parser(commands: Any) -> None:
         "--deskewed", action="store_const", const=True, help="deskew MNIST's images first"
     )
     parser.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
+    parser.add_argument("--force", action="store_true", help="replace a picture that exists")
     parser.add_argument("--repeats", type=int, help="runs of each (table threads; default 5)")
     parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
 
@@ -102,6 +105,7 @@ def run(chosen: argparse.Namespace) -> int:
         )
     if chosen.table in _NEED_DATA and chosen.data is None:
         raise InputError(f"the table {chosen.table!r} needs its data: pass --data FOLDER")
+    check_places(chosen.force, chosen.picture)
     values = [_DEFAULTS[name] if options[name] is None else options[name] for name in names]
     getattr(importlib.import_module(module), function)(*values)
     return 0
