@@ -54,7 +54,7 @@ _NEED_DATA = (
 
 def add_parser(commands: Any) -> None:
     """The options of the command."""
-    parser = commands.add_parser("bench", help="measure the parser that the docs quote")
+    parser = commands.add_parser("bench", help="measure the figures that the docs quote")
     parser.add_argument("table", choices=sorted(TABLES))
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
     parser.add_argument("--neighbors", type=int, nargs="+", default=[4], help="(table barrier)")
