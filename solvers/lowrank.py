@@ -45,6 +45,7 @@ _MAX_NEWTON_STEPS = 2000
 _NEW_COLUMNS = 12  # columns added at a time, at most
 _RESIDUAL_SHARE = 0.25  # what a multiplier update should leave of the residual; else σ grows
 _SIGMA_FACTOR = 4.0  # by this factor
+_MET_SHARE = 0.1  # of tol: rows this close are met; a stiffer σ would only magnify rounding in w
 _STIFFEST = 1e8  # rows that are violated at this times the first σ cannot be met
 _STALLED_UPDATES = 25  # updates without a better point
 _STEPS_PER_UPDATE = 60  # Newton steps per multiplier update, at most
@@ -93,7 +94,7 @@ class MultiplierUpdates:
             driver.end(Stop.DONE, f"converged: relative gap {gap:.1e}")
         if driver.must_stop or self._gives_up(driver, gap):
             return
-        if now.residual > _RESIDUAL_SHARE * before:
+        if now.residual > max(_RESIDUAL_SHARE * before, _MET_SHARE * self.tol):
             now.sigma *= _SIGMA_FACTOR
         self.accuracy = max(0.01 * self.tol, min(0.3 * self.accuracy, now.residual))
         self._grow(point, lowest)

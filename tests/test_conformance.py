@@ -134,7 +134,7 @@ def test_shipped_checks(check: Callable[[], None]) -> None:
 
 X = sdpkit.datasets.swiss_roll(SMALL, random_state=0)
 TURNED = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1],) * 2))[0]
-UNFOLDINGS = [
+OF_PROBLEMS = [
     pytest.param(check, id=f"{form}: {what}")
     for form in FORMS
     for what, check in problem_checks(
@@ -148,7 +148,34 @@ UNFOLDINGS = [
 ]
 
 
-@pytest.mark.parametrize("check", UNFOLDINGS)
+CLOUD = np.random.default_rng(0).standard_normal((15, 3))
+THREE = np.arange(15) % 3
+GRAM = CLOUD @ CLOUD.T
+SENSORS = sdpkit.graphs.neighborhood_graph(CLOUD[:, :2], radius=2.5)
+OTHERS = {
+    "MVE": sdpkit.MVE(X, n_neighbors=4),
+    "FULL": sdpkit.MVE(X, n_neighbors=4, full=True),
+    "variational": sdpkit.VariationalMVU(X, n_neighbors=4),
+    "localization": sdpkit.Localization(SENSORS),
+    "out of sample": sdpkit.OutOfSample(CLOUD[:4], np.linalg.norm(CLOUD[:4] - CLOUD[4], axis=1)),
+    "LMNN": sdpkit.LMNN(CLOUD, THREE, n_neighbors=2),
+    "LMNN, metrics": sdpkit.LMNN(CLOUD, THREE, n_neighbors=2, metrics=2),
+    "pairs": sdpkit.PairMargins(CLOUD, THREE),
+    "MMC": sdpkit.MMC(CLOUD, THREE),
+    "MMC, diagonal": sdpkit.MMC(CLOUD, THREE, diagonal=True),
+    "ellipsoid": sdpkit.CoveringEllipsoid(CLOUD),
+    "ellipsoid, slack": sdpkit.CoveringEllipsoid(CLOUD, gamma=0.1),
+    "distances": sdpkit.DistanceMixture([CLOUD[:, :1], CLOUD[:, 1:]], THREE, n_neighbors=1),
+    "kernels": sdpkit.KernelMixture([GRAM, (1 + GRAM) ** 2], THREE, rank=2, n_neighbors=1),
+}
+OF_PROBLEMS += [
+    pytest.param(check, id=f"{name}: {what}")
+    for name, problem in OTHERS.items()
+    for what, check in problem_checks(problem)
+]
+
+
+@pytest.mark.parametrize("check", OF_PROBLEMS)
 def test_shipped_checks_of_problems(check: Callable[[], None]) -> None:
     check()
 
