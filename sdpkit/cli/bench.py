@@ -13,6 +13,7 @@ from sdpkit.errors import InputError
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
+    "auto": ("sdpkit.papers.bench.auto", "auto", ("runs", "measure")),
     "cold": ("sdpkit.papers.bench.cold", "cold", ()),
     "interior": ("sdpkit.papers.bench.engines", "interior", ("sizes", "peers")),
     "barrier": (
@@ -90,6 +91,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--force", action="store_true", help="replace a picture that exists")
     parser.add_argument("--repeats", type=int, help="runs of each (table threads; default 5)")
     parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
+    runs = "file of measured runs (table auto)"
+    parser.add_argument("--runs", type=Path, default=Path("docs/auto.csv"), help=runs)
+    parser.add_argument("--measure", action="store_true", help="solve everything (table auto)")
 
 
 def run(chosen: argparse.Namespace) -> int:
