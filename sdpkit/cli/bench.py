@@ -58,11 +58,13 @@ _NEED_DATA = (
 _DEFAULTS: dict[str, Any] = {
     "data": None,
     "deskewed": False,
+    "measure": False,
     "metric_learn": None,
     "neighbors": [4],
     "peers": True,
     "picture": None,
     "repeats": 5,
+    "runs": Path("docs/auto.csv"),
     "seeds": [0],
     "sizes": None,
     "solvers": None,
@@ -92,8 +94,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--repeats", type=int, help="runs of each (table threads; default 5)")
     parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
     runs = "file of measured runs (table auto)"
-    parser.add_argument("--runs", type=Path, default=Path("docs/auto.csv"), help=runs)
-    parser.add_argument("--measure", action="store_true", help="solve everything (table auto)")
+    parser.add_argument("--runs", type=Path, help=f"{runs}; default docs/auto.csv")
+    parser.add_argument(
+        "--measure", action="store_const", const=True, help="solve everything (table auto)"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
