@@ -219,6 +219,24 @@ def hermitian(r: Generator) -> cp.Problem:
     return cp.Problem(cp.Minimize(cost), [Z >> 0, cp.real(cp.trace(Z)) == 1])
 
 
+def determinant(r: Generator) -> cp.Problem:
+    """Log dets of a variable and of an expression, with a linear and a quadratic term."""
+    n = int(r.integers(2, 5))
+    X, x = cp.Variable((n, n), PSD=True), cp.Variable(n + 2, nonneg=True)
+    v = r.standard_normal((n + 2, n))
+    cost = cp.trace(definite(r, n) @ X) + cp.sum_squares(x - 1)
+    dets = 2 * cp.log_det(X) + cp.log_det(v.T @ cp.diag(x) @ v + np.eye(n))
+    return cp.Problem(cp.Minimize(cost - dets), [cp.sum(x) + X[0, 0] <= 3])
+
+
+def forms(r: Generator) -> cp.Problem:
+    """A quadratic form, maximised, beside a linear matrix inequality."""
+    n = int(r.integers(2, 5))
+    x, X = cp.Variable(n), cp.Variable((n, n), symmetric=True)
+    value = r.standard_normal(n) @ x - cp.quad_form(x, definite(r, n)) - cp.sum_squares(X)
+    return cp.Problem(cp.Maximize(value), [X - cp.diag(x) >> symmetric(r, n), x <= 2])
+
+
 def not_symmetric(r: Generator) -> cp.Problem:
     """A square variable of which only the symmetric part is constrained."""
     n = int(r.integers(2, 4))
@@ -238,6 +256,8 @@ MODELS: list[Callable[[Generator], cp.Problem]] = [
     shifted,
     hermitian,
     not_symmetric,
+    determinant,
+    forms,
 ]
 
 
@@ -280,7 +300,9 @@ def round_trip(seed: int) -> None:
     r = np.random.default_rng(seed)
     model = MODELS[seed % len(MODELS)](r)
     expected = model.solve(solver="CLARABEL")
-    solution = sdpkit.solve(sdpkit.from_cvxpy(model), solver="interior", tol=1e-7)
+    program = sdpkit.from_cvxpy(model)
+    engine = "clarabel" if program.has_log_det else "interior"
+    solution = sdpkit.solve(program, solver=engine, tol=1e-7)
     assert solution.status == "optimal", solution.message
     solution.unpack(model)
     assert model.status == cp.OPTIMAL
@@ -303,7 +325,7 @@ def test_more_random_models(seed: int) -> None:
 # -- certificates ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(len(MODELS)))
 def test_another_solvers_answer_is_certified(seed: int) -> None:
     model = MODELS[seed](np.random.default_rng(seed + 100))
     value = model.solve(solver="CLARABEL", tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)
@@ -312,7 +334,7 @@ def test_another_solvers_answer_is_certified(seed: int) -> None:
     assert certificate.objective == pytest.approx(value, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(len(MODELS)))
 def test_wrong_values_are_not_certified(seed: int) -> None:
     model = MODELS[seed](np.random.default_rng(seed + 100))
     model.solve(solver="CLARABEL")
@@ -350,6 +372,18 @@ def test_an_infeasible_value_without_a_cost_is_not_certified() -> None:
     assert sdpkit.certify_cvxpy(model).passes(1e-6)
     x.value = 0.9
     assert not sdpkit.certify_cvxpy(model).passes(1e-3)
+
+
+@pytest.mark.parametrize("domain", [{"nonneg": True}, {"nonpos": True}, {"bounds": [-2, 2]}])
+def test_values_of_bounded_variables_are_judged(domain: dict[str, Any]) -> None:
+    x = cp.Variable(6, **domain)
+    model = cp.Problem(cp.Minimize(cp.sum(cp.abs(x))), [cp.norm(x) <= 2])
+    model.solve(solver="CLARABEL")
+    assert sdpkit.certify_cvxpy(model).passes(1e-6)
+    x.value = x.project(np.array([0.3, -0.3] * 3))
+    certificate = sdpkit.certify_cvxpy(model)
+    assert certificate.objective == pytest.approx(model.objective.value)
+    assert not certificate.passes(1e-3)
 
 
 def test_certifying_leaves_the_model_as_it_was() -> None:
@@ -445,10 +479,13 @@ def test_refusals_by_name() -> None:
     X = cp.Variable((2, 2), PSD=True)
     b, k = cp.Variable(boolean=True, name="choice"), cp.Variable(integer=True)
     x = cp.Variable(2, name="x")
+    Z = cp.Variable((2, 2), hermitian=True)
     cases = {
         "'choice' is boolean": cp.Problem(cp.Minimize(b)),
         "is integer": cp.Problem(cp.Minimize(k), [k >= 0.5]),
-        "log_det": cp.Problem(cp.Maximize(cp.log_det(X)), [cp.trace(X) <= 1]),
+        "log_det in a constraint": cp.Problem(cp.Minimize(cp.trace(X)), [cp.log_det(X) >= 1]),
+        "log_det must be a term": cp.Problem(cp.Maximize(cp.minimum(cp.log_det(X), 1)), [X << 1]),
+        "log_det of a complex": cp.Problem(cp.Maximize(cp.log_det(Z)), [Z << np.eye(2)]),
         "uses exp": cp.Problem(cp.Minimize(cp.sum(cp.exp(x)))),
         "ExpCone": cp.Problem(cp.Minimize(x[0]), [cp.ExpCone(x[0], x[1], x[1])]),
         "not convex": cp.Problem(cp.Minimize(cp.sqrt(x[0]))),
