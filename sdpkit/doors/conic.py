@@ -29,6 +29,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program, Sense
 from sdpkit.program.gram import Matrix
+from sdpkit.program.safe import SafeBounds
 from sdpkit.program.sdpa import BlockReader, Entries
 
 Array = NDArray[np.float64]
@@ -225,6 +226,8 @@ def compile_draft(draft: Draft) -> Compiled:
             free_x=draft.free_x,
             quadratic_x=draft.quadratic_x,
             offset=draft.offset,
+            # The constant may cancel most of the value; digits are those of the parts.
+            safe=SafeBounds(value_scale=max(1.0, abs(draft.offset))),
             name=draft.name,
         )
 

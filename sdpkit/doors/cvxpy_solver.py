@@ -36,6 +36,8 @@ _WORDS = {
     Status.INTERRUPTED: cvxpy.USER_LIMIT,
 }
 _OFFSET = "sdpkit_offset"
+# An equation whose numbers are all this small, relative to the largest of the model, is rounding.
+_NOISE = 1e-14
 _CITATION = """@software{sdpkit,
   title = {sdpkit: metric and manifold learning as certified semidefinite programs},
 }"""
@@ -148,10 +150,12 @@ def _conic_data(data: dict[str, Any], sense: Sense) -> ConicData:
             cones.append(Cone("psd", n, start + k + count * np.arange(n**2)))
         start += constraint.args[0].size
     cost = np.asarray(data[cvxpy.settings.C], dtype=np.float64)
+    matrix = clean(sp.csr_array(data[cvxpy.settings.A], dtype=np.float64))
+    matrix, rhs = _without_rounding(matrix, np.asarray(data[cvxpy.settings.B], float), n_zero)
     return ConicData(
         cost=cost,
-        matrix=clean(sp.csr_array(data[cvxpy.settings.A], dtype=np.float64)),
-        rhs=np.asarray(data[cvxpy.settings.B], dtype=np.float64),
+        matrix=matrix,
+        rhs=rhs,
         n_zero=n_zero,
         n_nonneg=n_nonneg,
         cones=tuple(cones),
@@ -160,6 +164,22 @@ def _conic_data(data: dict[str, Any], sense: Sense) -> ConicData:
         sense=sense,
         name="cvxpy model",
     )
+
+
+def _without_rounding(
+    matrix: sp.csr_array, rhs: Array, n_zero: int
+) -> tuple[sp.csr_array, Array]:
+    """The rows with 0 = 0 in place of equations that hold nothing but rounding.
+
+    cvxpy writes such equations, for example to say that F − Fᵀ = 0 where F is symmetric already.
+    """
+    sizes = np.maximum(abs(matrix).max(axis=1).toarray().ravel(), np.abs(rhs))
+    noise = sizes <= _NOISE * max(np.abs(matrix.data).max(initial=0.0), 1e-300)
+    noise[n_zero:] = False
+    if not noise.any():
+        return matrix, rhs
+    kept = sp.diags_array((~noise).astype(float))
+    return clean(kept @ matrix), np.where(noise, 0.0, rhs)
 
 
 def raw_result(model: ModelData, solution: Solution) -> dict[str, Any]:
