@@ -443,6 +443,31 @@ def test_engine_as_a_cvxpy_solver() -> None:
     assert value == pytest.approx(model.solve(solver="CLARABEL"), rel=1e-6)
 
 
+@pytest.mark.parametrize("reading", ["slacks", "multipliers"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sign_of_the_certificate_of_an_engine(sign: int, reading: str) -> None:
+    # cvxpy hands every solver a minimisation; the certificate is about that one.
+    if reading == "slacks":
+        X = cp.Variable((3, 3), PSD=True)
+        goal, constraints = 2 + cp.sum(X), [cp.diag(X) == 1]
+        low, high = 2.0, 11.0
+    else:
+        t = cp.Variable()
+        goal, constraints = 2 + t, [np.diag([2.0, 3.0]) - t * np.eye(2) >> 0, t >= -1]
+        low, high = 1.0, 4.0
+    sense = cp.Minimize if sign == 1 else cp.Maximize
+    model = cp.Problem(sense(goal), constraints)
+    value = model.solve(solver=sdpkit.cvxpy_solver("interior"), tol=1e-8)
+    assert value == pytest.approx(low if sign == 1 else high, abs=1e-6)
+    certificate = model.solver_stats.extra_stats
+    assert certificate.objective == pytest.approx(sign * value, abs=1e-6)
+    assert certificate.safe_bound == pytest.approx(sign * value, abs=1e-6)
+    # The other two doors speak of the model itself.
+    assert sdpkit.certify_cvxpy(model).objective == pytest.approx(value, abs=1e-6)
+    solution = sdpkit.solve(sdpkit.from_cvxpy(model), solver="interior")
+    assert solution.objective == pytest.approx(value, abs=1e-4)
+
+
 def test_limits_reach_the_engine() -> None:
     model = max_cut(30)
     with pytest.warns(UserWarning, match="inaccurate"):
@@ -540,6 +565,12 @@ def test_a_solution_goes_into_its_own_model_only() -> None:
     solution = sdpkit.solve(sdpkit.from_cvxpy(max_cut(4)), solver="interior")
     with pytest.raises(InputError, match="another program"):
         solution.unpack(max_cut(4, seed=1))
+
+
+def test_a_solution_goes_into_models_only() -> None:
+    solution = sdpkit.solve(sdpkit.from_cvxpy(max_cut(4)), solver="interior")
+    with pytest.raises(InputError, match=r"not dict; for cvxpy, solve sdpkit\.from_cvxpy"):
+        solution.unpack({})
 
 
 def test_unknown_engines_are_refused() -> None:

@@ -28,7 +28,7 @@ from sdpkit.doors.readings import Reading, SlackReading
 from sdpkit.doors.refusals import refuse_atoms, refuse_types
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program, Sense
-from sdpkit.solution.solution import Solution
+from sdpkit.solution.solution import Solution, register_unpacker
 from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning
 
@@ -82,6 +82,9 @@ def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
         )
     result = raw_result(model.data, solution)
     problem.unpack_results(result, model.chain, model.inverse_data)
+
+
+register_unpacker("cvxpy", unpack)
 
 
 def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
