@@ -145,7 +145,9 @@ def test_search_finds_a_word_from_a_disk(browser: Any) -> None:
 
 
 def test_internal_links_resolve() -> None:
-    anchors = {path: set(re.findall(r'\bid="([^"]+)"', path.read_text("utf-8"))) for path in pages()}
+    anchors = {
+        path: set(re.findall(r'\bid="([^"]+)"', path.read_text("utf-8"))) for path in pages()
+    }
     broken = []
     for path in pages():
         text = path.read_text("utf-8")
@@ -154,9 +156,9 @@ def test_internal_links_resolve() -> None:
             if re.match(r"[a-z]+:", address) or address.startswith("//"):
                 continue
             target = (path.parent / unquote(address.split("?")[0])).resolve() if address else path
-            if not target.exists():
-                broken.append(f"{path.relative_to(SITE)}: {link}")
-            elif anchor and target in anchors and unquote(anchor) not in anchors[target]:
+            if not target.exists() or (
+                anchor and target in anchors and unquote(anchor) not in anchors[target]
+            ):
                 broken.append(f"{path.relative_to(SITE)}: {link}")
     assert broken == []
 

@@ -47,7 +47,8 @@ def plain_markdown(text: str, values: dict[str, str]) -> str:
     """MyST's Markdown → what Jupyter shows."""
     text = _GLUE.sub(lambda m: _formatted(values[m[1]], m[2]), text)
     text = _DROPDOWN.sub(
-        lambda m: f"<details><summary>{m[2]}</summary>\n\n{_OPTION.sub('', m[3])}\n</details>\n", text
+        lambda m: f"<details><summary>{m[2]}</summary>\n\n{_OPTION.sub('', m[3])}\n</details>\n",
+        text,
     )
     text = _ADMONITION.sub(lambda m: f"**{m[3].strip() or m[2].capitalize()}**\n\n{m[4]}", text)
     text = _NUMREF.sub(r"the figure (*\1*)", text)
