@@ -5,8 +5,8 @@
 
 with K = zero × nonnegative × Lorentz × PSD, Q ⪰ 0 diagonal, and a weight β ≥ 0 for each
 semidefinite cone, most β = 0. Either line can be the program. The *slack reading* takes the
-first: the unknowns M are the semidefinite slacks; where a cone's slack is nothing but entries of x (a PSD variable, a bound),
-those entries are eliminated and their rows vanish. The *dual reading* takes the second: one row
+first: the unknowns M are the semidefinite slacks; where a cone's slack is nothing but entries of
+x (a PSD variable, a bound), those entries are eliminated and their rows vanish. The *dual reading* takes the second: one row
 per entry of x, the unknowns are the semidefinite multipliers. The reading with fewer rows is
 built: max-cut over a PSD variable has n rows, a linear matrix inequality in k variables has k.
 
