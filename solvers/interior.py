@@ -228,7 +228,7 @@ class Interior:
             equations = rows * entries**2 + entries**3 / 3
         products = 10.0 * sum(block.size**3 for block in program.blocks)
         iterations = 1 + 4 * digits(tol)
-        return 0.01 + iterations * (equations + products) / 1.2e10
+        return iterations * (0.0008 + (equations + products) / 4.5e10)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, follow the central path, lift the best point."""

@@ -284,8 +284,9 @@ def _trimmed(y: Array) -> Array:
 # -- the solver -------------------------------------------------------------------------------
 
 
-# Multiplications of a sparse factorisation beyond which low-rank factors are the cheaper ones.
-FILLED = 1_000_000
+# Multiplications of a sparse factorisation per node beyond which low-rank factors are the cheaper
+# ones: graphs of images have thousands, rolled-up strips of 20,000 points a few hundred.
+_FILLED_PER_NODE = 500
 
 
 @dataclass(frozen=True)
@@ -330,7 +331,8 @@ class LowRankSolver:
             work = dense_work(program)
             return 0.5 + digits(tol) / 6 * (2e-5 * work + 2e-8 * m**3)
         if bool((program.relations != 0).all()):
-            return 5e-5 * digits(tol) * m * math.pow(FILLED, 0.25)
+            nodes = sum(block.size for block in large)
+            return 5e-5 * digits(tol) * m * math.pow(_FILLED_PER_NODE * nodes, 0.25)
         pairs = float(sum(block.pattern.pairs for block in large))
         return 6e-5 * digits(tol) * m * math.pow(max(pairs, 4e7), 0.25)
 

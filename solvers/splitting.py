@@ -155,7 +155,7 @@ class Splitting:
         return SplittingPair(base.from_program(*self.sets.to_program(point.z)), out)
 
     def restart(self, pair: SplittingPair, penalty: float = 1.0) -> None:
-        """Go on from a pair in the metric that is fitted to it."""
+        """Continue from a pair in the metric that is fitted to it."""
         base = self.base
         if not self.fitted:
             self.s = penalty

@@ -50,7 +50,8 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_csr, finite_vector
+from sdpkit.files import reading
+from sdpkit.inputs import booleans, finite_csr, finite_vector, real_array
 from sdpkit.program.block import Block, differences
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
@@ -148,7 +149,7 @@ class Program:
         blocks = (blocks,) if isinstance(blocks, Block) else tuple(blocks)
         if not blocks:
             raise InputError("a program needs at least one semidefinite block")
-        b = np.atleast_1d(np.asarray(rhs, dtype=np.float64))
+        b = np.atleast_1d(real_array(rhs, "rhs"))
         b = finite_vector(b, b.size, "rhs")
         p = sum(block.n_measurements for block in blocks)
         if rows_q is None and b.size != p:
@@ -159,7 +160,7 @@ class Program:
         q = sp.eye_array(p, format="csr") if rows_q is None else rows_q
         rows_x = None if rows_x is None else sp.csr_array(rows_x)
         n_x = 0 if rows_x is None else int(rows_x.shape[1])
-        free = np.zeros(n_x, dtype=bool) if free_x is None else np.array(free_x, dtype=bool)
+        free = np.zeros(n_x, dtype=bool) if free_x is None else booleans(free_x, "free_x")
         if free.shape != (n_x,):
             raise InputError(f"free_x has shape {free.shape}, expected ({n_x},)")
         free.setflags(write=False)
@@ -224,8 +225,14 @@ class Program:
                 "a program with a family is a minimisation without rows, auxiliary variables or "
                 "log det"
             )
-        if self.family.block_of.max(initial=0) >= len(self.blocks):
+        named = self.family.block_of
+        if named.max(initial=0) >= len(self.blocks):
             raise InputError(f"the family names more blocks than the {len(self.blocks)} there are")
+        if named.min(initial=0) < 0:
+            raise InputError("the family names a block of negative number")
+        n = self.family.n_points
+        if named.shape != (n,):
+            raise InputError(f"block_of has shape {named.shape}, expected ({n},)")
         for block in self.blocks:
             if block.incidence.shape[1] != self.family.n_points:
                 raise InputError(
@@ -556,7 +563,8 @@ class Program:
         >>> Program.load(path).fingerprint == program.fingerprint
         True
         """
-        return cls.of(**read_program(path))
+        with reading(path, "a saved sdpkit program"):
+            return cls.of(**read_program(path))
 
     def __str__(self) -> str:
         return describe(self)

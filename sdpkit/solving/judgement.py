@@ -77,6 +77,8 @@ def judge(
 ) -> Solution:
     started = clock()
     _check_answer(program, solver, answer)
+    if answer.stop in _LIMITS and answer.matrices is None:
+        answer = _best_known(program, answer)
     matrices, x = repair_primal(program, answer, settings.tol)
     dual = _into_box(program, answer.dual)
     certificate = certify(program, matrices, x, dual, answer.rows)
@@ -240,6 +242,23 @@ def repair_primal(
     q = program.measure(matrices)
     x = _take_up_slack(program, q, x)
     return _shrink_into_limits(program, matrices, q, 1 + 0.5 * tol), x
+
+
+def _best_known(program: Program, answer: Answer) -> Answer:
+    """Zero, and the problem's own dual point, where a limit came before the first point."""
+    zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
+    large = any(block.is_large_graph for block in program.blocks)
+    dual = answer.dual
+    if dual is None and program.family is None and not large:  # there it takes a factorisation
+        anchor = program.safe.anchor
+        dual = np.zeros(program.n_rows) if anchor is None else anchor
+    return replace(
+        answer,
+        matrices=tuple(FactoredGram(np.zeros((len(z), 1))) for z in zeros) if large else zeros,
+        x=np.zeros(program.n_auxiliary),
+        dual=dual,
+        notes=(*answer.notes, "the limit came before the first point: the matrices are zero"),
+    )
 
 
 def _unknown(block: Block) -> Matrix:

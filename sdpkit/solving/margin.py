@@ -19,7 +19,9 @@ def wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
     certificate = solution.certificate
     if solution.status is not Status.INACCURATE or answer.stop is not Stop.DONE:
         return False
-    if solution.program.family is not None or solution.program.has_log_det:
+    if solution.program.family is not None:
+        return False
+    if solution.program.has_log_det and np.isfinite(certificate.safe_bound):
         return False  # its bound scales the dual, which is as good as a margin
     if not np.isfinite([certificate.primal_residual, certificate.dual_objective]).all():
         return False
