@@ -92,16 +92,16 @@ def solve(
         its price (`sdpkit.solving.choice`)
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6
-    max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
-        between its iterations only, and compiling kernels on a first call does not count; of
-        several programs, the time is that of all together
+    max_iter, time_limit: limits on iterations and on seconds; solvers that may outlast the limit
+        work in a separate process, which is stopped; compiling kernels on a first call does not
+        count; of several programs, the time is that of all together
     verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
     callback: called once per iteration by solvers that can, else once at the end; where it returns
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
         resumes if the file exists; of several programs, the state of the first, and the
-        others are solved from the start
+        others are solved from the start; a file that cannot be written is a warning
     options: passed to the solver unchanged
 
     >>> import sdpkit
@@ -232,7 +232,10 @@ def _remaining(settings: Settings, started: float) -> Settings:
 def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
     if program.family is None or solver.capabilities.families:
         before = program.fingerprint if not is_ours(solver) else ""
+        called = clock()
         answer = _in_time(program, solver, settings)
+        if before and isinstance(answer, Answer) and not answer.setup_time + answer.solve_time:
+            answer = replace(answer, solve_time=clock() - called)  # it did not look at the clock
         if before and replace(program).fingerprint != before:
             raise SolverError(f"solver {solver.name!r} changed the program that it was given")
         return answer
