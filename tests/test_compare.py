@@ -343,17 +343,27 @@ def test_nobody_stays_behind_when_a_comparison_is_killed(package: Path, tmp_path
 def test_killed_at_any_moment_it_loses_no_run_and_repeats_none(
     package: Path, tmp_path: Path
 ) -> None:
+    check_kills(3, 3, package, tmp_path)
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_moments_it_loses_no_run(package: Path, tmp_path: Path) -> None:
+    check_kills(20, 1, package, tmp_path)
+
+
+def check_kills(kills: int, lines: int, package: Path, tmp_path: Path) -> None:
+    """Kill a comparison whenever it has written so many more lines, and a moment later."""
     runs, notes = tmp_path / "runs.jsonl", tmp_path / "notes.txt"
     environment = surroundings(package, notes)
     command = [*COMMAND, "--runs", str(runs), "--json"]
     command += ["--instances", "pentagon", "string-10", "roll-15-equality"]
     command += ["--solvers", "honest", "interior", "--repeats", "2"]
-    rng, kills, before = np.random.default_rng(0), 3, b""
+    rng, before = np.random.default_rng(0), b""
     for kill in range(kills):
         process = subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        _wait_for_lines(runs, 3 * (kill + 1), process)
+        _wait_for_lines(runs, 3 + lines * kill, process)
         time.sleep(rng.uniform(0, 0.5))
         process.send_signal(signal.SIGKILL)
         process.wait()

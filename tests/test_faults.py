@@ -241,9 +241,10 @@ def _is_alive(pid: int) -> bool:
 
 
 def test_solves_from_several_threads_restore_the_limits() -> None:
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info, threadpool_limits
 
     program = sdpkit.MVU(datasets.swiss_roll(40), n_neighbors=5).program()
+    three = threadpool_limits(3)
     names = ["interior", "projection", "interior", "lowrank", "interior", "barrier"] * 2
     quietly(program, "interior")
 
@@ -258,6 +259,7 @@ def test_solves_from_several_threads_restore_the_limits() -> None:
             solved = pool.map(lambda name: sdpkit.solve(program, name, tol=1e-3), names)
             assert {solution.status for solution in solved} == {Status.OPTIMAL}
         assert limits() == before
+    three.restore_original_limits()
 
 
 # -- limits -------------------------------------------------------------------------------------

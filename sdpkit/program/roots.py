@@ -139,14 +139,14 @@ class Roots:
             return None
         diagonal = program.n_auxiliary > 0
         count = program.n_rows - 1 - len(program.blocks) + (not diagonal)
+        if count < 1 or len(program.blocks) != -(-count // _GROUP) + (not diagonal):
+            return None  # before anything dense is made of it
         first = program.blocks[0]
         if diagonal:
             values = -program.rows_x.toarray()[1 : 1 + count]
         elif first.features is not None and len(first.features) == first.size + count:
             values = first.features[first.size :]
         else:
-            return None
-        if count < 1 or len(program.blocks) != -(-count // _GROUP) + (not diagonal):
             return None
         if np.any(np.abs(values).max(axis=1) == 0):
             return None  # the root of nothing, and nothing to divide by
