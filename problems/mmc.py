@@ -221,7 +221,7 @@ class MMC:
 
     @one_blas_thread
     def program(self) -> Program:
-        """The blocks M (diagonal: a nonnegative vector) and T."""
+        """The blocks T and M (diagonal: a nonnegative vector)."""
         v = self._whitened
         count = len(v)
         if count > _MOST_PAIRS:
@@ -263,7 +263,7 @@ class MMC:
         if self.diagonal:
             root = np.diag(np.sqrt(np.maximum(solution.x, 0.0)))
         else:
-            root = factor(np.asarray(solution.matrices[0]), None)
+            root = factor(np.asarray(solution.matrices[-1]), None)
         components = np.asarray(root @ self.whitening.T)
         components = components[np.abs(components).max(axis=1) > 0]
         total = float(np.square(self._differences[0] @ components.T).sum())

@@ -73,6 +73,27 @@ def test_networks_are_printed(capsys):
     assert "refined" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["forms", "--sizes", "10"], "'forms' does not use --sizes; it uses no option"),
+        (["cold", "--no-peers"], "does not use --no-peers"),
+        (["mve", "--tol", "1e-3"], "does not use --tol; it uses --data"),
+        (["interior", "--deskewed"], "does not use --deskewed; it uses --sizes, --no-peers"),
+    ],
+)
+def test_a_table_refuses_options_it_does_not_use(arguments, words, capsys):
+    assert main(["bench", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_every_option_of_a_table_has_a_default():
+    from sdpkit.cli import bench
+
+    used = {name for _, _, names in bench.TABLES.values() for name in names}
+    assert used == set(bench._DEFAULTS)
+
+
 def test_a_table_says_which_file_it_misses(tmp_path, capsys):
     assert main(["bench", "localization", "--data", str(tmp_path)]) == 2
     assert "uscities.npz is missing" in capsys.readouterr().err

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
+import zipfile
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +29,20 @@ if TYPE_CHECKING:
     from sdpkit.program.form import Program
 
 
+# What numpy and zipfile raise on a file with changed bytes.
+_DAMAGE = (
+    ValueError,
+    AttributeError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+)
+
+
 def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
     """Every number of the program as named plain arrays; the single source of save and hash."""
     out: dict[str, NDArray[Any]] = {
@@ -36,7 +53,10 @@ def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
         "free_x": program.free_x,
         "quadratic_x": program.quadratic_x,
         "offset": np.array(program.offset),
-        "value_scale": np.array(program.safe.value_scale),
+        # NaN: the scale comes from the data.
+        "value_scale": np.array(
+            np.nan if program.safe.value_scale is None else program.safe.value_scale
+        ),
     }
     pack(out, "rows_q", program.rows_q)
     pack(out, "rows_x", program.rows_x)
@@ -79,7 +99,11 @@ def _header(program: Program) -> dict[str, Any]:
 def fingerprint_of(program: Program) -> str:
     """A hash of the mathematics: equal data give equal fingerprints, names do not count."""
     digest = hashlib.sha256(f"{program.sense} {[b.size for b in program.blocks]}".encode())
-    for name, array in sorted(arrays_of(program).items()):
+    arrays = arrays_of(program)
+    if program.safe.value_scale is None:
+        # Programs of which the scale comes from their data have the prints that they always had.
+        arrays["value_scale"] = np.array(1.0)
+    for name, array in sorted(arrays.items()):
         values = np.ascontiguousarray(array)
         digest.update(f"{name} {values.shape} {values.dtype.str}".encode())
         digest.update(values.tobytes())
@@ -94,7 +118,17 @@ def save_program(program: Program, path: str | Path) -> None:
 
 def read_program(path: str | Path) -> dict[str, Any]:
     """The arguments of `Program.of` that a file written by `save_program` holds."""
-    a = read_arrays(path)
+    arrays = read_arrays(path)
+    try:
+        return _arguments(path, arrays)
+    except InputError:
+        raise
+    except (*_DAMAGE, TypeError, IndexError) as error:
+        words = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path} is damaged ({words}); save the program again") from error
+
+
+def _arguments(path: str | Path, a: dict[str, NDArray[Any]]) -> dict[str, Any]:
     header = json.loads(bytes(a["header"]).decode())
     if header.get("format") != 1:
         raise InputError(f"{path} has format {header.get('format')}; this reads format 1")
@@ -139,7 +173,7 @@ def read_program(path: str | Path) -> dict[str, Any]:
             None if trace is None else tuple(float(t) for t in trace),
             a.get("safe/direction"),
             a.get("safe/anchor"),
-            float(a["value_scale"]),
+            None if np.isnan(a["value_scale"]) else float(a["value_scale"]),
         ),
         "notes": [one_line(note) for note in header["notes"]],
         "family": family_of(a),

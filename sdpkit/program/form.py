@@ -105,7 +105,8 @@ class Program:
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
     family: RowFamily | None = None
-    sentences: Sentences | None = None
+    # Not taken over by `dataclasses.replace`: a program with other data says something else.
+    sentences: Sentences | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -183,8 +184,8 @@ class Program:
             safe=safe or SafeBounds(),
             notes=tuple(notes),
             family=family,
-            sentences=sentences,
         )
+        object.__setattr__(program, "sentences", sentences)
         program._check_norms()
         program._check_safe()
         program._check_family()
@@ -207,7 +208,7 @@ class Program:
     def _check_safe(self) -> None:
         if not np.isfinite(self.offset):
             raise InputError(f"offset is {self.offset}; it must be finite")
-        if not 0 <= self.safe.value_scale < np.inf:
+        if self.safe.value_scale is not None and not 0 <= self.safe.value_scale < np.inf:
             raise InputError(f"value_scale is {self.safe.value_scale}; it must be nonnegative")
         if self.safe.trace is not None and len(self.safe.trace) != len(self.blocks):
             raise InputError(f"safe.trace needs {len(self.blocks)} numbers, one per block")
@@ -445,6 +446,29 @@ class Program:
         squares += np.asarray(self.rows_x.multiply(self.rows_x).sum(axis=1)).ravel()
         return np.where(squares > 0, np.sqrt(squares), 1.0)
 
+    @cached_property
+    def value_scale(self) -> float:
+        """The magnitude below which the optimal value counts as zero.
+
+        The problem's own, or else the cost of a point of the size that the rows suggest: the
+        largest cost times the lower median of |b_e|/‖A_e‖ over the rows with b_e ≠ 0.
+        """
+        if self.safe.value_scale is not None:
+            return self.safe.value_scale
+        costs = [block.cost.magnitude() for block in self.blocks]
+        linear = float(np.abs(self.cost_x).max(initial=0.0))
+        for block, g in zip(self.blocks, self.split(self.cost_q), strict=True):
+            if g.any():
+                linear = max(linear, float(np.abs(block.adjoint(np.abs(g))).max()))
+        return (max(*costs, linear) or 1.0) * self.natural_size
+
+    @cached_property
+    def natural_size(self) -> float:
+        """The lower median of |b_e|/‖A_e‖ over the rows with b_e ≠ 0; 1 if there are none."""
+        sizes = np.sort((np.abs(self.rhs) / self.row_norms)[self.rhs != 0])
+        middle = float(sizes[(sizes.size - 1) // 2]) if sizes.size else 1.0
+        return max(middle, float(np.finfo(np.float64).tiny))
+
     def family_images(self, terms: Terms, weights: Array) -> list[Array]:
         """Per block  Σ_t weights_t (v_ij v_ijᵀ − v_il v_ilᵀ)  over rows of the family, dense."""
         from sdpkit.program.families import laplacians
@@ -513,7 +537,7 @@ class Program:
         plain = ~self.free_x & (self.quadratic_x == 0)
         norms = tuple(replace(p, weight=max(p.weight - margin, p.weight / 2)) for p in self.norms)
         cost_x = self.cost_x + shift * plain
-        return replace(self, blocks=blocks, cost_x=cost_x, norms=norms, sentences=None)
+        return replace(self, blocks=blocks, cost_x=cost_x, norms=norms)
 
     # -- identity ----------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 The status is granted here from the certificate alone:
 
     optimal                        gap, residuals and eigenvalues meet tol
-    infeasible, unbounded          a ray was found and verified
+    infeasible, unbounded          a ray was found and verified; unbounded has a feasible point too
+    infeasible_or_unbounded        an improving direction was found, but no feasible point
     time_limit, iteration_limit,   the solver stopped there, and the certificate does not pass
     interrupted
     stationary                     the end of a search over several programs, each certified
@@ -58,7 +59,13 @@ _FAR_MORE = 3.0
 # The time limit of a solver that is called when there is no time left.
 _LEAST_SECONDS = 1e-3
 # How a solve may end without a warning.
-_CLEAR = (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED, Status.STATIONARY)
+_CLEAR = (
+    Status.OPTIMAL,
+    Status.INFEASIBLE,
+    Status.UNBOUNDED,
+    Status.INFEASIBLE_OR_UNBOUNDED,
+    Status.STATIONARY,
+)
 
 
 class Problem(Protocol):

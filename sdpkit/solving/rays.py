@@ -76,6 +76,8 @@ def elastic(program: Program) -> Program:
     m = program.n_rows
     eye = sp.eye_array(m, format="csr")
     zero = [replace(b, cost=b.cost.scaled(0.0), log_det=0.0) for b in program.blocks]
+    # A variable that no row contains is nowhere limited: as a free one it upsets some codes.
+    used = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary) > 0
     return Program.of(
         zero,
         program.rhs,
@@ -83,7 +85,7 @@ def elastic(program: Program) -> Program:
         rows_x=sp.hstack([program.rows_x, eye, -eye], format="csr"),
         relations=program.relations,
         cost_x=np.concatenate([np.zeros(program.n_auxiliary), -np.ones(2 * m)]),
-        free_x=np.concatenate([program.free_x, np.zeros(2 * m, dtype=bool)]),
+        free_x=np.concatenate([program.free_x & used, np.zeros(2 * m, dtype=bool)]),
         name=f"elastic {program.name}",
     )
 
