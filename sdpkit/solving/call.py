@@ -40,7 +40,11 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
+from sdpkit.solution.interruption import (
+    is_interrupted,
+    raising_interrupts,
+    remembering_interrupts,
+)
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
@@ -255,8 +259,10 @@ def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
     """Solve; where a solver of ours expects to need far more time than it has, one of its steps
     may outlast the limit, and it works in a process that can be stopped."""
     work = partial(_continued, program, solver, settings)
+    if not is_ours(solver):
+        return _of_others(solver, work)
     limit = settings.time_limit
-    stops_itself = getattr(solver, "separate", False) or not is_ours(solver)
+    stops_itself = getattr(solver, "separate", False)
     if limit is None or settings.callback is not None or stops_itself or not can_fork():
         return work()
     if estimate(solver, program, settings.tol).seconds < _FAR_MORE * limit:
@@ -266,6 +272,17 @@ def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
         found: Answer = returned.value
         return found
     return Answer(returned.stop, f"{solver.name} {returned.words}", solve_time=limit)
+
+
+def _of_others(solver: Solver, work: Callable[[], Answer]) -> Answer:
+    """The answer of another package's solver; Ctrl-C, if it does not handle it, is one too."""
+    try:
+        with raising_interrupts():
+            return work()
+    except KeyboardInterrupt:
+        if not is_interrupted():
+            raise  # nobody remembers it: it is not ours to answer
+        return Answer(Stop.INTERRUPTED, f"{solver.name} was interrupted")
 
 
 def _continued(program: Program, solver: Solver, settings: Settings) -> Answer:
