@@ -55,10 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know the letters
-    warnings.showwarning = cast(Any, _say)
     chosen = _parser().parse_args(arguments)
     try:
-        code = int(COMMANDS[chosen.command].run(chosen))
+        with warnings.catch_warnings():
+            warnings.showwarning = cast(Any, _say)
+            code = int(COMMANDS[chosen.command].run(chosen))
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader has seen enough, as `head` does
