@@ -27,6 +27,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.options import check_names
+from sdpkit.solution.progress import LOG
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 
@@ -106,8 +107,7 @@ class SdpaProgram:
             )
         except subprocess.TimeoutExpired:
             return Answer(Stop.TIME_LIMIT, f"{self.name} was stopped at the time limit")
-        if settings.verbose > 1:
-            print(run.stdout)
+        LOG.debug(run.stdout)
         stop, words = self.stop(run.returncode, run.stdout + run.stderr)
         columns = standard_columns(program)
         n_linear = columns.rows.shape[1]

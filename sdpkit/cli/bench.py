@@ -38,6 +38,9 @@ TABLES = {
     "mixtures": ("sdpkit.papers.bench.mixtures", "mixtures", ("data",)),
     "mmc": ("sdpkit.papers.bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("sdpkit.papers.bench.cvxpy_door", "cvxpy_door", ()),
+    "classifier": ("sdpkit.papers.bench.estimators", "classifier", ("data", "repeats")),
+    "grid": ("sdpkit.papers.bench.estimators", "grid", ("jobs",)),
+    "metric-learn": ("sdpkit.papers.bench.estimators", "metric_learn", ("data", "metric_learn")),
     "threads": ("sdpkit.papers.bench.threads", "threads", ("repeats", "solvers")),
 }
 # Tables that need a folder of data.
@@ -49,6 +52,8 @@ _NEED_DATA = (
     "lmnn-letters",
     "lmnn-mnist",
     "query-metric",
+    "classifier",
+    "metric-learn",
 )
 
 
@@ -66,7 +71,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
     parser.add_argument("--deskewed", action="store_true", help="deskew MNIST's images first")
     parser.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each (table threads)")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each (threads, classifier)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (table grid)")
     parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
 
 

@@ -86,15 +86,24 @@ def fingerprint_of(program: Program) -> str:
 
 def save_program(program: Program, path: str | Path) -> None:
     """Write a program as npz, without pickles."""
-    header = np.frombuffer(json.dumps(_header(program)).encode(), dtype=np.uint8)
+    arrays: dict[str, Any] = saved_arrays(program)
     with open(path, "wb") as file:
-        arrays: dict[str, Any] = {"header": header, **arrays_of(program)}
         np.savez_compressed(file, **arrays)
+
+
+def saved_arrays(program: Program) -> dict[str, NDArray[Any]]:
+    """All that a file of the program holds: its numbers, and its words in a header."""
+    header = np.frombuffer(json.dumps(_header(program)).encode(), dtype=np.uint8)
+    return {"header": header, **arrays_of(program)}
 
 
 def read_program(path: str | Path) -> dict[str, Any]:
     """The arguments of `Program.of` that a file written by `save_program` holds."""
-    a = read_arrays(path)
+    return arguments_of(read_arrays(path), path)
+
+
+def arguments_of(a: dict[str, NDArray[Any]], path: str | Path) -> dict[str, Any]:
+    """The arguments of `Program.of` in the arrays of the file `path`."""
     header = json.loads(bytes(a["header"]).decode())
     if header.get("format") != 1:
         raise InputError(f"{path} has format {header.get('format')}; this reads format 1")

@@ -5,7 +5,7 @@ K = Σ_α λ_α v_α v_αᵀ,      y_i = (√λ_1 v_1i, …, √λ_d v_di)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -149,28 +149,30 @@ class Embedding:
     def save(self, path: str | Path) -> None:
         """Write the embedding and its inputs as npz: without pickles, with a version and a
         checksum."""
-        arrays: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in (
-                "coordinates",
-                "eigenvalues",
-                "edges",
-                "tensions",
-                "components",
-                "variance",
-            )
+        write_arrays(path, "embedding", self.arrays())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Embedding:
+        """Read an embedding written by `save`."""
+        return cls.from_arrays(read_arrays(path, "embedding"))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The embedding and its inputs as plain arrays."""
+        names = ("coordinates", "eigenvalues", "edges", "tensions", "components", "variance")
+        arrays = {
+            name: np.asarray(getattr(self, name))
+            for name in names
             if getattr(self, name) is not None
         }
         if self.inputs is not None and self.inputs.points is not None:
             arrays["points"] = self.inputs.points
         elif self.inputs is not None:
             arrays["squared_distances"] = self.inputs.to_all(np.arange(self.inputs.n_points))
-        write_arrays(path, "embedding", arrays)
+        return arrays
 
     @classmethod
-    def load(cls, path: str | Path) -> Embedding:
-        """Read an embedding written by `save`."""
-        a = read_arrays(path, "embedding")
+    def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> Embedding:
+        """The embedding that gave these arrays."""
         points, table = a.get("points"), a.get("squared_distances")
         return cls(
             a["coordinates"],

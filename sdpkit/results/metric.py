@@ -6,6 +6,7 @@ o; with one metric it is the Mahalanobis distance of M = LᵀL.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -262,6 +263,15 @@ class Metric:
 
     def save(self, path: str | Path) -> None:
         """Write the metric as npz: without pickles, with a version and a checksum."""
+        write_arrays(path, "metric", self.arrays())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Metric:
+        """Read a metric written by `save`."""
+        return cls.from_arrays(read_arrays(path, "metric"))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The metric as plain arrays; labels of type object as their texts."""
         arrays: dict[str, Any] = {f"components{k}": part for k, part in enumerate(self.components)}
         for name in ("X", "labels", "classes", "block_of", "target_pairs", "n_neighbors", "mu"):
             arrays[name] = np.asarray(getattr(self, name))
@@ -269,12 +279,11 @@ class Metric:
             arrays["block_of_class"] = self.block_of_class
         if arrays["classes"].dtype == object:
             arrays["classes"] = np.array([str(label) for label in self.classes])
-        write_arrays(path, "metric", arrays)
+        return arrays
 
     @classmethod
-    def load(cls, path: str | Path) -> Metric:
-        """Read a metric written by `save`."""
-        a = read_arrays(path, "metric")
+    def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> Metric:
+        """The metric that gave these arrays."""
         count = sum(name.startswith("components") for name in a)
         return cls(
             tuple(a[f"components{k}"] for k in range(count)),
