@@ -539,7 +539,7 @@ def test_what_cannot_be_saved_or_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"use set_params\(callback=…\)"):
         model.save(path)
     model.set_params(callback=None).save(path)
-    with pytest.raises(InputError, match=r"holds a LMNNClassifier: use LMNNClassifier\.load"):
+    with pytest.raises(InputError, match=r"it holds a LMNNClassifier: use LMNNClassifier\.load"):
         estimators.QueryMetric.load(path)
     with pytest.raises(InputError, match="not a saved metric"):
         sdpkit.Metric.load(path)

@@ -21,7 +21,7 @@ from sdpkit.certificate.certificate import Certificate
 from sdpkit.errors import InputError
 from sdpkit.program.files import arguments_of, saved_arrays
 from sdpkit.program.form import Program
-from sdpkit.results.archive import read_arrays, write_arrays
+from sdpkit.results.archive import read_arrays, reading, write_arrays
 from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.metric import Metric
@@ -76,15 +76,16 @@ class SavedMixin:
     def load(cls, path: str | Path) -> Self:
         """Read an estimator written by `save` of the same class."""
         arrays = read_arrays(path, "estimator")
-        head = json.loads(bytes(arrays["head"]).decode())
-        if head["class"] != cls.__name__:
-            raise InputError(f"{path} holds a {head['class']}: use {head['class']}.load")
-        model = cls(**head["parameters"])
-        for name, kind in head["attributes"].items():
-            start = f"{name}/"
-            parts = {k[len(start) :]: a for k, a in arrays.items() if k.startswith(start)}
-            setattr(model, name, _unpack(kind, parts, path))
-        return model
+        with reading(path, "a saved estimator"):
+            head = json.loads(bytes(arrays["head"]).decode())
+            if head["class"] != cls.__name__:
+                raise InputError(f"it holds a {head['class']}: use {head['class']}.load")
+            model = cls(**head["parameters"])
+            for name, kind in head["attributes"].items():
+                start = f"{name}/"
+                parts = {k[len(start) :]: a for k, a in arrays.items() if k.startswith(start)}
+                setattr(model, name, _unpack(kind, parts, path))
+            return model
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpkit.doors.files import SavedMixin
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_array
+from sdpkit.inputs import finite_array, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.metric import vote
-from sdpkit.results.query_metric import QueryMetrics, query_metrics
+from sdpkit.results.query_metric import QueryMetrics, Variant, query_metrics
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -32,6 +32,8 @@ class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
     tau: τ, the share of the largest eigenvalue above which a direction is tangent
     rho: ρ ∈ [0, 1], the weight of tangent directions
     gamma: γ ≥ 0, the least squared diameter of the ellipsoid, in the unit of the data
+    variant: "relative", ρ in units of the largest weight 1/λ_d (the module's metric), or
+        "published", ρ as printed, next to 1/λ_i
 
     After `fit`: `X_`, `classes_`, `labels_` (class numbers), `n_features_in_`;
     after `selected` also `cv_errors_`.
@@ -55,12 +57,14 @@ class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
         tau: float = 0.3,
         rho: float = 0.1,
         gamma: float = 0.1,
+        variant: Variant = "relative",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_local = n_local
         self.tau = tau
         self.rho = rho
         self.gamma = gamma
+        self.variant = variant
 
     @one_blas_thread
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -77,6 +81,7 @@ class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def _check(self) -> None:
+        one_of(self.variant, "variant", ("relative", "published"))
         for name, low, high in (("tau", 0, 1), ("rho", 0, 1), ("gamma", 0, np.inf)):
             value = getattr(self, name)
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
@@ -103,6 +108,7 @@ class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
             tau=self.tau,
             rho=self.rho,
             gamma=self.gamma,
+            variant=self.variant,
         )
 
     def intrinsic_dimension(self, X: ArrayLike) -> Indices:

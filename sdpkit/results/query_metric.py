@@ -13,12 +13,15 @@ The paper writes ρ next to 1/λ, without a unit. Here weights are in units of 1
 that the Mahalanobis distance of S has: it is ρ = λ_d/λ_i; at ρ = 1 tangent directions weigh as much
 as the most normal one, at ρ = 0 they do not count. Where every direction is tangent the metric is
 Euclidean. Labels are used for m and ρ alone, which cross-validation chooses.
+`variant="published"` is the metric as printed, ρ next to 1/λ_i in the unit of the data, for
+comparison.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +34,7 @@ from sdpkit.results.metric import vote
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Variant = Literal["relative", "published"]
 
 # Doubles in one slab of differences, (queries, points, dimensions).
 _SLAB = 1 << 22
@@ -48,7 +52,7 @@ class QueryMetrics:
     eigenvalues: (b, d) of S, largest first;  directions: (b, d, d) eigenvectors, as columns
     dimensions: (b,) d₀, the estimate of the intrinsic dimension at each query
     gaps: (b,) the certified gap in log det of each covering ellipsoid
-    rho: ρ
+    rho: ρ;  variant: "relative" (ρ in units of 1/λ_d) or "published" (ρ next to 1/λ_i)
     """
 
     queries: Array
@@ -57,6 +61,7 @@ class QueryMetrics:
     dimensions: Indices
     gaps: Array
     rho: float
+    variant: Variant = "relative"
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -81,10 +86,13 @@ class QueryMetrics:
 
     @property
     def _normal(self) -> Array:
-        return self.eigenvalues[:, -1:] / self.eigenvalues
+        unit = 1.0 if self.variant == "published" else self.eigenvalues[:, -1:]
+        return np.asarray(unit / self.eigenvalues)
 
     def _tangent_weights(self, rho: float) -> Array:
-        """(b,) ρ, or 1 where there is nothing but tangent directions."""
+        """(b,) ρ, or 1 where there is nothing but tangent directions (as printed: ρ always)."""
+        if self.variant == "published":
+            return np.full(len(self), rho)
         return np.where(self.dimensions == self.queries.shape[1], 1.0, rho)
 
     def distances(self, X: Array, rhos: Sequence[float]) -> Iterator[tuple[slice, list[Array]]]:
@@ -127,7 +135,14 @@ class QueryMetrics:
 
 @one_blas_thread
 def query_metrics(
-    X: Array, queries: Array, *, n_local: int, tau: float, rho: float, gamma: float
+    X: Array,
+    queries: Array,
+    *,
+    n_local: int,
+    tau: float,
+    rho: float,
+    gamma: float,
+    variant: Variant = "relative",
 ) -> QueryMetrics:
     """Steps 1 to 4 for queries, (b, d), among points X, (n, d), all at once.
 
@@ -147,7 +162,7 @@ def query_metrics(
             "subspace, whose normals would count infinitely: use gamma > 0"
         )
     dimensions = (values > tau * values[:, :1]).sum(axis=1)
-    return QueryMetrics(queries, values, vectors, dimensions, ellipsoids.gaps, float(rho))
+    return QueryMetrics(queries, values, vectors, dimensions, ellipsoids.gaps, float(rho), variant)
 
 
 def _first(distances: Array, k: int) -> Indices:
