@@ -19,9 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 import sdpkit
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.errors import InputError
+from sdpkit.files import reading
 from sdpkit.program.files import arguments_of, saved_arrays
 from sdpkit.program.form import Program
-from sdpkit.results.archive import read_arrays, reading, write_arrays
+from sdpkit.results.archive import read_arrays, write_arrays
 from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.metric import Metric
@@ -133,29 +134,40 @@ def _unpack(kind: Mapping[str, Any], parts: Arrays, path: str | Path) -> Any:
             return _RESULTS[result].from_arrays(parts)
 
 
+# Fields of a certificate that are arrays, or are made of them.
+_OF_ARRAYS = ("program", "multipliers", "rows", "matrices", "x")
+
+
 def _certificate_parts(certificate: Certificate) -> tuple[Arrays, dict[str, Any]]:
-    """Its arrays, the program's among them, and its numbers."""
+    """Its arrays, the program's among them, and its numbers and words.
+
+    A point that is an operator, on graphs of thousands of points, is left out.
+    """
     parts = {f"program/{k}": a for k, a in saved_arrays(certificate.program).items()}
-    for name in ("multipliers", "rows"):
+    for name in ("multipliers", "rows", "x"):
         if getattr(certificate, name) is not None:
             parts[name] = np.asarray(getattr(certificate, name))
-    names = [part.name for part in fields(certificate)]
-    numbers = {n: getattr(certificate, n) for n in names if n not in _OF_ARRAYS}
-    return parts, {name: _number(value) for name, value in numbers.items()}
-
-
-_OF_ARRAYS = ("program", "multipliers", "rows")
+    matrices = certificate.matrices or ()
+    if all(isinstance(matrix, np.ndarray) for matrix in matrices):
+        parts.update({f"matrix{k}": np.asarray(matrix) for k, matrix in enumerate(matrices)})
+    names = [part.name for part in fields(certificate) if part.name not in _OF_ARRAYS]
+    return parts, {name: _number(getattr(certificate, name)) for name in names}
 
 
 def _number(value: Any) -> Any:
-    return [float(v) for v in value] if isinstance(value, tuple) else _plain("certificate_", value)
+    if isinstance(value, tuple):
+        return [_number(entry) for entry in value]
+    return _plain("certificate_", value)
 
 
 def _certificate(numbers: dict[str, Any], parts: Arrays, path: str | Path) -> Certificate:
     program = {name[8:]: array for name, array in parts.items() if name.startswith("program/")}
+    count = sum(name.startswith("matrix") for name in parts)
     return Certificate(
-        **{**numbers, "dimacs": tuple(numbers["dimacs"])},
+        **{k: tuple(value) if isinstance(value, list) else value for k, value in numbers.items()},
         program=Program.of(**arguments_of(program, path)),
         multipliers=parts.get("multipliers"),
         rows=parts.get("rows"),
+        matrices=tuple(parts[f"matrix{k}"] for k in range(count)) if count else None,
+        x=parts.get("x"),
     )
