@@ -139,10 +139,10 @@ def test_an_image_does_not_depend_on_its_batch(estimator: Any) -> None:
     assert np.array_equal(model.transform(new[order]), batch[order])
 
 
-@pytest.mark.parametrize("estimator", METRICS, ids=name_of)
+@pytest.mark.parametrize("estimator", [*METRICS, *OF_TUPLES], ids=name_of)
 def test_metrics_map_a_point_alone_as_in_a_batch(estimator: Any) -> None:
     X, y = iris()
-    model = clone(estimator).fit(X, y)
+    model = clone(estimator).fit(*(pairs_for(estimator) if estimator in OF_TUPLES else (X, y)))
     new = X[np.random.default_rng(0).integers(0, len(X), 10_000)]
     batch = model.transform(new)
     scale = np.abs(batch).max()
