@@ -31,6 +31,7 @@ from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import check_names
+from sdpkit.solution.progress import LOG
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 
@@ -105,8 +106,7 @@ class SdpaProgram:
         command = [self.executable, *self.command(folder, settings)]
         code, stopped = _watched(command, folder, settings.time_limit)
         output = (folder / "output").read_text(errors="replace")
-        if settings.verbose > 1:
-            print(output)
+        LOG.debug(output)
         stop, words = self.stop(code, output)
         if stopped is not None:
             reason = "at the time limit" if stopped is Stop.TIME_LIMIT else "by Ctrl-C"

@@ -21,6 +21,7 @@ Two questions are asked of the same solver a second time, as programs of their o
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -46,6 +47,7 @@ from sdpkit.solution.interruption import (
     remembering_interrupts,
 )
 from sdpkit.solution.process import apart, can_fork
+from sdpkit.solution.progress import LOG, Progress, shown
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import choose, estimate, refusal
@@ -106,7 +108,9 @@ def solve(
     max_iter, time_limit: limits on iterations and on seconds; solvers that may outlast the limit
         work in a separate process, which is stopped; compiling kernels on a first call does not
         count; of several programs, the time is that of all together
-    verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
+    verbose: 0 silent; 1 a line with gap and time that updates in a terminal and in a notebook, and
+        the solution at the end; 2 a line per iteration and the output of solvers that print. The
+        logger `sdpkit` gets the same, solutions at level INFO and iterations at DEBUG
     callback: called once per iteration by solvers that can, else once at the end; where it returns
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
@@ -130,21 +134,33 @@ def solve(
         callback,
         warm_start,
         options,
+        progress=Progress(sys.stdout) if verbose == 1 else None,
     )
+    with shown(verbose):
+        solution = _solve(problem, settings, solver, checkpoint)
+        if settings.progress is not None:
+            settings.progress.close()
+        LOG.info(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
+    if solution.status not in _CLEAR:
+        warnings.warn(f"{solution.status}: {solution.message}", convergence_warning(), stacklevel=3)
+    return solution
+
+
+def _solve(
+    problem: Problem | Advancing | Program,
+    settings: Settings,
+    solver: str,
+    checkpoint: str | Path | None,
+) -> Solution:
+    """One program, or several one after the other."""
     if callable(getattr(problem, "advance", None)):
         files = iter([checkpoint])  # the first program's; those after it depend on its answer
 
         def solve_step(program: Program, left: Settings) -> Solution:
             return _solve_one(program, left, solver, next(files, None))
 
-        solution = follow(cast(Advancing, problem), solve_step, settings)
-    else:
-        solution = _solve_one(cast(Problem | Program, problem), settings, solver, checkpoint)
-    if verbose:
-        print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
-    if solution.status not in _CLEAR:
-        warnings.warn(f"{solution.status}: {solution.message}", convergence_warning(), stacklevel=3)
-    return solution
+        return follow(cast(Advancing, problem), solve_step, settings)
+    return _solve_one(cast(Problem | Program, problem), settings, solver, checkpoint)
 
 
 def _check_arguments(problem: Any, solver: Any, callback: Any, warm_start: Any) -> None:
