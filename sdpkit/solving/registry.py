@@ -45,6 +45,7 @@ _OURS = {
     "copt": "sdpkit.solvers.cvxpy_backend:COPT",
     "csdp": "sdpkit.solvers.sdpa_program:CSDP",
     "sdpa": "sdpkit.solvers.sdpa_program:SDPA",
+    "dsdp": "sdpkit.solvers.dsdp:DSDP",
 }
 # Functions that find further solvers at run time.
 _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
@@ -204,7 +205,7 @@ def solver_table() -> str:
     width = max(len(row["name"]) for row in rows)
     lines = []
     for row in rows:
-        state = "available" if row["available"] else row["why_not"]
+        state = "available" if row["available"] else f"unavailable: {row['why_not']}"
         lines.append(f"{row['name']:<{width}}  {state}; {row['summary'] or 'not loaded'}")
         if row["capabilities"]:
             lines.append(f"{'':<{width}}  takes {', '.join(row['capabilities'])}")
