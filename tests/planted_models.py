@@ -66,9 +66,7 @@ class Planted:
             leaf = Leaf(cp.Variable((n, n), PSD=True), value, definite(r, n), 0 * value, dual)
         elif kind == "symmetric":
             value, inwards = symmetric(r, n), symmetric(r, n)
-            leaf = Leaf(
-                cp.Variable((n, n), symmetric=True), value, inwards, 0 * value, 0 * value
-            )
+            leaf = Leaf(cp.Variable((n, n), symmetric=True), value, inwards, 0 * value, 0 * value)
         elif kind in ("nonneg", "nonpos"):
             sign = 1.0 if kind == "nonneg" else -1.0
             zero = r.random(n) < 0.5
@@ -79,9 +77,7 @@ class Planted:
         else:
             shape = {"scalar": (), "vector": (n,), "matrix": (n, 2)}[kind]
             value = np.asarray(r.standard_normal(shape))
-            leaf = Leaf(
-                cp.Variable(shape), value, r.standard_normal(shape), 0 * value, 0 * value
-            )
+            leaf = Leaf(cp.Variable(shape), value, r.standard_normal(shape), 0 * value, 0 * value)
         self.leaves.append(leaf)
         self.names.append(kind)
 
@@ -204,7 +200,7 @@ def inequality(p: Planted) -> None:
     active = p.r.random(k) < 0.6
     value = np.where(active, 0.0, -p.r.uniform(0.5, 1, k))
     e, pull = p.affine(value, -p.r.uniform(0.5, 1, k))
-    p.constraints.append(e <= 0 if p.r.random() < 0.5 else 0 <= -e)
+    p.constraints.append(e <= 0 if p.r.random() < 0.5 else -e >= 0)
     pull(np.where(active, p.r.uniform(0.5, 1, k), 0.0))
 
 

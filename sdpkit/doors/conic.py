@@ -4,11 +4,12 @@
     maximise  −bᵀy − ½xᵀQx + Σβ(log det y + n − n log β) + d       Aᵀy + Qx + c = 0,  y ∈ K*
 
 with K = zero × nonnegative × Lorentz × PSD, Q ⪰ 0 diagonal, and a weight β ≥ 0 for each
-semidefinite cone, most β = 0. Either line can be the program. The *slack reading* takes the first: the unknowns M are the
-semidefinite slacks; where a cone's slack is nothing but entries of x (a PSD variable, a bound),
-those entries are eliminated and their rows vanish. The *dual reading* takes the second: one row
-per entry of x, the unknowns are the semidefinite multipliers. The reading with fewer rows is
-built: max-cut over a PSD variable has n rows, a linear matrix inequality in k variables has k.
+semidefinite cone, most β = 0. Either line can be the program. The *slack reading* takes the first:
+the unknowns M are the semidefinite slacks; where a cone's slack is nothing but entries of x (a PSD
+variable, a bound), those entries are eliminated and their rows vanish. The *dual reading* takes the
+second: one row per entry of x, the unknowns are the semidefinite multipliers. The reading with
+fewer rows is built: max-cut over a PSD variable has n rows, a linear matrix inequality in k
+variables has k.
 
 A Lorentz cone of dimension k is {(tr M, 2M₀₁, …, 2M₀ₖ₋₁) : M ⪰ 0}, the adjoint image of the arrow
 matrices, so that it costs a k × k block and no row in either reading.

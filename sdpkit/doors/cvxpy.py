@@ -146,7 +146,7 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
 def _at_scale(certificate: Certificate, x: Array) -> Certificate:
     """Eigenvalues measured by the whole point, so that a matrix that should be zero may be."""
     scale = max(certificate.eigenvalue_scale, float(np.abs(x).max(initial=0.0)))
-    scale = max(scale, certificate.program.safe.value_scale)
+    scale = max(scale, certificate.program.natural_size)
     return replace(certificate, eigenvalue_scale=scale)
 
 

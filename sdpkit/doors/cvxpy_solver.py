@@ -166,9 +166,7 @@ def _conic_data(data: dict[str, Any], sense: Sense) -> ConicData:
     )
 
 
-def _without_rounding(
-    matrix: sp.csr_array, rhs: Array, n_zero: int
-) -> tuple[sp.csr_array, Array]:
+def _without_rounding(matrix: sp.csr_array, rhs: Array, n_zero: int) -> tuple[sp.csr_array, Array]:
     """The rows with 0 = 0 in place of equations that hold nothing but rounding.
 
     cvxpy writes such equations, for example to say that F − Fᵀ = 0 where F is symmetric already.

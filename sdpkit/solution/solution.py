@@ -40,6 +40,7 @@ class Status(StrEnum):
     INACCURATE = "inaccurate"
     INFEASIBLE = "infeasible"
     UNBOUNDED = "unbounded"
+    INFEASIBLE_OR_UNBOUNDED = "infeasible_or_unbounded"
     TIME_LIMIT = "time_limit"
     ITERATION_LIMIT = "iteration_limit"
     INTERRUPTED = "interrupted"
