@@ -38,11 +38,10 @@ def _command(folder: Path, settings: Settings) -> list[str]:
 
 
 def _stop(code: int, output: str) -> tuple[Stop, str]:
-    for words, stop in _STOPS.items():
-        if words in output:
-            break
-    else:
+    words = next((known for known in _STOPS if known in output), None)
+    if words is None:
         return Stop.FAILED, f"exit code {code}: {output.strip()[-200:]}"
+    stop = _STOPS[words]
     largest = re.search(r"Max Y:\s*(\S+),\s*Bounded by (\S+)", output)
     if stop is Stop.DONE and largest and float(largest[1]) > 0.9 * float(largest[2]):
         return Stop.CLAIMS_INFEASIBLE, "converged with multipliers at their bound"
