@@ -114,6 +114,30 @@ def test_fixed_entries_take_no_rows() -> None:
     assert_kkt(model, np.random.default_rng(0), 1e-6)
 
 
+def test_a_log_det_needs_no_rows() -> None:
+    s = definite(np.random.default_rng(0), 3)
+    X = cp.Variable((3, 3), PSD=True)
+    model = cp.Problem(cp.Maximize(cp.log_det(X) - cp.trace(s @ X)))
+    program = sdpkit.from_cvxpy(model)
+    assert program.n_rows == 0
+    sdpkit.solve(program, solver="clarabel").unpack(model)
+    np.testing.assert_allclose(X.value, np.linalg.inv(s), rtol=1e-3, atol=1e-3)
+
+
+def test_squares_take_no_cone() -> None:
+    a = symmetric(np.random.default_rng(0), 12)
+    X = cp.Variable((12, 12), PSD=True)
+    model = cp.Problem(cp.Minimize(cp.sum_squares(X - a)), [cp.diag(X) == 1])
+    program = sdpkit.from_cvxpy(model)
+    assert [block.size for block in program.blocks] == [12]
+    assert (program.quadratic_x > 0).any()
+    values, vectors = np.linalg.eigh(a)
+    free = cp.Problem(model.objective)  # without constraints: the projection onto the cone
+    sdpkit.solve(sdpkit.from_cvxpy(free), solver="interior", tol=1e-8).unpack(free)
+    nearest = vectors * values.clip(0) @ vectors.T
+    np.testing.assert_allclose(X.value, nearest, atol=1e-4)
+
+
 @pytest.mark.filterwarnings("ignore:The problem has an expression with dimension greater than 2")
 def test_a_stack_of_matrices() -> None:
     B = cp.Variable((2, 3, 3))
