@@ -578,6 +578,37 @@ def test_refusals_by_name() -> None:
         sdpkit.from_cvxpy(cp.Problem(cp.Minimize(cp.Parameter() * x[0]), [x >= 0]))
 
 
+EXPONENTIAL = {
+    "entr": lambda x: -cp.sum(cp.entr(x)),
+    "exp": lambda x: cp.sum(cp.exp(x)),
+    "kl_div": lambda x: cp.sum(cp.kl_div(x, 1)),
+    "log": lambda x: -cp.sum(cp.log(x)),
+    "log1p": lambda x: -cp.sum(cp.log1p(x)),
+    "log_sum_exp": cp.log_sum_exp,
+    "logistic": lambda x: cp.sum(cp.logistic(x)),
+    "rel_entr": lambda x: cp.sum(cp.rel_entr(x, 1)),
+    "xexp": lambda x: cp.sum(cp.xexp(x)),
+}
+
+
+@pytest.mark.parametrize("name", EXPONENTIAL)
+def test_exponential_atoms_are_named(name: str) -> None:
+    x = cp.Variable(2, nonneg=True)
+    model = cp.Problem(cp.Minimize(EXPONENTIAL[name](x)), [x <= 1])
+    for door in (sdpkit.from_cvxpy, sdpkit.certify_cvxpy):
+        with pytest.raises(InputError, match=f"uses {name}, which needs an exponential"):
+            door(model)
+    with pytest.raises(cp.SolverError):
+        model.solve(solver=sdpkit.cvxpy_solver("interior"))
+
+
+def test_power_cones_are_named() -> None:
+    x = cp.Variable(3)
+    three = cp.Problem(cp.Maximize(x[2]), [cp.PowCone3D(x[0], x[1], x[2], 0.3), x[:2] <= 1])
+    with pytest.raises(InputError, match="PowCone3D"):
+        sdpkit.from_cvxpy(three)
+
+
 def test_a_solution_goes_into_its_own_model_only() -> None:
     solution = sdpkit.solve(sdpkit.from_cvxpy(max_cut(4)), solver="interior")
     with pytest.raises(InputError, match="another program"):
