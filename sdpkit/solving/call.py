@@ -324,7 +324,7 @@ def _nothing_left(program: Program) -> Answer | None:
 
 def _no_rows(program: Program) -> Answer | None:
     """Without rows the optimum is zero or there is none; no solver is called."""
-    if program.n_rows or program.family is not None:
+    if program.n_rows or program.family is not None or program.has_log_det:
         return None
     return Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
 
