@@ -106,6 +106,7 @@ html_show_sphinx = False
 # Summaries of search results are fetched, which a browser refuses for pages on a disk.
 html_show_search_summary = False
 html_sidebars = {"index": []}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "sdpkit"},
     "navbar_align": "left",

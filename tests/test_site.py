@@ -26,7 +26,7 @@ WIDTHS = (390, 1400)
 
 
 def pages() -> list[Path]:
-    return sorted(SITE.rglob("*.html"))
+    return sorted(p for p in SITE.rglob("*.html") if "_static" not in p.parts)
 
 
 def chapters() -> list[Path]:
