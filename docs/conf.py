@@ -41,6 +41,7 @@ templates_path = ["_templates"]
 exclude_patterns = [
     "_build",
     "node_modules",
+    "examples",
     "auto_examples/**.ipynb",
     "auto_examples/**.py",
     "auto_examples/**.md5",
@@ -79,7 +80,7 @@ default_role = "py:obj"
 reference.write(HERE / "reference")
 
 sphinx_gallery_conf = {
-    "examples_dirs": ["../examples"],
+    "examples_dirs": ["examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"plot_",
     "within_subsection_order": "FileNameSortKey",

@@ -17,9 +17,7 @@ _ENDS = re.compile(r"[\s'\")\]}>\-/:.,;!?\\–—]")
 _MARKUP = re.compile(r"(?<!\\)([|*]|_(?=\W|$))")
 
 
-def process(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
-) -> None:
+def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = to_rst(sections(lines))
 
 
@@ -81,7 +79,7 @@ def _follows_prompt(lines: list[str], k: int) -> bool:
 
 
 def _opens_block(lines: list[str], k: int, margin: int) -> bool:
-    rest = [line for line in lines[k + 1 : k + 3]]
+    rest = lines[k + 1 : k + 3]
     if len(rest) < 2 or rest[0].strip() or not rest[1].strip():
         return False
     return len(rest[1]) - len(rest[1].lstrip()) > margin
