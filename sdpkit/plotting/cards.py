@@ -13,8 +13,8 @@ _CELL = "text-align:left;padding:0.1em 1.2em 0.1em 0;border:none;"
 def card(title: str, rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
     """A titled table as HTML; colours are those of the page around it.
 
-    >>> card("a & b", [("gap", "1e-6")])[-60:]
-    'padding:0.1em 1.2em 0.1em 0;border:none;">1e-6</td></tr></table></div>'
+    >>> card("a & b", [("gap", "1e-6")])[-29:]
+    '>1e-6</td></tr></table></div>'
     """
     head = "".join(f'<th style="{_CELL}">{html.escape(name)}</th>' for name in heads)
     lines = [f"<tr>{head}</tr>"] if heads else []
