@@ -62,6 +62,8 @@ nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_ipywidgets_js = {}
 nb_merge_streams = True
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
 # Cells speak through figures and stdout. An answer that was not certified is an error of its page;
 # what else comes on stderr (kernels are compiled on first use) is not shown.
 nb_output_stderr = "remove"
