@@ -41,6 +41,7 @@ templates_path = ["_templates"]
 exclude_patterns = [
     "_build",
     "node_modules",
+    "examples",
     "auto_examples/**.ipynb",
     "auto_examples/**.py",
     "auto_examples/**.md5",
@@ -79,7 +80,7 @@ default_role = "py:obj"
 reference.write(HERE / "reference")
 
 sphinx_gallery_conf = {
-    "examples_dirs": ["../examples"],
+    "examples_dirs": ["examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"plot_",
     "within_subsection_order": "FileNameSortKey",
@@ -106,6 +107,7 @@ html_show_sphinx = False
 # Summaries of search results are fetched, which a browser refuses for pages on a disk.
 html_show_search_summary = False
 html_sidebars = {"index": []}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "sdpkit"},
     "navbar_align": "left",

@@ -4,11 +4,13 @@ A graph with weights W and degrees D = diag(W1) has the kernel
 
     K = D⁻¹WD⁻¹ − eeᵀ/(eᵀDe)
 
-LMNN on it is LMNN on Laplacian eigenmaps, and no embedding is computed: the columns of K span what
-the eigenmap's coordinates span if W̃ = D^(−1/2)WD^(−1/2) is positive semidefinite (theorem 3), and
-linear maps of these columns are those of the feature space (theorem 4). The second term is the
-same in every entry: it cancels in all differences of columns. `laplacian_kernel(W)` goes to
-`LMNN(kernel=…, rank=…)`.
+LMNN on all features of K is LMNN on the Laplacian eigenmap of all n − 1 dimensions: the columns of
+K span what its coordinates span if W̃ = D^(−1/2)WD^(−1/2) is positive semidefinite (theorem 3), and
+linear maps of these columns are those of the feature space (theorem 4). With fewer dimensions the
+two differ: `LMNN(kernel=…, rank=r)` takes the r leading kernel-PCA features of K, which are not the
+r bottom eigenvectors of the Laplacian. For LMNN on an eigenmap of d dimensions give LMNN the points
+`laplacian_eigenmap(W, d)`. The second term of K is the same in every entry: it cancels in all
+differences of columns.
 
 The width σ of Gaussian weights is learned (eq. 5) so that the top c eigenvectors U of W̃ agree
 with the partition E of the points into c classes:
@@ -99,6 +101,32 @@ def laplacian_kernel(weights: ArrayLike, new: ArrayLike | None = None) -> Array:
                 "the weights of a new point must be nonnegative, one at least positive"
             )
     return np.asarray(rows / np.outer(row_degrees, degrees) - 1.0 / degrees.sum())
+
+
+@one_blas_thread
+def laplacian_eigenmap(weights: ArrayLike, n_components: int) -> Array:
+    """(n, d) the Laplacian eigenmap Y of a graph's weights W: tr YᵀLY least with YᵀDY = I (eq. 3).
+
+    Its columns are the bottom generalised eigenvectors of the Laplacian L = D − W, without the
+    constant one, those of the smallest eigenvalues first. Signs make each largest entry positive.
+
+    >>> W = adjacency_weights([[0.0], [1.0], [3.0]], n_neighbors=1)
+    >>> laplacian_eigenmap(W, 1).round(4) + 0.0
+    array([[ 0.5],
+           [ 0. ],
+           [-0.5]])
+    """
+    W, degrees = _weights(weights)
+    n = len(W)
+    d = integer(n_components, "n_components", most=n - 1)
+    roots = np.sqrt(degrees)
+    # The top eigenvector is known; it is moved below all others (W̃ has eigenvalues in [−1, 1]).
+    top = roots / np.linalg.norm(roots)
+    rest = W / np.outer(roots, roots) - 3 * np.outer(top, top)
+    vectors = scipy.linalg.eigh(rest, subset_by_index=[n - d, n - 1])[1][:, ::-1]
+    Y = vectors / roots[:, None]
+    largest = Y[np.abs(Y.round(12)).argmax(axis=0), np.arange(d)]
+    return np.asarray(Y * np.sign(largest))
 
 
 def _weights(weights: ArrayLike) -> tuple[Array, Array]:

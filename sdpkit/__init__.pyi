@@ -31,9 +31,11 @@ from sdpkit.errors import UnboundedProblemError as UnboundedProblemError
 from sdpkit.errors import UnsuitableSolverError as UnsuitableSolverError
 from sdpkit.graphs.graph import NeighborhoodGraph as NeighborhoodGraph
 from sdpkit.numerics.threads import set_threads as set_threads
+from sdpkit.papers.sweep import neighbor_sweep as neighbor_sweep
 from sdpkit.problems.ellipsoid import CoveringEllipsoid as CoveringEllipsoid
 from sdpkit.problems.graph_kernels import adjacency_weights as adjacency_weights
 from sdpkit.problems.graph_kernels import gaussian_weights as gaussian_weights
+from sdpkit.problems.graph_kernels import laplacian_eigenmap as laplacian_eigenmap
 from sdpkit.problems.graph_kernels import laplacian_kernel as laplacian_kernel
 from sdpkit.problems.graph_kernels import learned_width as learned_width
 from sdpkit.problems.lmnn import LMNN as LMNN

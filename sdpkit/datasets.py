@@ -2,8 +2,8 @@
 
 Every set is seeded and centred, and can be given further dimensions that hold only noise.
 
->>> swiss_roll(400).shape, spokes(5, 3).shape, comb(4, 2).shape
-((400, 8), (16, 2), (12, 2))
+>>> swiss_roll(400).shape, spokes(5, 3).shape, comb().shape
+((400, 8), (16, 2), (300, 2))
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from scipy import sparse
 from sdpkit.inputs import integer, nonnegative
 
 __all__ = [
+    "balance_scale",
     "comb",
+    "concentric_circles",
     "cycle_graph",
     "path_graph",
     "spokes",
@@ -117,28 +119,33 @@ def spokes(
 
 
 def comb(
-    n_teeth: int = 8,
-    points_per_tooth: int = 5,
+    n_teeth: int = 5,
+    points_per_tooth: int = 55,
+    spacing: int = 6,
     noise_dims: int = 0,
     noise: float = 0.0,
     random_state: RandomState = 0,
 ) -> Floats:
-    """A comb in the plane, (n_teeth·(1 + points_per_tooth), 2 + noise_dims).
+    """A comb in the plane, (backbone + n_teeth·points_per_tooth, 2 + noise_dims).
 
-    The first n_teeth rows are the backbone, two apart; then follow the teeth, each from the
-    backbone outwards in steps of one. A tree with many branches, where the star has one.
+    First come the (n_teeth − 1)·spacing + 1 points of the backbone, one apart; then the teeth, each
+    from the backbone outwards in steps of one, `spacing` apart: far enough that no tooth is a
+    neighbour of the next. The defaults are 300 points, as in figure 3.15 of Weinberger (2007): a
+    curve almost everywhere, which unfolding spreads into more dimensions than it had.
 
-    >>> X = comb(2, 1)
+    >>> X = comb(2, 1, spacing=2)
     >>> X - X[0]
     array([[0., 0.],
+           [1., 0.],
            [2., 0.],
            [0., 1.],
            [2., 1.]])
     """
-    base = 2.0 * np.arange(integer(n_teeth, "n_teeth"))
+    gap = integer(spacing, "spacing")
+    along = np.arange((integer(n_teeth, "n_teeth") - 1.0) * gap + 1)
     steps = np.arange(1.0, integer(points_per_tooth, "points_per_tooth") + 1)
-    backbone = np.column_stack([base, np.zeros_like(base)])
-    teeth = np.column_stack([np.repeat(base, len(steps)), np.tile(steps, len(base))])
+    backbone = np.column_stack([along, np.zeros_like(along)])
+    teeth = np.column_stack([np.repeat(along[::gap], len(steps)), np.tile(steps, n_teeth)])
     shape = np.concatenate([backbone, teeth])
     return _noisy(shape, noise_dims, noise, np.random.default_rng(random_state))
 

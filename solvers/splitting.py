@@ -120,6 +120,8 @@ class Splitting:
         )
         # Along flat directions it would go anywhere.
         length = _FARTHEST_STEPS * float(np.linalg.norm(step))
+        if length == 0:
+            return z, az
         cut = min(1.0, length / max(float(np.linalg.norm(dz)), length))
         return z - cut * dz, az - cut * daz
 

@@ -17,6 +17,7 @@ import sdpkit
 from sdpkit import LMNN, InputError, Solution, SolverError, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.program.families import Rows, values
+from sdpkit.results.metric import factor
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver, known_solvers
 
@@ -211,10 +212,10 @@ def test_a_rectangular_factor_ends_stationary() -> None:
     metric = lmnn.recover(solution)
     assert metric.components[0].shape[0] <= 2
     assert lmnn.objective(metric) == pytest.approx(solution.objective, rel=1e-9)
-    # It is better than cutting the metric of every rank, and no better than that metric.
+    # It is better than the longest rows of the metric of every rank, no better than that metric.
     full = problem("wine")
     best = full.recover(solved("wine", "factored", 1e-5))
-    assert solution.objective < full.objective(best.truncated(2))
+    assert solution.objective < full.objective(factor(best.matrix, 2))
     assert solution.objective >= solved("wine", "factored", 1e-5).certificate.safe_bound
 
 
@@ -307,8 +308,8 @@ def test_a_good_answer_passes() -> None:
 def test_bad_primals_are_refused() -> None:
     solution = solved("iris", "factored", 1e-5)
     (M,) = solution.matrices
-    for factor in (0.0, 0.9, 1.1, -1.0):
-        assert not judged(solution, matrices=[factor * M]).passes(1e-4)
+    for times in (0.0, 0.9, 1.1, -1.0):
+        assert not judged(solution, matrices=[times * M]).passes(1e-4)
     low = M - 1.01 * np.linalg.eigvalsh(M)[-1] * np.eye(4)
     assert not judged(solution, matrices=[low]).passes(1e-2)
     dent = M - (np.linalg.eigvalsh(M)[0] + 1e-2 * np.linalg.norm(M)) * np.eye(4)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import numpy as np
 import pytest
 
+import sdpkit
 from sdpkit.datasets import comb, cycle_graph, path_graph, spokes, swiss_roll, trefoil_knot
 from sdpkit.errors import InputError
 from sdpkit.graphs.build import neighborhood_graph
@@ -67,9 +69,30 @@ def test_spokes_are_unit_steps_from_the_centre() -> None:
 
 
 def test_comb_is_a_tree_of_teeth() -> None:
-    graph = neighborhood_graph(comb(6, 3), radius=1.5)
-    assert graph.component_sizes.tolist() == [4] * 6  # without the backbone, teeth
-    assert neighborhood_graph(comb(6, 3), radius=2.0).is_connected
+    """Figure 3.15 of the thesis: 300 points, no tooth is a neighbour of another, and unfolding
+    spreads the two dimensions of the inputs into more."""
+    assert comb().shape == (300, 2)
+    X = comb(4, 8, spacing=6)
+    assert len(X) == 19 + 32
+    graph = neighborhood_graph(X, n_neighbors=3)
+    assert graph.is_connected
+    tooth = (np.arange(51) - 19) // 8
+    ends = tooth[graph.edges[(graph.edges >= 19).all(axis=1)]]
+    assert np.all(ends[:, 0] == ends[:, 1])
+    problem = sdpkit.MVU(X, n_neighbors=3)
+    spectrum = problem.recover(sdpkit.solve(problem)).eigenvalues
+    assert (spectrum > 1e-2 * spectrum.sum()).sum() > 2
+
+
+def test_every_set_is_named() -> None:
+    made = {
+        name
+        for name, value in vars(sdpkit.datasets).items()
+        if inspect.isfunction(value)
+        and value.__module__ == "sdpkit.datasets"
+        and not name.startswith("_")
+    }
+    assert made == set(sdpkit.datasets.__all__)
 
 
 def test_paths_and_cycles() -> None:

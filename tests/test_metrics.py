@@ -122,6 +122,39 @@ def test_energies_are_those_of_the_equation(kind: str, seed: int, k: int) -> Non
     assert np.array_equal(labels[clear], metric.classes[expected.argmin(axis=1)][clear])
 
 
+@pytest.mark.parametrize("slab", [2**22, 40])
+def test_energies_with_targets_of_the_euclidean_metric(
+    slab: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weinberger and Saul (2009): the k nearest of the class before learning, measured after."""
+    monkeypatch.setattr(sdpkit.numerics.neighbors, "_SLAB_ENTRIES", slab)
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((20, 3)), np.arange(20) % 2
+    metric = Metric.from_components(np.diag([0.1, 1.0, 3.0]), X, y, n_neighbors=2)
+    new = rng.standard_normal((15, 3))
+    expected = np.empty((15, 2))
+    for t, x in enumerate(new):
+        to = np.square((X - x) @ metric.components[0].T).sum(axis=1)
+        for label in (0, 1):
+            own = np.flatnonzero(y == label)
+            own = own[np.argsort(np.square(X[own] - x).sum(axis=1))[:2]]
+            energy = 0.5 * to[own].sum()
+            energy += 0.5 * sum(np.maximum(0, 1 + to[j] - to[y != label]).sum() for j in own)
+            for i, j in metric.target_pairs:
+                if y[i] != label:
+                    reach = 1 + np.square(metric.transform(X[[i]] - X[[j]])).sum()
+                    energy += 0.5 * max(0.0, reach - to[i])
+            expected[t, label] = energy
+    found = metric.energies(new, targets="euclidean")
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    labels = metric.predict(new, "energy", targets="euclidean")
+    np.testing.assert_array_equal(labels, expected.argmin(axis=1))
+    assert not np.allclose(found, metric.energies(new))
+    assert metric.error(new, labels, "energy", targets="euclidean") == 0
+    with pytest.raises(InputError, match="'learned' or 'euclidean'"):
+        metric.energies(new, targets="nearest")  # type: ignore[arg-type]
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
@@ -169,20 +202,32 @@ def test_transform_distance_and_matrix() -> None:
     assert "3 metrics of rank 2, 2, 2" in repr(several)
 
 
-def test_truncated_is_the_best_metric_of_its_rank() -> None:
+def test_truncated_is_pca_of_the_images() -> None:
+    """LMNN-S: what varies most after x → Lx, not the longest rows of L."""
+    from sklearn.decomposition import PCA
+
     rng = np.random.default_rng(0)
-    metric, _ = grid_metric(0, "single")
-    wide = Metric(
-        (rng.standard_normal((5, 2)),), metric.X, metric.labels, metric.classes,
-        metric.block_of, metric.target_pairs, 3, 0.5,
-    )  # fmt: skip
-    values, vectors = np.linalg.eigh(wide.matrix)
-    one = wide.truncated(1)
-    assert np.allclose(one.matrix, values[-1] * np.outer(vectors[:, -1], vectors[:, -1]))
-    assert one.components[0].shape == (1, 2)
-    assert np.allclose(wide.truncated(9).matrix, wide.matrix)
+    X = rng.standard_normal((40, 4)) * [10.0, 3.0, 1.0, 0.1]
+    metric = Metric.from_components(rng.standard_normal((4, 4)), X, np.arange(40) % 2)
+    for r in (1, 2, 3):
+        images = metric.truncated(r).transform(X)
+        by_pca = PCA(r).fit_transform(metric.transform(X))
+        np.testing.assert_allclose(np.abs(images - images.mean(axis=0)), np.abs(by_pca), atol=1e-9)
+    values, vectors = np.linalg.eigh(metric.matrix)
+    longest = values[-1] * np.outer(vectors[:, -1], vectors[:, -1])
+    assert not np.allclose(metric.truncated(1).matrix, longest, rtol=0.1)
+    assert np.allclose(metric.truncated(9).matrix, metric.matrix)
     with pytest.raises(InputError, match="at least 1"):
-        wide.truncated(0)
+        metric.truncated(0)
+
+
+def test_lmnn_s_keeps_what_few_dimensions_can_keep() -> None:
+    """Directions without variation may have the longest rows of L; they classify nothing."""
+    rng = np.random.default_rng(1)
+    y = np.arange(60) % 2
+    X = np.c_[8.0 * y + rng.standard_normal(60), 1e-3 * rng.standard_normal(60)]
+    metric = Metric.from_components(np.diag([1.0, 50.0]), X, y)
+    assert metric.truncated(1).leave_one_out_error() == 0
 
 
 @KINDS

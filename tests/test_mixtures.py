@@ -19,6 +19,7 @@ from sdpkit import LMNN, DistanceMixture, InputError, KernelMixture, Program, St
 from sdpkit.problems.graph_kernels import (
     adjacency_weights,
     gaussian_weights,
+    laplacian_eigenmap,
     laplacian_kernel,
     learned_width,
     partition_agreement,
@@ -77,22 +78,39 @@ def test_the_rank_one_term_cancels_in_all_column_differences() -> None:
     assert value(problems[0]) == pytest.approx(value(problems[1]), rel=1e-6)
 
 
-def test_theorem_3_no_embedding_is_needed() -> None:
-    """Weights of rank 4 have an eigenmap of three coordinates: LMNN on these is LMNN on K."""
+def test_theorem_3_kernel_and_eigenmap_agree_in_all_dimensions_only() -> None:
+    """Weights of rank 4 have an eigenmap of three coordinates: LMNN on these is LMNN on K, and on
+    few dimensions of an eigenmap it is another problem than LMNN on as many features of K."""
     rng = np.random.default_rng(1)
     y = np.arange(18) % 3
     F = rng.random((18, 4)) + 0.7 * (y[:, None] == np.arange(4))
     W = F @ F.T
-    degrees = W.sum(axis=1)
-    roots = np.sqrt(degrees)
-    eigenvalues, vectors = np.linalg.eigh(W / np.outer(roots, roots))
-    assert eigenvalues[-1] == pytest.approx(1.0)
-    embedding = vectors[:, -4:-1] / roots[:, None]
     by_kernel = LMNN(None, y, kernel=laplacian_kernel(W), rank=3, n_neighbors=2)
     targets = sdpkit.results.targets.target_table(by_kernel.target_pairs, 18)
-    by_embedding = LMNN(embedding, y, targets=targets)
-    assert value(by_embedding) == pytest.approx(value(by_kernel), rel=1e-5)
+    by_eigenmap = LMNN(laplacian_eigenmap(W, 3), y, targets=targets)
+    assert value(by_eigenmap) == pytest.approx(value(by_kernel), rel=1e-5)
     assert value(by_kernel) > 1
+    X, y = (part[::3] for part in load_iris(return_X_y=True))
+    W = gaussian_weights(X, 1.0)
+    by_kernel = LMNN(None, y, kernel=laplacian_kernel(W), rank=5)
+    targets = sdpkit.results.targets.target_table(by_kernel.target_pairs, len(y))
+    by_eigenmap = LMNN(laplacian_eigenmap(W, 5), y, targets=targets)
+    assert value(by_eigenmap, 1e-3) < 0.8 * value(by_kernel, 1e-3)
+
+
+def test_an_eigenmap_is_orthonormal_and_smooth() -> None:
+    X, _ = blobs(4)
+    W = gaussian_weights(X, 1.0)
+    D, n = np.diag(W.sum(axis=1)), len(W)
+    Y = laplacian_eigenmap(W, n - 1)
+    np.testing.assert_allclose(Y.T @ D @ Y, np.eye(n - 1), atol=1e-9)
+    np.testing.assert_allclose(D.sum(axis=1) @ Y, 0.0, atol=1e-9)
+    rough = np.diag(Y.T @ (D - W) @ Y)
+    assert np.all(np.diff(rough) > -1e-12)
+    assert np.trace(Y[:, :3].T @ (D - W) @ Y[:, :3]) < rough[3:6].sum()
+    np.testing.assert_allclose(Y[:, :2], laplacian_eigenmap(W, 2), atol=1e-12)
+    with pytest.raises(InputError, match="n_components"):
+        laplacian_eigenmap(W, n)
 
 
 def test_theorem_4_columns_of_the_kernel_are_features() -> None:

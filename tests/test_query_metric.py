@@ -214,6 +214,29 @@ def test_pictures_of_query_metrics() -> None:
     assert len(ax.lines) == 7
 
 
+def test_rho_as_printed_has_the_unit_of_the_data() -> None:
+    """Algorithm 1, step 4, literally: diag(ρ, …, ρ, 1/λ_{d₀+1}, …, 1/λ_d)."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 4)) * [5.0, 2.0, 0.5, 0.2], np.arange(60) % 2
+    options = {"n_local": 20, "rho": 0.3, "gamma": 0.0, "tau": 0.3}
+    model = QueryMetric(**options, variant="published").fit(X, y)
+    metrics = model.metrics(X[:6])
+    assert len(set(metrics.dimensions)) >= 1
+    for weights, values, d0 in zip(
+        metrics.weights, metrics.eigenvalues, metrics.dimensions, strict=True
+    ):
+        np.testing.assert_allclose(weights, np.r_[np.full(d0, 0.3), 1 / values[d0:]])
+    # In other units it is another metric; ours is the same.
+    for variant, same in (("published", False), ("relative", True)):
+        found = [
+            QueryMetric(**options, variant=variant).fit(s * X, y).kneighbors(s * X, 5)[1]
+            for s in (1.0, 30.0)
+        ]
+        assert np.array_equal(*found) is same
+    with pytest.raises(InputError, match="'relative' or 'published'"):
+        QueryMetric(variant="literal").fit(X, y)
+
+
 def test_tables_are_printed(capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
     """The commands' own functions, on a part of what they measure."""
     from sdpkit.cli.main import main

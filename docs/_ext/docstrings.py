@@ -13,12 +13,11 @@ from typing import Any
 from sphinx.application import Sphinx
 
 _CODE = re.compile(r"(``[^`]+``|`[^`]+`)")
+_ENDS = re.compile(r"[\s'\")\]}>\-/:.,;!?\\–—]")
 _MARKUP = re.compile(r"(?<!\\)([|*]|_(?=\W|$))")
 
 
-def process(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
-) -> None:
+def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = to_rst(sections(lines))
 
 
@@ -61,6 +60,11 @@ def to_rst(lines: list[str]) -> list[str]:
 
 def _escaped(line: str) -> str:
     pieces = _CODE.split(line)
+    # A role ends where no letter follows: `unit`² needs an invisible break.
+    pieces[1::2] = [
+        code + "\\ " if text[:1] and not _ENDS.match(text) else code
+        for code, text in zip(pieces[1::2], pieces[2::2], strict=True)
+    ]
     pieces[::2] = [_MARKUP.sub(r"\\\1", piece) for piece in pieces[::2]]
     return "".join(pieces)
 
@@ -75,13 +79,20 @@ def _follows_prompt(lines: list[str], k: int) -> bool:
 
 
 def _opens_block(lines: list[str], k: int, margin: int) -> bool:
-    rest = [line for line in lines[k + 1 : k + 3]]
+    rest = lines[k + 1 : k + 3]
     if len(rest) < 2 or rest[0].strip() or not rest[1].strip():
         return False
     return len(rest[1]) - len(rest[1].lstrip()) > margin
 
 
+def skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what an estimator inherits from scikit-learn, which documents it itself."""
+    inherited = getattr(obj, "__module__", None) or ""
+    return True if inherited.startswith("sklearn.") or name.endswith("_request") else None
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     # Before numpydoc, which looks for its sections in what we leave.
     app.connect("autodoc-process-docstring", process, priority=100)
+    app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from sdpkit.cli.answers import check_places
 from sdpkit.errors import InputError
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
+    "auto": ("sdpkit.papers.bench.auto", "auto", ("runs", "measure")),
     "cold": ("sdpkit.papers.bench.cold", "cold", ()),
     "interior": ("sdpkit.papers.bench.engines", "interior", ("sizes", "peers")),
     "barrier": (
@@ -51,30 +54,72 @@ _NEED_DATA = (
     "query-metric",
 )
 
+# Every option, and what a table uses where the command says nothing.
+_DEFAULTS: dict[str, Any] = {
+    "data": None,
+    "deskewed": False,
+    "measure": False,
+    "metric_learn": None,
+    "neighbors": [4],
+    "peers": True,
+    "picture": None,
+    "repeats": 5,
+    "runs": Path("docs/auto.csv"),
+    "seeds": [0],
+    "sizes": None,
+    "solvers": None,
+    "time_limit": None,
+    "tol": 1e-3,
+}
+
 
 def add_parser(commands: Any) -> None:
     """The options of the command."""
-    parser = commands.add_parser("bench", help="measure the parser that the docs quote")
-    parser.add_argument("table", choices=sorted(TABLES))
+    parser = commands.add_parser("bench", help="measure the figures that the docs quote")
+    names = ", ".join(sorted(TABLES))
+    parser.add_argument("table", choices=sorted(TABLES), metavar="TABLE", help=f"one of {names}")
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
-    parser.add_argument("--neighbors", type=int, nargs="+", default=[4], help="(table barrier)")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="(table barrier)")
-    parser.add_argument("--tol", type=float, default=1e-3, help="(table barrier)")
+    parser.add_argument("--neighbors", type=int, nargs="+", help="(table barrier; default 4)")
+    parser.add_argument("--seeds", type=int, nargs="+", help="(table barrier; default 0)")
+    parser.add_argument("--tol", type=float, help="(table barrier; default 1e-3)")
     parser.add_argument("--time-limit", type=float, help="seconds for each run (table barrier)")
     parser.add_argument("--no-peers", action="store_true", help="leave other solvers out")
     parser.add_argument("--data", type=Path, help="folder of instances or data sets")
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
-    parser.add_argument("--deskewed", action="store_true", help="deskew MNIST's images first")
+    parser.add_argument(
+        "--deskewed", action="store_const", const=True, help="deskew MNIST's images first"
+    )
     parser.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each (table threads)")
+    parser.add_argument("--force", action="store_true", help="replace a picture that exists")
+    parser.add_argument("--repeats", type=int, help="runs of each (table threads; default 5)")
     parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
+    runs = "file of measured runs (table auto)"
+    parser.add_argument("--runs", type=Path, help=f"{runs}; default docs/auto.csv")
+    parser.add_argument(
+        "--measure", action="store_const", const=True, help="solve everything (table auto)"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Print one of the tables."""
-    options = {**vars(chosen), "peers": not chosen.no_peers}
+    module, function, names = TABLES[chosen.table]
+    options = {**vars(chosen), "peers": False if chosen.no_peers else None}
+    given = {name for name in _DEFAULTS if options[name] is not None}
+    unused = sorted(given - set(names))
+    if unused:
+        raise InputError(
+            f"the table {chosen.table!r} does not use {_flags(unused)}; it uses "
+            f"{_flags(names) or 'no option'}"
+        )
     if chosen.table in _NEED_DATA and chosen.data is None:
         raise InputError(f"the table {chosen.table!r} needs its data: pass --data FOLDER")
-    module, function, names = TABLES[chosen.table]
-    getattr(importlib.import_module(module), function)(*(options[name] for name in names))
+    check_places(chosen.force, chosen.picture)
+    values = [_DEFAULTS[name] if options[name] is None else options[name] for name in names]
+    getattr(importlib.import_module(module), function)(*values)
     return 0
+
+
+def _flags(names: Iterable[str]) -> str:
+    """The options as they are typed."""
+    typed = {"peers": "no-peers"}
+    return ", ".join(f"--{typed.get(name, name).replace('_', '-')}" for name in names)

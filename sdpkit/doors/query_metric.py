@@ -13,13 +13,15 @@ The paper writes ρ next to 1/λ, without a unit. Here weights are in units of 1
 that the Mahalanobis distance of S has: it is ρ = λ_d/λ_i; at ρ = 1 tangent directions weigh as much
 as the most normal one, at ρ = 0 they do not count. Where every direction is tangent the metric is
 Euclidean. Labels are used for m and ρ alone, which cross-validation chooses.
+`variant="published"` is the metric as printed, ρ next to 1/λ_i in the unit of the data, for
+comparison.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +30,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_array
+from sdpkit.inputs import finite_array, one_of
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.ellipsoid import cover
@@ -36,6 +38,7 @@ from sdpkit.results.metric import vote
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Variant = Literal["relative", "published"]
 
 # Doubles in one slab of differences, (queries, points, dimensions).
 _SLAB = 1 << 22
@@ -53,7 +56,7 @@ class QueryMetrics:
     eigenvalues: (b, d) of S, largest first;  directions: (b, d, d) eigenvectors, as columns
     dimensions: (b,) d₀, the estimate of the intrinsic dimension at each query
     gaps: (b,) the certified gap in log det of each covering ellipsoid
-    rho: ρ
+    rho: ρ;  variant: "relative" (ρ in units of 1/λ_d) or "published" (ρ next to 1/λ_i)
     """
 
     queries: Array
@@ -62,6 +65,7 @@ class QueryMetrics:
     dimensions: Indices
     gaps: Array
     rho: float
+    variant: Variant = "relative"
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -86,10 +90,13 @@ class QueryMetrics:
 
     @property
     def _normal(self) -> Array:
-        return self.eigenvalues[:, -1:] / self.eigenvalues
+        unit = 1.0 if self.variant == "published" else self.eigenvalues[:, -1:]
+        return np.asarray(unit / self.eigenvalues)
 
     def _tangent_weights(self, rho: float) -> Array:
-        """(b,) ρ, or 1 where there is nothing but tangent directions."""
+        """(b,) ρ, or 1 where there is nothing but tangent directions (as printed: ρ always)."""
+        if self.variant == "published":
+            return np.full(len(self), rho)
         return np.where(self.dimensions == self.queries.shape[1], 1.0, rho)
 
     def distances(self, X: Array, rhos: Sequence[float]) -> Iterator[tuple[slice, list[Array]]]:
@@ -117,6 +124,8 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
     tau: τ, the share of the largest eigenvalue above which a direction is tangent
     rho: ρ ∈ [0, 1], the weight of tangent directions
     gamma: γ ≥ 0, the least squared diameter of the ellipsoid, in the unit of the data
+    variant: "relative", ρ in units of the largest weight 1/λ_d (the module's metric), or
+        "published", ρ as printed, next to 1/λ_i
 
     After `fit`: `X_`, `classes_`, `n_features_in_`; after `selected` also `cv_errors_`.
 
@@ -139,12 +148,14 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
         tau: float = 0.3,
         rho: float = 0.1,
         gamma: float = 0.1,
+        variant: Variant = "relative",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_local = n_local
         self.tau = tau
         self.rho = rho
         self.gamma = gamma
+        self.variant = variant
 
     # -- the algorithm -------------------------------------------------------------------------
 
@@ -163,6 +174,7 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
         return self
 
     def _check(self) -> None:
+        one_of(self.variant, "variant", ("relative", "published"))
         for name, low, high in (("tau", 0, 1), ("rho", 0, 1), ("gamma", 0, np.inf)):
             value = getattr(self, name)
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
@@ -194,7 +206,9 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
                 "subspace, whose normals would count infinitely: use gamma > 0"
             )
         dimensions = (values > self.tau * values[:, :1]).sum(axis=1)
-        return QueryMetrics(queries, values, vectors, dimensions, ellipsoids.gaps, float(self.rho))
+        return QueryMetrics(
+            queries, values, vectors, dimensions, ellipsoids.gaps, float(self.rho), self.variant
+        )
 
     def intrinsic_dimension(self, X: ArrayLike) -> Indices:
         """(b,) d₀ at each query."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, SdpkitError
+from sdpkit.files import replacing
 from sdpkit.plotting.style import MARKERS, SIGNED, settings
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ Array = NDArray[np.float64]
 def _require_matplotlib() -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise SdpkitError("plots need matplotlib: pip install 'sdpkit[plot]'")
+
+
+def _save(figure: Any, path: str | Path) -> None:
+    """Write the picture, in the format that its name ends in."""
+    with replacing(path) as file:
+        figure.savefig(file, dpi=110, format=Path(path).suffix[1:] or "png")
 
 
 def _figure(width: float, height: float) -> Any:
@@ -123,7 +130,7 @@ def plot_unfolding(
         plot_spectrum(values, axes, variance=variance).set_title(name)
     plot_embedding(embedding, figure.add_subplot(grid[2, :]), color=color)
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def plot_trajectory(trajectory: Trajectory, ax: Any = None, *, name: str | None = None) -> Any:
@@ -167,7 +174,7 @@ def plot_comparison(
     if trajectory is not None:
         plot_trajectory(trajectory, figure.add_subplot(grid[2, :]))
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def plot_metric(metric: Metric, ax: Any = None) -> Any:
@@ -195,7 +202,7 @@ def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> 
     figure = _figure(4.2 * len(metrics), 4.4)
     for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
         plot_metric(metric, figure.add_subplot(1, len(metrics), k + 1)).set_title(title)
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def plot_ellipses(
@@ -415,7 +422,7 @@ def draw(answer: Any, path: str | Path) -> None:
         positions = np.asarray(answer)
         ax.scatter(positions[:, 0], positions[:, 1], s=12)
         ax.set_aspect("equal")
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
@@ -453,7 +460,7 @@ def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
                 ax.set_yscale("log" if row != 1 else "linear")
     axes[1, -1].legend(fontsize="small")
     if path is not None:
-        figure.savefig(path, dpi=110)
+        _save(figure, path)
     return figure
 
 
@@ -496,4 +503,4 @@ def plot_bars(
     ax.set_xticks(np.arange(len(groups)), list(groups))
     ax.set_title(label)
     ax.legend(fontsize="small")
-    figure.savefig(path, dpi=110)
+    _save(figure, path)

@@ -16,7 +16,16 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_matrix, finite_points, finite_rows, integer, one_of
+from sdpkit.files import reading
+from sdpkit.inputs import (
+    finite_matrix,
+    finite_points,
+    finite_rows,
+    indices,
+    integer,
+    one_of,
+    require_squarable,
+)
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import nearest, squared_distances
 from sdpkit.numerics.threads import one_blas_thread
@@ -26,6 +35,7 @@ from sdpkit.results.targets import target_neighbors
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Rule = Literal["knn", "energy"]
+Targets = Literal["learned", "euclidean"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,24 +133,42 @@ class Metric:
         return np.asarray(np.linalg.norm(self.transform(a) - self.transform(b), axis=1))
 
     def truncated(self, n_components: int) -> Metric:
-        """The metric on its leading directions: LMNN-S of the thesis, PCA after x → Lx."""
+        """The metric on few directions: PCA of the training points after x → Lx.
+
+        This is LMNN-S of Weinberger (2007), section 2.1.8: the leading principal components of
+        the images Lx. The leading directions of L itself are the same only if the inputs are
+        white. Scikit-learn's digits after LMNN, 5 dimensions: 2.4 % against 9.6 % error.
+
+        >>> X = np.diag([10.0, 1.0])[[0, 0, 1, 1]] * [[1], [-1], [1], [-1]]
+        >>> metric = Metric.from_components(np.diag([1.0, 2.0]), X, [0, 1, 0, 1], n_neighbors=1)
+        >>> abs(metric.truncated(1).components[0])        # the images vary most along the first
+        array([[1., 0.]])
+        """
         integer(n_components, "n_components")
         kept = []
-        for part in self.components:
-            _, values, rows = scipy.linalg.svd(part, full_matrices=False)
-            kept.append(values[:n_components, None] * rows[:n_components])
+        for part, images in zip(self.components, self._training, strict=True):
+            centred = images - images.mean(axis=0)
+            directions = scipy.linalg.svd(centred, full_matrices=False)[2]
+            kept.append(directions[:n_components] @ part)
         return replace(self, components=tuple(kept))
 
     # -- classification ----------------------------------------------------------------------
 
     @one_blas_thread
     def predict(
-        self, X: ArrayLike, rule: Rule = "knn", n_neighbors: int | None = None
+        self,
+        X: ArrayLike,
+        rule: Rule = "knn",
+        n_neighbors: int | None = None,
+        *,
+        targets: Targets = "learned",
     ) -> NDArray[Any]:
-        """The labels of new points, by k nearest neighbours or by energy (eq. 2.12).
+        """The labels of new points, by k nearest neighbours or by energy (Weinberger 2007, 2.12).
 
         kNN breaks ties among classes as the thesis does: the neighbourhood shrinks until one
-        class leads, down to the nearest neighbour.
+        class leads, down to the nearest neighbour. `targets` says in which metric the energy
+        rule looks for the k target neighbours of a new point: "learned" as in the thesis, or
+        "euclidean" as in Weinberger and Saul (2009).
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         one_of(rule, "rule", ("knn", "energy"))
@@ -149,21 +177,30 @@ class Metric:
         if rule == "knn":
             neighbours = nearest(outputs, self._training, k, block_of=self.block_of)[0]
             return np.asarray(self.classes[vote(self.labels[neighbours], len(self.classes))])
-        energies = self._energies(outputs, k, self._blocks(points))
+        energies = self._energies(points, outputs, k, targets)
         return np.asarray(self.classes[energies.argmin(axis=1)])
 
     @one_blas_thread
-    def energies(self, X: ArrayLike, n_neighbors: int | None = None) -> Array:
+    def energies(
+        self, X: ArrayLike, n_neighbors: int | None = None, *, targets: Targets = "learned"
+    ) -> Array:
         """(b, c) the energy of eq. 2.12 of every new point under every label."""
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         points = self._points(X)
-        return self._energies(self._outputs(points), k, self._blocks(points))
+        return self._energies(points, self._outputs(points), k, targets)
 
     def error(
-        self, X: ArrayLike, y: ArrayLike, rule: Rule = "knn", n_neighbors: int | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        rule: Rule = "knn",
+        n_neighbors: int | None = None,
+        *,
+        targets: Targets = "learned",
     ) -> float:
         """The share of points that are classified wrongly."""
-        return float(np.mean(self.predict(X, rule, n_neighbors) != np.asarray(y)))
+        labels = self.predict(X, rule, n_neighbors, targets=targets)
+        return float(np.mean(labels != np.asarray(y)))
 
     @one_blas_thread
     def leave_one_out_error(self, n_neighbors: int | None = None) -> float:
@@ -180,8 +217,10 @@ class Metric:
             return np.zeros(points.shape[0], dtype=np.int64)
         return self.block_of[nearest([points], [self.X], 1)[0][:, 0]]
 
-    def _energies(self, outputs: list[Array], k: int, blocks: Indices) -> Array:
+    def _energies(self, points: Array, outputs: list[Array], k: int, targets: Targets) -> Array:
         """Pull to the k nearest of the class, push by the others, push on the others."""
+        one_of(targets, "targets", ("learned", "euclidean"))
+        blocks = self._blocks(points)
         sizes = np.bincount(self.labels, minlength=len(self.classes))
         if k > sizes.min():
             label = self.classes[sizes.argmin()]
@@ -194,8 +233,14 @@ class Metric:
         training = [part[order] for part in self._training]
         block_of = self.block_of[order]
         out = np.empty((outputs[0].shape[0], len(self.classes)))
-        for rows, distances in squared_distances(outputs, training, block_of):
-            _add_own_energy(distances, starts, self.mu, np.empty(k), out[rows])
+        slabs = squared_distances(outputs, training, block_of)
+        if targets == "euclidean":
+            # The same slabs once more: they depend on the number of points alone.
+            plain = squared_distances([points], [self.X[order]], np.zeros_like(order))
+        room = np.empty(k), np.empty(k, dtype=np.int64)
+        for rows, distances in slabs:
+            ranking = distances if targets == "learned" else next(plain)[1]
+            _add_own_energy(distances, ranking, starts, self.mu, *room, out[rows])
         everyone, every_label = np.arange(out.shape[0]), -1
         if self.block_of_class is not None:
             for label, block in enumerate(self.block_of_class):
@@ -275,18 +320,26 @@ class Metric:
     def load(cls, path: str | Path) -> Metric:
         """Read a metric written by `save`."""
         a = read_arrays(path, "metric")
-        count = sum(name.startswith("components") for name in a)
-        return cls(
-            tuple(a[f"components{k}"] for k in range(count)),
-            a["X"],
-            a["labels"],
-            a["classes"],
-            a["block_of"],
-            a["target_pairs"],
-            int(a["n_neighbors"]),
-            float(a["mu"]),
-            a.get("block_of_class"),
-        )
+        with reading(path, "a saved metric"):
+            count = sum(name.startswith("components") for name in a)
+            X, n_classes = finite_points(a["X"], "X"), len(a["classes"])
+            n, blocks = len(X), a.get("block_of_class")
+            parts = [finite_matrix(a[f"components{k}"], "components") for k in range(count)]
+            for part in parts:
+                require_squarable(X, "X")
+                require_squarable(part, "components")
+                require_squarable(X @ finite_matrix(part, "components", X.shape[1]).T, "X")
+            return cls(
+                tuple(parts),
+                X,
+                indices(a["labels"], (n,), n_classes, "labels"),
+                a["classes"],
+                indices(a["block_of"], (n,), count, "block_of"),
+                indices(a["target_pairs"], (len(a["target_pairs"]), 2), n, "target_pairs"),
+                integer(int(a["n_neighbors"]), "n_neighbors", most=n - 1),
+                float(a["mu"]),
+                None if blocks is None else indices(blocks, (n_classes,), count, "block_of_class"),
+            )
 
 
 def factor(matrix: Array, rank: int | None = None) -> Array:
@@ -318,11 +371,14 @@ def vote(neighbours: Indices, n_classes: int) -> Indices:
     return out
 
 
-@fast_kernel("f8[:,:]", "i8[:]", "f8", "out f8[:]", "out f8[:,:]")
-def _add_own_energy(distances: Any, starts: Any, mu: float, smallest: Any, out: Any) -> None:
-    """out ← (1−μ)·Σ_j D_tj + μ·Σ_{j,l} [1 + D_tj − D_tl]₊, j the k nearest of each class.
+@fast_kernel("f8[:,:]", "f8[:,:]", "i8[:]", "f8", "out f8[:]", "out i8[:]", "out f8[:,:]")
+def _add_own_energy(
+    distances: Any, ranking: Any, starts: Any, mu: float, smallest: Any, chosen: Any, out: Any
+) -> None:
+    """out ← (1−μ)·Σ_j D_tj + μ·Σ_{j,l} [1 + D_tj − D_tl]₊, j the k first of each class by
+    `ranking`.
 
-    Columns of `distances` are ordered by class; `smallest` is room for k numbers.
+    Columns of `distances` are ordered by class; `smallest` and `chosen` are room for k numbers.
     """
     n, k = distances.shape[1], smallest.size
     for t in range(distances.shape[0]):
@@ -330,24 +386,27 @@ def _add_own_energy(distances: Any, starts: Any, mu: float, smallest: Any, out: 
             begin, end = starts[label], starts[label + 1]
             count = 0
             for j in range(begin, end):
-                d = distances[t, j]
+                d = ranking[t, j]
                 if count == k and d >= smallest[k - 1]:
                     continue
                 place = min(count, k - 1)
                 while place > 0 and smallest[place - 1] > d:
                     smallest[place] = smallest[place - 1]
+                    chosen[place] = chosen[place - 1]
                     place -= 1
                 smallest[place] = d
+                chosen[place] = j
                 count = min(count + 1, k)
             energy = 0.0
             for s in range(k):
-                reach = 1 + smallest[s]
+                length = distances[t, chosen[s]]
+                reach = 1 + length
                 pushed = 0.0
                 for o in range(begin):
                     pushed += max(0.0, reach - distances[t, o])
                 for o in range(end, n):
                     pushed += max(0.0, reach - distances[t, o])
-                energy += (1 - mu) * smallest[s] + mu * pushed
+                energy += (1 - mu) * length + mu * pushed
             out[t, label] = energy
 
 
