@@ -31,11 +31,8 @@ TABLES = {
     "lmnn-digits": ("sdpkit.papers.bench.lmnn", "digits", ("data", "metric_learn")),
     "lmnn-letters": ("sdpkit.papers.bench.lmnn", "letters", ("data",)),
     "lmnn-mnist": ("sdpkit.papers.bench.lmnn", "mnist", ("data", "deskewed")),
-    "lmnn-circles": ("sdpkit.papers.bench.lmnn", "circles", ("picture",)),
-    "lmnn-square": ("sdpkit.papers.bench.lmnn", "square", ()),
     "impostors": ("sdpkit.papers.bench.lmnn", "impostors", ()),
     "ellipsoid": ("sdpkit.papers.bench.ellipsoids", "ellipsoid", ()),
-    "query-metric": ("sdpkit.papers.bench.ellipsoids", "query_metric", ("data",)),
     "mixtures": ("sdpkit.papers.bench.mixtures", "mixtures", ("data",)),
     "mmc": ("sdpkit.papers.bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("sdpkit.papers.bench.cvxpy_door", "cvxpy_door", ()),
@@ -49,7 +46,6 @@ _NEED_DATA = (
     "lmnn-digits",
     "lmnn-letters",
     "lmnn-mnist",
-    "query-metric",
 )
 
 # Every option, and what a table uses where the command says nothing.
