@@ -9,7 +9,7 @@ $(VENV)/installed: pyproject.toml
 	$(RUN) -m pip install --quiet -e '.[dev,plot]'
 	touch $@
 
-.PHONY: demo test slow lint types layers
+.PHONY: demo test slow lint types layers docs prose
 demo: $(VENV)/installed
 	$(RUN) -m sdpkit demo
 
@@ -43,3 +43,20 @@ SUITE ?= fast
 figures: $(VENV)/installed
 	$(VENV)/bin/sdpkit compare --suite $(SUITE) --csv docs/measured.csv
 	$(VENV)/bin/sdpkit report docs/measured.csv --markdown docs/how_fast.md README.md
+
+# The site, in docs/_build/html; opens from disk. Needs npm once, for MathJax.
+docs/node_modules/mathjax: docs/package.json docs/package-lock.json
+	cd docs && npm ci --no-audit --no-fund
+	touch $@
+
+$(VENV)/docs: $(VENV)/installed
+	$(RUN) -m pip install --quiet -e '.[docs]'
+	touch $@
+
+docs: $(VENV)/docs docs/node_modules/mathjax
+	$(RUN) -m sphinx -W --keep-going -j 2 -b html docs docs/_build/html
+
+# Spelling, and phrases that readers stumble over.
+prose: $(VENV)/docs
+	$(VENV)/bin/codespell README.md CHANGELOG.md CONTRIBUTING.md docs examples sdpkit problems solvers
+	$(RUN) docs/prose.py

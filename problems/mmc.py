@@ -43,7 +43,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, UnboundedProblemError
-from sdpkit.inputs import distinct_pairs, finite_points, integer
+from sdpkit.files import require_memory
+from sdpkit.inputs import boolean, distinct_pairs, finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
@@ -113,6 +114,7 @@ class MMC:
             raise InputError("MMC needs labels y, or both similar and dissimilar pairs")
         if self.y is not None and (self.similar is not None or self.dissimilar is not None):
             raise InputError("pass labels y or pairs, not both")
+        boolean(self.diagonal, "diagonal")
         if self.max_pairs is not None:
             integer(self.max_pairs, "max_pairs")
         similar, dissimilar = self._pairs()
@@ -145,6 +147,12 @@ class MMC:
             raise InputError(f"y has shape {y.shape}, expected ({n},): one label per point")
         if np.any(y != y):
             raise InputError("y contains NaN labels")
+        # Two indices of a pair and their copies, and a difference and its copy for each pair kept.
+        width = 0 if self.max_pairs is not None else 2 * self.points.shape[1]
+        require_memory(
+            4.0 * n * (n - 1) * (6 + width),
+            f"MMC lists all pairs: {n} points (pass fewer) have {n * (n - 1) // 2}, which",
+        )
         i, j = np.triu_indices(n, 1)
         same = y[i] == y[j]
         return np.c_[i, j][same], np.c_[i, j][~same]
@@ -213,7 +221,7 @@ class MMC:
 
     @one_blas_thread
     def program(self) -> Program:
-        """The blocks M (diagonal: a nonnegative vector) and T."""
+        """The blocks T and M (diagonal: a nonnegative vector)."""
         v = self._whitened
         count = len(v)
         if count > _MOST_PAIRS:
@@ -255,7 +263,7 @@ class MMC:
         if self.diagonal:
             root = np.diag(np.sqrt(np.maximum(solution.x, 0.0)))
         else:
-            root = factor(np.asarray(solution.matrices[0]), None)
+            root = factor(np.asarray(solution.matrices[-1]), None)
         components = np.asarray(root @ self.whitening.T)
         components = components[np.abs(components).max(axis=1) > 0]
         total = float(np.square(self._differences[0] @ components.T).sum())

@@ -44,7 +44,7 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.repair import cliques, merge_coincident, split_components
-from sdpkit.inputs import one_of
+from sdpkit.inputs import boolean, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
 from sdpkit.program.compilation import maximise, minimise
@@ -145,6 +145,8 @@ class MVU:
         one_of(self.form, "form", self._forms())
         one_of(self.connect, "connect", ("error", "bridge", "components"))
         one_of(self.facial_reduction, "facial_reduction", ("auto", "off"))
+        boolean(self.angles, "angles")
+        boolean(self.full, "full")
         neighborhood = neighborhood_graph(
             self.X,
             distances=self.distances,

@@ -39,6 +39,7 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.lle import lle_basis
+from sdpkit.inputs import boolean
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import maximise
 from sdpkit.program.form import Program
@@ -115,6 +116,7 @@ class VariationalMVU:
 
     @one_blas_thread
     def __post_init__(self) -> None:
+        boolean(self.compress, "compress")
         if self.penalty not in ("squared", "norm"):
             raise InputError(f"penalty is {self.penalty!r}; use 'squared' or 'norm'")
         if self.connect not in ("error", "bridge"):

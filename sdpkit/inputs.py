@@ -34,6 +34,8 @@ def real_array(value: Any, name: str) -> Floats:
     >>> real_array([1, 2], "X")
     array([1., 2.])
     """
+    if np.ma.is_masked(value):
+        raise InputError(f"{name} is a masked array with missing entries: fill or remove them")
     try:
         raw = np.asarray(value)
     except ValueError as error:
@@ -156,10 +158,16 @@ def finite_csr(value: Any, shape: tuple[int, int], name: str) -> sp.csr_array:
     >>> finite_csr(np.eye(2), (2, 2), "rows_q").nnz
     2
     """
-    out = sp.csr_array(shape) if value is None else sp.csr_array(value, dtype=np.float64)
-    _require_shape(out.shape, name, shape)
+    if value is None:
+        return sp.csr_array(shape)
+    if not sp.issparse(value):
+        value = real_array(value, name)
+    given = sp.csr_array(value)
+    _require_shape(given.shape, name, shape)
+    out = given.copy()
+    out.data = real_array(given.data, f"{name}.data")
+    _require_inside(out, name)
     require_finite(out.data, f"{name}.data")
-    out = out.copy()
     out.sum_duplicates()
     out.eliminate_zeros()
     out.sort_indices()
@@ -176,6 +184,42 @@ def finite_vector(value: ArrayLike | None, size: int, name: str) -> Floats:
     _require_shape(out.shape, name, (size,))
     require_finite(out, name)
     return read_only(out)
+
+
+def indices(value: Any, shape: tuple[int, ...], below: int, name: str) -> NDArray[np.int64]:
+    """`value` as whole numbers of that shape in 0 … below − 1.
+
+    >>> indices([0, 3], (2,), 3, "labels")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: labels holds numbers outside 0 … 2
+    """
+    array = np.asarray(value)
+    _require_shape(array.shape, name, shape)
+    if array.size and array.dtype.kind not in "iu":
+        raise InputError(f"{name} has dtype {array.dtype}: pass whole numbers")
+    if array.size and not 0 <= array.min() <= array.max() < below:
+        raise InputError(f"{name} holds numbers outside 0 … {below - 1}")
+    return array.astype(np.int64)
+
+
+def _require_inside(matrix: sp.csr_array, name: str) -> None:
+    """Refuse indices that point outside: scipy's kernels follow any index they are given."""
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise InputError(f"{name} is not a sparse matrix: {error}") from error
+
+
+def booleans(value: Any, name: str) -> NDArray[np.bool_]:
+    """`value` as a new array of booleans; words such as "False" are refused.
+
+    >>> booleans([True, False], "free_x")
+    array([ True, False])
+    """
+    flags = np.array(value)
+    if flags.size and not (flags.dtype.kind in "biu" and np.isin(flags, (0, 1)).all()):
+        raise InputError(f"{name} has dtype {flags.dtype}: pass True and False")
+    return flags.astype(bool)
 
 
 def _require_shape(given: tuple[int, ...], name: str, expected: tuple[int, ...]) -> None:
@@ -266,6 +310,18 @@ def nonnegative(value: Any, name: str) -> float:
 def _is_number(value: Any) -> bool:
     plain = not isinstance(value, bool | np.bool_)
     return plain and isinstance(value, int | float | np.integer | np.floating)
+
+
+def boolean(value: Any, name: str) -> bool:
+    """`value` as a bool; words such as "false" are refused, since they would count as true.
+
+    >>> boolean("false", "angles")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: angles='false': pass True or False
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}={value!r}: pass True or False")
+    return bool(value)
 
 
 def one_of(value: object, name: str, allowed: tuple[object, ...]) -> None:

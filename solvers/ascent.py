@@ -163,7 +163,7 @@ class Ascent:
         if roots.diagonal:
             x = np.square(self.factor) / square
         else:
-            matrices = [self.factor.T @ self.factor / square, *matrices]
+            matrices.append(self.factor.T @ self.factor / square)
         return Answer(stop, "", matrices=tuple(matrices), x=x, dual=_multipliers(roots, q))
 
     def state(self) -> None:
@@ -191,12 +191,12 @@ class AscentSolver:
     def memory(self, program: Program) -> float:
         """The matrices T and a few copies of the vectors."""
         squares = float(sum(block.size**2 for block in program.blocks))
-        width = max(program.n_auxiliary, program.blocks[0].size)
+        width = max(program.n_auxiliary, program.blocks[-1].size)
         return 8.0 * (4 * squares + 8 * program.n_rows * width)
 
     def seconds(self, program: Program, tol: float) -> float:
         """Steps over the vectors."""
-        return 0.005 + 1e-8 * program.n_rows * program.blocks[0].size ** 2
+        return 0.005 + 1e-8 * program.n_rows * program.blocks[-1].size ** 2
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Ascend; interrupted, the best point so far is returned."""

@@ -332,12 +332,12 @@ class Barrier:
 
     def seconds(self, program: Program, tol: float) -> float:
         """By rows and the fill of the sparse factor; below 1500 nodes K is formed too."""
-        m, sizes = float(program.n_rows), [float(block.size) for block in program.blocks]
+        m = float(program.n_rows)
         if any(block.is_large_graph for block in program.blocks):
             pairs = sum(block.pattern.pairs for block in program.blocks if block.is_large_graph)
             return 5e-5 * digits(tol) * m * math.pow(pairs, 0.25)
-        formed = 2e-8 * max(m, *sizes) * sum(n**2 for n in sizes)
-        return 0.05 + digits(tol) / 6 * 1.5 * (formed + 3e-9 * m**3)
+        nodes = sum(block.size for block in program.blocks)
+        return 0.05 + (digits(tol) + 6) / 12 * m * (2e-4 + 7e-7 * nodes)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else follow the path of centres."""

@@ -97,7 +97,7 @@ class PathOfCentres:
     def gap(self) -> float:
         """The relative gap of the centre of μ, as the certificate will see it."""
         apart = self.mu * self.dual.degree
-        scale = max(abs(self.value), abs(self.value - apart), self.dual.program.safe.value_scale)
+        scale = max(abs(self.value), abs(self.value - apart), self.dual.program.value_scale)
         return apart / scale
 
     def _solve(self, rhs: Array, tol: float, **more: Any) -> Array:

@@ -20,7 +20,8 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -31,7 +32,9 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import check_names
+from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 
@@ -85,6 +88,10 @@ _KNOWN_OPTIONS = {
 }
 # CVXOPT's default factorisation breaks down near some solutions where a slower one does not.
 _SECOND_ATTEMPT = {"CVXOPT": {"kktsolver": "ldl"}}
+# A solver that expects to need more seconds than this works in a process that can be stopped.
+_WATCHED = 2.0
+# The time limit of a solver whose model took all of the time.
+_LEAST_SECONDS = 1e-3
 # Solvers that have no time limit to set.
 _TIMELESS = ("CVXOPT", "SDPA")
 
@@ -114,6 +121,8 @@ class CvxpyBackend:
     doubles: Callable[[list[int], int], float]
     work: Callable[[float], float]
     orthonormal: bool = False
+
+    separate = True  # it works in a process that it stops
 
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
@@ -155,14 +164,14 @@ class CvxpyBackend:
         entries = sum(b.size * (b.size + 1) // 2 for b in reduced.blocks) + reduced.n_auxiliary
         few = reduced.n_rows <= entries and not reduced.has_log_det
         form = _lmi_form if few else _matrix_form
-        model = form(reduced)
-        setup = time.perf_counter() - started
-        outcome = self._call(model, settings)
+        work = partial(self._solved, form, reduced, settings, started)
+        watched = self._must_be_watched(program, settings)
+        found = self._apart(work, settings) if watched else work()
+        outcome, (matrices, x, dual), setup = found
         solved = time.perf_counter() - started - setup
-        matrices, x, dual = model.read() if outcome.has_point else (None, None, None)
         stop = outcome.stop if form is _matrix_form else _mirrored(outcome.stop)
         limit, notes = settings.time_limit, tuple[str, ...]()
-        if limit is not None and self.cvxpy_name in _TIMELESS:
+        if limit is not None and stop is not Stop.TIME_LIMIT and self.cvxpy_name in _TIMELESS:
             notes = (f"{self.name} has no time limit; the {limit:g} s asked for were not kept",)
             notes = notes if solved > limit else ()
         elif limit is not None and stop is Stop.ITERATION_LIMIT and solved >= 0.9 * limit:
@@ -180,13 +189,48 @@ class CvxpyBackend:
         )
         return reduction.lift(answer)
 
+    def _must_be_watched(self, program: Program, settings: Settings) -> bool:
+        """Whether it may be at work for longer than anybody wants to wait: these solvers look at
+        the clock between their iterations, if at all, and never at Ctrl-C."""
+        limit = math.inf if settings.time_limit is None else settings.time_limit
+        expected = self.seconds(program, settings.tol)
+        return can_fork() and settings.verbose < 2 and expected > min(_WATCHED, limit / 5)
+
+    def _apart(self, work: Callable[[], Found], settings: Settings) -> Found:
+        """In a separate process, which is stopped when its time is over."""
+        limit = settings.time_limit
+        if limit is not None and self.cvxpy_name not in _TIMELESS:
+            limit += min(2.0, max(0.5, 0.1 * limit))  # time to return its last point
+        returned = apart(work, limit)
+        if returned.stop is None:
+            found: Found = returned.value
+            return found
+        outcome = CvxpyOutcome(returned.stop, f"{self.name} {returned.words}", None, False)
+        return outcome, (None, None, None), 0.0
+
+    def _solved(
+        self,
+        form: Callable[[Program], CvxpyModel],
+        reduced: Program,
+        settings: Settings,
+        started: float,
+    ) -> Found:
+        """Build the model, call the solver, read the point; and the seconds of the first part."""
+        model = form(reduced)
+        setup = time.perf_counter() - started
+        limit = settings.time_limit
+        if limit is not None:
+            settings = replace(settings, time_limit=max(limit - setup, _LEAST_SECONDS))
+        outcome = self._call(model, settings)
+        return outcome, model.read() if outcome.has_point else (None, None, None), setup
+
     def _call(self, model: CvxpyModel, settings: Settings) -> CvxpyOutcome:
         language = _LANGUAGE.get(self.cvxpy_name, _own_defaults)(settings)
         known = _KNOWN_OPTIONS.get(self.cvxpy_name, tuple(settings.options))
         check_names(self.name, settings.options, known)
         outcome = self._attempt(model, settings, language)
         again = _SECOND_ATTEMPT.get(self.cvxpy_name)
-        if outcome.stop is Stop.FAILED and again is not None:
+        if outcome.stop is Stop.FAILED and again is not None and not is_interrupted():
             outcome = self._attempt(model, settings, {**language, **again})
         return outcome
 
@@ -281,6 +325,8 @@ def _mirrored(stop: Stop) -> Stop:
 
 
 Point = tuple[tuple[Array, ...] | None, Array | None, Array | None]
+# How it ended, the point, and the seconds until the solver was called.
+Found = tuple[CvxpyOutcome, Point, float]
 
 
 @dataclass(frozen=True)

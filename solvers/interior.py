@@ -228,7 +228,7 @@ class Interior:
             equations = rows * entries**2 + entries**3 / 3
         products = 10.0 * sum(block.size**3 for block in program.blocks)
         iterations = 1 + 4 * digits(tol)
-        return 0.01 + iterations * (equations + products) / 1.2e10
+        return iterations * (0.0008 + (equations + products) / 4.5e10)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, follow the central path, lift the best point."""
@@ -237,7 +237,7 @@ class Interior:
         method = PredictorCorrector(reduction.program)
         # As the certificate: an optimum of zero is never met to a relative gap of its own.
         unit = reduction.rhs_scale * reduction.cost_scale
-        method.zero = max(method.zero, program.safe.value_scale / unit)
+        method.zero = max(method.zero, program.value_scale / unit)
         given = None if settings.warm_start is None else reduction.lower(settings.warm_start)
         if given is not None:
             answer = driver.run(CentralPath(method, method.warm(*given), reduction, settings.tol))

@@ -45,6 +45,7 @@ _MAX_NEWTON_STEPS = 2000
 _NEW_COLUMNS = 12  # columns added at a time, at most
 _RESIDUAL_SHARE = 0.25  # what a multiplier update should leave of the residual; else σ grows
 _SIGMA_FACTOR = 4.0  # by this factor
+_MET_SHARE = 0.1  # of tol: rows this close are met; a stiffer σ would only magnify rounding in w
 _STIFFEST = 1e8  # rows that are violated at this times the first σ cannot be met
 _STALLED_UPDATES = 25  # updates without a better point
 _STEPS_PER_UPDATE = 60  # Newton steps per multiplier update, at most
@@ -93,7 +94,7 @@ class MultiplierUpdates:
             driver.end(Stop.DONE, f"converged: relative gap {gap:.1e}")
         if driver.must_stop or self._gives_up(driver, gap):
             return
-        if now.residual > _RESIDUAL_SHARE * before:
+        if now.residual > max(_RESIDUAL_SHARE * before, _MET_SHARE * self.tol):
             now.sigma *= _SIGMA_FACTOR
         self.accuracy = max(0.01 * self.tol, min(0.3 * self.accuracy, now.residual))
         self._grow(point, lowest)
@@ -145,7 +146,7 @@ class MultiplierUpdates:
             dual += max(0.0, -float(values[0])) * float(np.vdot(y, y))
         lack = np.where(m.free | curved, 0.0, np.maximum(-point.reduced, 0.0))
         dual += float(lack @ np.maximum(point.x, 1.0))
-        scale = m.program.safe.value_scale / (m.unit * m.price)
+        scale = m.program.value_scale / (m.unit * m.price)
         primal = point.primal_value + self._slack_value(point)
         return abs(dual - primal) / max(abs(dual), abs(primal), scale)
 
@@ -177,7 +178,7 @@ class MultiplierUpdates:
     def _grow(self, point: LagrangianPoint, lowest: list[tuple[Array, Array]]) -> None:
         """Further columns along the eigenvectors by which the dual slack is negative."""
         m, now = self.model, self.now
-        total = max(abs(point.primal_value), m.program.safe.value_scale / (m.unit * m.price))
+        total = max(abs(point.primal_value), m.program.value_scale / (m.unit * m.price))
         for k, ((values, vectors), y) in enumerate(zip(lowest, now.unknown[:-1], strict=True)):
             trace = max(float(np.vdot(y, y)), 1.0)  # Y may be zero, and stationary
             down = values * trace < -0.1 * self.tol * total
@@ -283,8 +284,9 @@ def _trimmed(y: Array) -> Array:
 # -- the solver -------------------------------------------------------------------------------
 
 
-# Multiplications of a sparse factorisation beyond which low-rank factors are the cheaper ones.
-FILLED = 1_000_000
+# Multiplications of a sparse factorisation per node beyond which low-rank factors are the cheaper
+# ones: graphs of images have thousands, rolled-up strips of 20,000 points a few hundred.
+_FILLED_PER_NODE = 500
 
 
 @dataclass(frozen=True)
@@ -329,7 +331,8 @@ class LowRankSolver:
             work = dense_work(program)
             return 0.5 + digits(tol) / 6 * (2e-5 * work + 2e-8 * m**3)
         if bool((program.relations != 0).all()):
-            return 5e-5 * digits(tol) * m * math.pow(FILLED, 0.25)
+            nodes = sum(block.size for block in large)
+            return 5e-5 * digits(tol) * m * math.pow(_FILLED_PER_NODE * nodes, 0.25)
         pairs = float(sum(block.pattern.pairs for block in large))
         return 6e-5 * digits(tol) * m * math.pow(max(pairs, 4e7), 0.25)
 

@@ -89,16 +89,26 @@ class Measures:
     dual_residual: float
     mu: float
     zero: float  # the magnitude below which a value counts as zero
+    cost: float = 0.0  # Σ|w_e|·(what row e is off)
 
     @property
     def gap(self) -> float:
         """Between the primal and the dual value."""
-        return abs(self.dual - self.primal) / max(abs(self.dual), abs(self.primal), self.zero)
+        return abs(self.dual - self.primal) / self._size
+
+    @property
+    def price(self) -> float:
+        """What the residuals may be worth, as the certificate counts it."""
+        return self.cost / self._size
+
+    @property
+    def _size(self) -> float:
+        return max(abs(self.dual), abs(self.primal), self.zero)
 
     @property
     def worst(self) -> float:
-        """The largest of gap and residuals."""
-        return max(self.gap, self.primal_residual, self.dual_residual)
+        """The largest of gap, residuals and their price."""
+        return max(self.gap, self.primal_residual, self.dual_residual, self.price)
 
 
 class PredictorCorrector:
@@ -259,6 +269,7 @@ class PredictorCorrector:
             off / self.scale_c,
             mu / self.order,
             self.zero,
+            float(np.abs(self.primal_gap) @ np.abs(p.w)),
         )
 
     def _dual_gaps(self, p: Iterate) -> list[Array | None]:

@@ -155,7 +155,7 @@ class DouglasRachford:
             self.bound, self.dual = value, base.multipliers(y)
         objective = self._value(sets, float(sets.c @ method.point.z), method.point.z)
         bound = self.program.offset + self.unit * self.bound
-        scale = max(abs(objective), abs(bound), self.program.safe.value_scale, 1e-300)
+        scale = max(abs(objective), abs(bound), self.program.value_scale, 1e-300)
         residual = sets.residual(method.point.values)
         return _Look(objective, bound, abs(objective - bound) / scale, residual)
 
@@ -186,7 +186,7 @@ class DouglasRachford:
         if not np.isfinite(safe):
             return reached <= 0.05 * tol
         bound = program.sign * safe + program.offset
-        scale = max(abs(look.objective), abs(bound), program.safe.value_scale)
+        scale = max(abs(look.objective), abs(bound), program.value_scale)
         return bool(abs(bound - look.objective) <= _GOAL_SHARE * tol * scale)
 
     def answer(self, stop: Stop) -> Answer:

@@ -329,7 +329,7 @@ class Rounds(ABC):
         residual = float(self.geometry.distances(self.offered()).max(initial=0.0))
         value = program.objective(matrices, x)
         nominal = program.sign * program.dual_value(program.sign * w) + program.offset
-        scale = max(abs(value), program.safe.value_scale)
+        scale = max(abs(value), program.value_scale)
         if residual > tol or abs(nominal - value) > tol * max(scale, abs(nominal)):
             return
         bound = program.sign * safe_bound(program, program.sign * w).value + program.offset

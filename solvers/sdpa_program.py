@@ -11,8 +11,11 @@ so Y is our M and x our w, sign for sign.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -27,11 +30,15 @@ from sdpkit.numerics.threads import one_thread_environment
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import check_names
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 
 Array = NDArray[np.float64]
+
+# Seconds between two looks at the clock and at Ctrl-C.
+_WATCH = 0.05
 
 # (Y blocks and diagonal, x), as read from a solution file.
 Point = tuple[list[Array], Array]
@@ -53,6 +60,8 @@ class SdpaProgram:
     read: Callable[[Path, list[int], int], Point]
     stop: Callable[[int, str], tuple[Stop, str]]
     slowness: float = 1.0
+
+    separate = True  # it works in a process that it stops
 
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
@@ -95,31 +104,24 @@ class SdpaProgram:
 
     def _run(self, folder: Path, program: Program, settings: Settings) -> Answer:
         command = [self.executable, *self.command(folder, settings)]
-        try:
-            run = subprocess.run(
-                command,
-                cwd=folder,
-                env=one_thread_environment(),
-                capture_output=True,
-                text=True,
-                timeout=settings.time_limit,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return Answer(Stop.TIME_LIMIT, f"{self.name} was stopped at the time limit")
+        code, stopped = _watched(command, folder, settings.time_limit)
+        output = (folder / "output").read_text(errors="replace")
         if settings.verbose > 1:
-            print(run.stdout)
-        stop, words = self.stop(run.returncode, run.stdout + run.stderr)
+            print(output)
+        stop, words = self.stop(code, output)
+        if stopped is not None:
+            reason = "at the time limit" if stopped is Stop.TIME_LIMIT else "by Ctrl-C"
+            stop, words = stopped, f"{self.name} was stopped {reason}"
         columns = standard_columns(program)
         n_linear = columns.rows.shape[1]
         sizes = [block.size for block in program.blocks] + [-n_linear] * bool(n_linear)
         try:
             matrices, w = self.read(folder, sizes, program.n_rows)
         except (OSError, ValueError, IndexError):
-            return Answer(stop if stop is not Stop.DONE else Stop.FAILED, words)
+            return Answer(stop if stop is not Stop.DONE else Stop.FAILED, words)  # no whole point
         linear = matrices.pop() if n_linear else np.zeros(0)
         point = tuple(matrices), columns.read(linear, program.n_auxiliary)
-        iterations = _last_integer(r"^\s*(?:Iter:)?\s*(\d+)\s", run.stdout)
+        iterations = _last_integer(r"^\s*(?:Iter:)?\s*(\d+)\s", output)
         if stop in (Stop.DONE, Stop.FAILED) and (iterations or 0) >= (settings.max_iter or np.inf):
             stop = Stop.ITERATION_LIMIT
         if stop is Stop.CLAIMS_INFEASIBLE:
@@ -127,6 +129,41 @@ class SdpaProgram:
         if stop is Stop.CLAIMS_UNBOUNDED:
             return Answer(stop, words, matrix_ray=point, iterations=iterations)
         return Answer(stop, words, *point, program.sign * w, iterations=iterations)
+
+
+def _watched(command: list[str], folder: Path, seconds: float | None) -> tuple[int, Stop | None]:
+    """Run until it ends, the time is up or Ctrl-C is pressed; (its exit code, why it was stopped).
+
+    What it prints goes to the file `output`. It leads its own session, so that Ctrl-C reaches us
+    alone and all that it started ends with it.
+    """
+    deadline = None if seconds is None else time.perf_counter() + seconds
+    stopped = None
+    with open(folder / "output", "wb") as output:
+        child = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=one_thread_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            while stopped is None and child.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(_WATCH)
+                if child.returncode is None and is_interrupted():
+                    stopped = Stop.INTERRUPTED
+                elif child.returncode is None and deadline is not None:
+                    stopped = Stop.TIME_LIMIT if time.perf_counter() > deadline else None
+        except KeyboardInterrupt:
+            stopped = Stop.INTERRUPTED
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    return child.returncode, stopped
 
 
 def _last_integer(pattern: str, text: str) -> int | None:

@@ -120,6 +120,8 @@ class Splitting:
         )
         # Along flat directions it would go anywhere.
         length = _FARTHEST_STEPS * float(np.linalg.norm(step))
+        if length == 0:
+            return z, az
         cut = min(1.0, length / max(float(np.linalg.norm(dz)), length))
         return z - cut * dz, az - cut * daz
 
@@ -153,7 +155,7 @@ class Splitting:
         return SplittingPair(base.from_program(*self.sets.to_program(point.z)), out)
 
     def restart(self, pair: SplittingPair, penalty: float = 1.0) -> None:
-        """Go on from a pair in the metric that is fitted to it."""
+        """Continue from a pair in the metric that is fitted to it."""
         base = self.base
         if not self.fitted:
             self.s = penalty

@@ -667,9 +667,10 @@ def test_what_it_does_not_take() -> None:
         solve(roll(20), solver="barrier", speed=11)
 
 
-def test_auto_takes_it_for_large_graphs_only() -> None:
+def test_auto_takes_it_from_a_few_hundred_points() -> None:
     assert choose(roll(20).program())[0].name == "interior"
-    assert choose(roll(1400).program())[0].name == "interior"
+    assert choose(roll(150).program())[0].name == "interior"
+    assert choose(roll(600).program())[0].name == "barrier"
     assert choose(roll(1600).program())[0].name == "barrier"
 
 

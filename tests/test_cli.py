@@ -1,13 +1,22 @@
 """The command line is what a new user meets first."""
 
+import io
 import json
+import os
+import re
+import signal
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
 import sdpkit
+import sdpkit.cli.main as commands
 from sdpkit.cli.main import main
+from sdpkit.cli.solve import PROBLEMS
+from sdpkit.files import read_npz
 
 
 def test_demo_prints_a_certificate_and_writes_a_picture(tmp_path, capsys):
@@ -104,15 +113,16 @@ def roll(tmp_path):
 
 
 def test_points_become_an_embedding(roll, capsys):
-    picture = roll.with_name("roll.png")
-    assert main(["solve", str(roll), "--components", "2", "--picture", str(picture)]) == 0
+    picture, output = roll.with_name("roll.png"), roll.with_name("unfolded.csv")
+    files = ["--picture", str(picture), "--output", str(output)]
+    assert main(["solve", str(roll), "--components", "2", *files]) == 0
     printed = capsys.readouterr().out
     assert "certified relative gap" in printed
     assert "answer written to" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
     problem = sdpkit.MVU(sdpkit.datasets.swiss_roll(25))
     expected = problem.recover(sdpkit.solve(problem), n_components=2).coordinates
-    found = np.loadtxt(roll.with_name("roll.embedding.csv"), delimiter=",", skiprows=1)
+    found = np.loadtxt(output, delimiter=",", skiprows=1)
     assert np.abs(found) == pytest.approx(np.abs(expected), rel=1e-6)
 
 
@@ -125,22 +135,25 @@ def test_the_same_from_every_kind_of_file(roll, tmp_path, capsys):
     sdpkit.MVU(X, n_neighbors=5, form="inequality").program().save(tmp_path / "program.npz")
     options = ["--neighbors", "5", "--form", "inequality", "--json"]
     values = []
-    for arguments in (
-        [str(roll), *options],
-        [str(tmp_path / "X.npy"), *options],
-        [str(tmp_path / "both.npz"), *options],
-        [str(tmp_path / "both.npz"), "--key", "D", "--as", "distances", *options],
-        [str(tmp_path / "D.tsv"), "--as", "distances", *options],
-        [str(tmp_path / "program.npz"), "--json"],
+    for number, arguments in enumerate(
+        (
+            [str(roll), *options],
+            [str(tmp_path / "X.npy"), *options],
+            [str(tmp_path / "both.npz"), *options],
+            [str(tmp_path / "both.npz"), "--key", "D", "--as", "distances", *options],
+            [str(tmp_path / "D.tsv"), "--as", "distances", *options],
+            [str(tmp_path / "program.npz"), "--json"],
+        )
     ):
-        assert main(["solve", *arguments]) == 0
+        output = tmp_path / f"answer{number}.npz"
+        assert main(["solve", *arguments, "--output", str(output)]) == 0
         answer = json.loads(capsys.readouterr().out)
         assert answer["status"] == "optimal"
         assert answer["gap"] <= 1e-6
-        assert tmp_path.joinpath(answer["output"]).exists()
+        assert answer["output"] == str(output)
         values.append(answer["objective"])
     assert values == pytest.approx([values[0]] * 6, rel=2e-6)
-    saved = np.load(tmp_path / "program.solution.npz")
+    saved = np.load(output)
     assert np.trace(saved["matrix0"]) == pytest.approx(values[0], rel=1e-9)
     assert saved["dual"].shape == (sdpkit.MVU(X, n_neighbors=5).neighborhood.n_edges,)
 
@@ -163,7 +176,8 @@ def test_labelled_points_become_a_metric(tmp_path, capsys):
     for file, *more in ways:
         output = tmp_path / "metric.npz"
         command = ["solve", str(tmp_path / file), "--problem", "lmnn", "--set", "mu=0.3", *more]
-        assert main([*command, "--output", str(output), "--picture", str(tmp_path / "m.png")]) == 0
+        files = ["--output", str(output), "--picture", str(tmp_path / "m.png"), "--force"]
+        assert main([*command, *files]) == 0
         learned.append(sdpkit.Metric.load(output))
         capsys.readouterr()
     for metric in learned:
@@ -242,3 +256,197 @@ def test_a_checkpoint_does_not_cut_a_sequence_short(roll, tmp_path, capsys):
         found.append(json.loads(capsys.readouterr().out))
     assert [answer["status"] for answer in found] == ["stationary"] * 2
     assert found[0]["objective"] == pytest.approx(found[1]["objective"], rel=1e-3)
+
+
+# -- what is written, and how it ends -------------------------------------------------------
+
+
+def test_nothing_is_written_that_was_not_asked_for(roll, capsys):
+    before = sorted(roll.parent.iterdir())
+    assert main(["solve", str(roll)]) == 0
+    assert main(["solve", str(roll), "--json"]) == 0
+    assert sorted(roll.parent.iterdir()) == before
+
+
+def test_nothing_is_replaced_without_force(roll, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    there = tmp_path / "there.csv"
+    there.write_text("precious")
+    picture = tmp_path / "swiss_roll.png"
+    picture.write_text("precious")
+    for command in (
+        ["solve", str(roll), "--output", str(there)],
+        ["solve", str(roll), "--picture", str(picture)],
+        ["demo", "--points", "40"],
+        ["compare", "--instances", "pentagon", "--csv", str(there)],
+    ):
+        assert main(command) == 2
+        assert "exists: pass --force" in capsys.readouterr().err
+    assert there.read_text() == picture.read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "roll.csv",
+        "swiss_roll.png",
+        "there.csv",
+    ]
+    assert main(["solve", str(roll), "--output", str(there), "--force"]) == 0
+    assert there.read_text().startswith("y1,")
+    assert main(["solve", str(roll), "--output", str(roll), "--force"]) == 2
+    assert "is the file that is read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--output", "nowhere/a.csv"], "there is no folder"),
+        (["--output", "."], "is a folder"),
+        (["--output", "a.txt"], "must end in .csv or .npz"),
+        (["--picture", "a.xyz"], "--picture a.xyz: the name must end in"),
+        (["--output", "a.npz", "--picture", "a.npz"], "same file"),
+        (["--problem", "ellipsoid", "--output", "a.csv"], "write it to an .npz"),
+        (["--problem", "ellipsoid", "--picture", "a.png"], "leave --picture out"),
+    ],
+)
+def test_places_are_checked_before_the_work(roll, tmp_path, capsys, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sdpkit, "solve", lambda *_, **__: pytest.fail("it was solved"))
+    assert main(["solve", str(roll), *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_standard_input_is_a_dash(roll, tmp_path, capsys, monkeypatch):
+    np.save(tmp_path / "X.npy", sdpkit.datasets.swiss_roll(25))
+    sdpkit.write_sdpa(
+        sdpkit.MVU(graph=sdpkit.datasets.path_graph(4)).program(), tmp_path / "p.dat-s"
+    )
+    values = []
+    for content, options in (
+        (roll.read_bytes(), []),
+        ((tmp_path / "X.npy").read_bytes(), []),
+        ((tmp_path / "p.dat-s").read_bytes(), ["--format", "dat-s"]),
+    ):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        assert main(["solve", "-", "--json", *options]) == 0
+        values.append(json.loads(capsys.readouterr().out)["objective"])
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
+    assert values[2] == pytest.approx(5.0, rel=1e-5)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,x\n")))
+    assert main(["solve", "-"]) == 2
+    assert capsys.readouterr().err.startswith("sdpkit: standard input holds text")
+
+
+def test_the_index_of_pandas_is_no_feature(roll, tmp_path, capsys):
+    import pandas as pd
+
+    X = sdpkit.datasets.swiss_roll(25)
+    values = []
+    for name, index in (("with.csv", True), ("without.csv", False)):
+        pd.DataFrame(X, columns=[f"x{k}" for k in range(8)]).to_csv(tmp_path / name, index=index)
+        assert main(["solve", str(tmp_path / name), "--json"]) == 0
+        said = capsys.readouterr()
+        values.append(json.loads(said.out)["objective"])
+        assert ("taken as an index" in said.err) == index
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+def test_json_has_numbers_or_null(tmp_path, capsys):
+    np.save(tmp_path / "triangle.npy", [[0.0, 1, 1], [1, 0, 3], [1, 3, 0]])
+    assert main(["solve", str(tmp_path / "triangle.npy"), "--as", "graph", "--json"]) == 3
+    answer = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    for name in ("objective", "bound", "gap", "primal_residual", "dual_residual"):
+        assert answer[name] is None or isinstance(answer[name], float)
+
+
+def test_every_problem_can_be_solved(tmp_path, capsys):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::6], y[::6]
+    gram = X @ X.T
+    corners = np.array([[10.0, 0.0], [11.0, 0.0], [10.0, 1.0]])
+    roll = sdpkit.datasets.swiss_roll(40)
+    lengths = np.linalg.norm(X[:, None] - X[None], axis=2)
+    np.savez(tmp_path / "iris.npz", X=X, y=y)
+    np.savez(tmp_path / "kernels.npz", linear=gram, square=(1 + gram) ** 2, y=y)
+    np.savez(tmp_path / "views.npz", length=X[:, ::2], width=X[:, 1::2], y=y)
+    np.save(tmp_path / "roll.npy", roll)
+    np.save(tmp_path / "lengths.npy", lengths)
+    np.savetxt(tmp_path / "corners.csv", corners, delimiter=",")
+    np.savetxt(tmp_path / "far.csv", np.linalg.norm(corners - [13.0, 2.0], axis=1))
+    far = f"distances=@{tmp_path / 'far.csv'}"
+    ways = {
+        "mvu": ["roll.npy"],
+        "mve": ["roll.npy"],
+        "variational": ["roll.npy", "--set", "n_basis=8"],
+        "lmnn": ["iris.npz", "--labels", "y"],
+        "localization": ["lengths.npy"],
+        "mmc": ["iris.npz", "--labels", "y"],
+        "pairs": ["iris.npz", "--labels", "y"],
+        "ellipsoid": ["iris.npz"],
+        "out-of-sample": ["corners.csv", "--set", far],
+        "kernel-mixture": ["kernels.npz", "--labels", "y", "--set", "rank=2"],
+        "distance-mixture": ["views.npz", "--labels", "y"],
+    }
+    assert set(ways) == set(PROBLEMS)
+    for problem, (file, *options) in ways.items():
+        output = tmp_path / f"{problem}.npz"
+        command = ["solve", str(tmp_path / file), "--problem", problem, "--output", str(output)]
+        assert main([*command, "--tol", "1e-3", *options]) == 0, (problem, capsys.readouterr())
+        assert read_npz(output)
+    assert read_npz(tmp_path / "out-of-sample.npz")["coordinates"] == pytest.approx(
+        np.array([[13.0, 2.0]]), abs=0.1
+    )
+
+
+def test_too_many_points_name_the_problem_that_takes_them(roll, capsys, monkeypatch):
+    monkeypatch.setattr("sdpkit.solving.choice.free_memory", lambda: 0.0)
+    assert main(["solve", str(roll)]) == 4
+    assert "--problem variational" in capsys.readouterr().err
+
+
+def test_words_for_booleans_are_understood_or_refused(roll, capsys):
+    for word in ("False", "false"):
+        assert main(["solve", str(roll), "--set", f"angles={word}", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["solve", str(roll), "--set", "angles=no"]) == 2
+    assert "pass True or False" in capsys.readouterr().err
+
+
+def test_verbose_goes_to_standard_error(roll, capsys):
+    assert main(["solve", str(roll), "--solver", "interior", "--verbose", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["status"] == "optimal"
+    assert "objective" in said.err
+
+
+def test_ctrl_c_ends_with_130_and_the_answer(tmp_path, capsys):
+    """What was found is printed; without anything found, the word alone."""
+    np.save(tmp_path / "roll.npy", sdpkit.datasets.swiss_roll(300))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        command = ["solve", str(tmp_path / "roll.npy"), "--solver", "projection", "--tol", "1e-12"]
+        assert main(command) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    said = capsys.readouterr()
+    assert "interrupted" in said.out + said.err
+
+
+def test_listings_fit_eighty_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in (["solvers"], ["compare", "--list"]):
+        assert main(command) == 0
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+    for command in ([], ["solve"], ["compare"], ["report"], ["bench"], ["demo"]):
+        with pytest.raises(SystemExit):
+            main([*command, "--help"])
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_the_documented_exit_codes_are_those_of_the_program():
+    """The table of the docs and the help say the same; each code has a test above."""
+    page = (Path(__file__).parents[1] / "docs" / "compare.md").read_text()
+    table = re.findall(r"^\| (\d+) \| (.*?) \|$", page, re.MULTILINE)
+    assert [code for code, _ in table] == ["0", "1", "2", "3", "4", "130"]
+    told = " ".join((commands.__doc__ or "").split())
+    for code, words in table:
+        assert f"{code} {words}" in told

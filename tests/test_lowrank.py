@@ -455,17 +455,18 @@ def test_lowest_eigenvalues_are_bounded_from_below(
 def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) -> None:
     large, rigid = roll(1600).program(), roll(1600, "equality").program()
     assert choose(large)[0].name == "barrier"
-    monkeypatch.setattr("sdpkit.solvers.lowrank.FILLED", 10)
+    assert choose(roll(20).program())[0].name == "interior"
+    monkeypatch.setattr("sdpkit.solvers.lowrank._FILLED_PER_NODE", 1 / 160)
     solver, reason = choose(large)
     assert solver.name == "lowrank"
     assert reason.startswith("auto: lowrank, about 2.1 s; next barrier, about ")
     assert choose(rigid)[0].name == "barrier"
-    monkeypatch.setattr(get_solver("barrier").__class__, "memory", lambda *_: np.inf)
+    for dense in ("barrier", "interior"):
+        monkeypatch.setattr(get_solver(dense).__class__, "memory", lambda *_: np.inf)
     solver, reason = choose(rigid)
     assert solver.name == "lowrank"
-    assert "; too little memory for barrier" in reason
+    assert "; too little memory for barrier, " in reason
     assert "; not suited: ascent, covering, " in reason
-    assert choose(roll(20).program())[0].name == "interior"
 
 
 def test_memory_follows_the_fill(monkeypatch: pytest.MonkeyPatch) -> None:

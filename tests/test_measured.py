@@ -139,5 +139,7 @@ def test_the_command_fills_checks_and_draws(
     capsys.readouterr()
     assert main(["report", str(runs)]) == 2
     assert "nothing to write" in capsys.readouterr().err
-    assert main(["report", str(tmp_path / "none.csv"), "--html", str(html)]) == 2
+    assert main(["report", str(runs), "--html", str(html)]) == 2
+    assert "pass --force" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "none.csv"), "--html", str(html), "--force"]) == 2
     assert "no file" in capsys.readouterr().err

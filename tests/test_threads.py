@@ -303,12 +303,13 @@ def test_programs_on_the_path_get_one_thread(
 ) -> None:
     given: dict[str, str] = {}
 
-    def run(*_: Any, env: dict[str, str], **more: Any) -> Any:
-        given.update(env)
-        return subprocess.CompletedProcess([], 1, "", "")
+    class Refused(subprocess.Popen[bytes]):
+        def __init__(self, *_: Any, env: dict[str, str], **more: Any) -> None:
+            given.update(env)
+            super().__init__(["false"], start_new_session=True)
 
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "Popen", Refused)
     get_solver("csdp").solve(problem.program(), sdpkit.Settings())
     assert given["OMP_NUM_THREADS"] == given["OPENBLAS_NUM_THREADS"] == "1"
     assert given["PATH"] == os.environ["PATH"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -11,17 +10,19 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 from numpy.typing import NDArray
 
+from sdpkit.certificate.exact import exact_reduced_cost, slack_is_semidefinite
+from sdpkit.certificate.rigor import slack_holds
+from sdpkit.certificate.rounding import TINY, gamma, slack_roundings, sum_rounding
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[np.float64]
 
 
 # A free variable's reduced cost must vanish; this much rounding is granted (not by `verify`).
 _ROUNDING = 1e-12
+# Reduced costs of doubtful sign that are decided in rational arithmetic, at most.
+_DOUBTS = 2000
 
 
 # What directions of facial reduction may be off.
@@ -81,22 +82,25 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
     """
     lo, hi = program.multiplier_box
     given, w = w, np.clip(_onto_free_equations(program, w), lo, hi)
-    sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
-    if _equality_violation(program, w) > _ROUNDING * float(sums[program.free_x].max(initial=0.0)):
+    if not np.isfinite(w).all():
+        return SafeBound(np.inf, "the multipliers overflow")
+    if _breaks_equations(program, w):
         return SafeBound(np.inf, "the multipliers violate an equation of a free variable")
     if eigenvalues is None or not np.array_equal(given, w):
         eigenvalues = slack_eigenvalues(program, w)
     if min(eigenvalues) == -np.inf:
         return SafeBound(np.inf, "the multipliers overflow")
-    lack = max(0.0, -_smallest_reduced_cost(program, w))
+    eigenvalues = _beyond_rounding(program, w, eigenvalues)
+    lack = _reduced_cost_lack(program, w)
     if program.has_log_det:
         shrunk = _by_shrinking(program, w)
-        if np.isfinite(shrunk.value):
+        needed = max(lack, -min(eigenvalues))
+        if np.isfinite(shrunk.value) or not needed > 0:
             return shrunk
-        moved = _by_direction(program, w, max(lack, -min(eigenvalues), 0.0))
+        moved = _by_direction(program, w, needed)
         return moved if np.isfinite(moved.value) else shrunk
     if min(eigenvalues) >= 0 and lack == 0:
-        candidates = [SafeBound(program.dual_value(w), "feasible dual", w)]
+        candidates = [SafeBound(_value(program, w), "feasible dual", w)]
     else:
         candidates = [
             _by_trace(program, w, eigenvalues, lack),
@@ -105,6 +109,65 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
         ]
     candidates.append(_by_scaling(program, w, eigenvalues))
     return min(candidates, key=lambda bound: bound.value)
+
+
+def _breaks_equations(program: Program, w: Array) -> bool:
+    """Whether the equation of a free variable, or a norm's limit, is off by more than rounding."""
+    r = program.reduced_costs(w)
+    sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
+    plain = program.free_x & (program.quadratic_x == 0)
+    for penalty in program.norms:
+        group = list(penalty.group)
+        plain[group] = False
+        allowed = _ROUNDING * (penalty.weight + float(np.linalg.norm(sums[group])))
+        if float(np.linalg.norm(r[group])) - penalty.weight > allowed:
+            return True
+    return bool(np.any(np.abs(r[plain]) > _ROUNDING * sums[plain]))
+
+
+def _beyond_rounding(program: Program, w: Array, eigenvalues: list[float]) -> list[float]:
+    """Eigenvalues of the exact slacks at least; what is in doubt is proved, if it can be."""
+    out = []
+    pairs = zip(eigenvalues, slack_roundings(program, w), strict=True)
+    for k, (value, rounding) in enumerate(pairs):
+        least = value - rounding
+        doubtful = least < 0 and value >= -rounding
+        if doubtful and (slack_is_semidefinite(program, k, w) or slack_holds(program, k, w)):
+            least = 0.0
+        out.append(least)
+    return out
+
+
+def _reduced_cost_lack(program: Program, w: Array) -> float:
+    """By how much some r_j ≥ 0 of a nonnegative, uncurved x_j is missed, rounding included."""
+    plain = ~program.free_x & (program.quadratic_x == 0)
+    if not plain.any():
+        return 0.0
+    r = program.reduced_costs(w)
+    sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
+    counts = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary)
+    rounding = 1.01 * gamma(int(counts.max(initial=0)) + 2) * sums + (counts + 1) * TINY
+    # w_e − c_j is rounded to a number of the right sign.
+    units = np.ones(program.n_auxiliary, dtype=bool)
+    units[program.rows_x.indices[np.abs(program.rows_x.data) != 1]] = False
+    rounding[units & (counts <= 1)] = 0.0
+    doubtful = np.flatnonzero(plain & (np.abs(r) <= rounding) & (rounding > 0))
+    least = r - rounding
+    for j in doubtful if doubtful.size <= _DOUBTS else ():
+        exact = exact_reduced_cost(program, w, int(j))
+        least[j] = 0.0 if exact >= 0 else -rounding[j]
+    return max(0.0, -float(least[plain].min()))
+
+
+def _leaves_linear_conditions(program: Program, w: Array) -> bool:
+    lo, hi = program.multiplier_box
+    inside = np.all((w >= lo) & (w <= hi)) and _equality_violation(program, w) == 0
+    return not inside or _reduced_cost_lack(program, w) > 0
+
+
+def _value(program: Program, w: Array) -> float:
+    """The dual value, rounded upwards."""
+    return program.dual_value(w) + sum_rounding(program, w)
 
 
 def _onto_free_equations(program: Program, w: Array) -> Array:
@@ -128,17 +191,19 @@ def _by_trace(program: Program, w: Array, eigenvalues: list[float], lack: float)
         return _NO_BOUND
     terms = zip(eigenvalues, program.safe.trace, strict=True)
     extra = sum(max(0.0, -value) * trace for value, trace in terms if value < 0)
-    return SafeBound(program.dual_value(w) + extra, "trace bound", w)
+    return SafeBound(_value(program, w) + extra, "trace bound", w)
 
 
 def _by_direction(program: Program, w: Array, lack: float) -> SafeBound:
     strength = direction_strength(program)
     if strength is None or program.repair_direction is None:
         return _NO_BOUND
+    # The move is rounded too, and so is the slack after it.
+    lack = 1.01 * lack + max(slack_roundings(program, w))
     moved = w + (lack / strength) * program.repair_direction
-    if linear_violation(program, moved) > 0:
+    if not np.isfinite(moved).all() or _leaves_linear_conditions(program, moved):
         return _NO_BOUND
-    return SafeBound(program.dual_value(moved), "repair direction", moved)
+    return SafeBound(_value(program, moved), "repair direction", moved)
 
 
 def direction_strength(program: Program) -> float | None:
@@ -163,7 +228,7 @@ def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBoun
     if program.safe.anchor is None:
         return _NO_BOUND
     anchor = program.sign * program.safe.anchor
-    anchored = slack_eigenvalues(program, anchor)
+    anchored = _beyond_rounding(program, anchor, slack_eigenvalues(program, anchor))
     if min(anchored) < 0 or linear_violation(program, anchor) > 0:
         return _NO_BOUND
     theta = max(
@@ -172,9 +237,9 @@ def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBoun
     )
     # A convex combination of two points of the box leaves it by rounding only.
     blend = np.clip((1 - theta) * w + theta * anchor, *program.multiplier_box)
-    if linear_violation(program, blend) > 0:
+    if _leaves_linear_conditions(program, blend):
         return _NO_BOUND
-    return SafeBound(program.dual_value(blend), "anchor", blend)
+    return SafeBound(_value(program, blend), "anchor", blend)
 
 
 def _by_scaling(program: Program, w: Array, eigenvalues: list[float]) -> SafeBound:
@@ -183,14 +248,15 @@ def _by_scaling(program: Program, w: Array, eigenvalues: list[float]) -> SafeBou
     if not simple or not program.rhs.any():
         return _NO_BOUND
     low, high = _scaling_interval(program, w, eigenvalues)
-    value = float(program.rhs @ w)
+    value = float(program.rhs @ w)  # of either sign: the better end
     s = low if value >= 0 else high
     if not low <= high or not np.isfinite(s):
         return _NO_BOUND
     scaled = np.clip(s * w, *program.multiplier_box)
-    if linear_violation(program, scaled) > 0:
+    if _leaves_linear_conditions(program, scaled):
         return _NO_BOUND
-    return SafeBound(max(s * value, program.dual_value(scaled)), "scaled dual", scaled)
+    above = _value(program, scaled)
+    return SafeBound(max(s * value, above), "scaled dual", scaled)
 
 
 def _by_shrinking(program: Program, w: Array) -> SafeBound:
@@ -215,7 +281,7 @@ def _by_shrinking(program: Program, w: Array) -> SafeBound:
     pairs = zip(program.blocks, slack_eigenvalues(program, shrunk), strict=True)
     if any(value < 0 for block, value in pairs if not block.log_det):
         return _NO_BOUND
-    value = program.dual_value(shrunk)
+    value = _value(program, shrunk)
     if not np.isfinite(value):
         return SafeBound(np.inf, "the dual slack of a log det is not positive definite")
     return SafeBound(value, "feasible dual" if s == 1 else "scaled dual", shrunk)
@@ -245,7 +311,7 @@ def _pencil_interval(
     if block.cost.is_identity:
         c = sign * block.cost.identity
         size = size_of_image(block, u) + abs(c) * np.sqrt(block.size)
-        smallest = slack_eigenvalue + c - 10 * EPS * size  # S = Vᵀdiag(u)V − cI
+        smallest = slack_eigenvalue + c - 10 * EPS * size  # S = Vᵀdiag(u)V − cI, rounding deducted
     elif block.is_large_graph:
         return np.inf, 0.0  # costs of low rank are rarely definite, and n × n matrices are avoided
     else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpkit.certificate.feasible import attained
 from sdpkit.certificate.rigor import Verification, verify_dual
 from sdpkit.certificate.scales import ratio
 from sdpkit.numerics.threads import one_blas_thread
@@ -15,6 +16,7 @@ from sdpkit.program.form import Program
 
 if TYPE_CHECKING:
     from sdpkit.program.families import Rows
+    from sdpkit.program.gram import Matrix
 
 Array = NDArray[np.float64]
 
@@ -33,6 +35,11 @@ class Certificate:
     bound_source: which of the arguments above gave it
     relative_gap: between the objective and the safe bound
     dimacs: the six DIMACS errors
+    residual_price: Σ|w_e|·(violation of row e) with the multipliers of the bound, relative: what
+        the residuals may be worth in the objective
+    value_scale: the magnitude below which the value counts as zero
+    warnings: what makes a small backward error say little about the value
+    matrices, x: the point that was judged
     """
 
     objective: float
@@ -49,6 +56,11 @@ class Certificate:
     program: Program = field(repr=False)
     multipliers: Array | None = field(repr=False)
     rows: Rows | None = field(default=None, repr=False)
+    residual_price: float = 0.0
+    value_scale: float = 0.0
+    warnings: tuple[str, ...] = ()
+    matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
+    x: Array | None = field(default=None, repr=False)
 
     def passes(self, tol: float) -> bool:
         """True if residuals, eigenvalues and the certified gap all meet `tol`."""
@@ -63,23 +75,37 @@ class Certificate:
             "primal residual": self.primal_residual,
             "dual residual": self.dual_residual,
             "negative eigenvalue of the primal, relative": share,
+            "price of the residuals": self.residual_price,
         }
         # `not <=` rather than `>`: NaN must fail.
         return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
 
+    @property
+    def backward_error(self) -> float:
+        """By how much the program must be changed for the point to be feasible, relative."""
+        negative = max(0.0, -self.min_eigenvalue_primal)
+        return max(self.primal_residual, ratio(negative, self.eigenvalue_scale))
+
     @one_blas_thread
     def verify(self) -> Verification:
-        """Make the bound a theorem about the floating-point data.
+        """Enclose the optimal value: a theorem about the floating-point data.
+
+        The dual gives one end, a point that is proven feasible the other, where there is one.
 
         The eigenvalue claim is proved by a shifted Cholesky factorisation with an a-priori
         rounding bound (Rump 2006) and the value is summed exactly. Where the rounded data leave
         no room (a dual that is not strictly feasible and cannot be moved) it says so.
         """
+        value, words = None, "there is no point to verify"
+        if self.matrices is not None and self.x is not None:
+            value, words = attained(self.program, self.matrices, self.x)
         if self.multipliers is None:
-            return Verification(None, "there are no multipliers to verify")
-        if self.rows is not None:
-            return verify_dual(self.program.restricted(self.rows), self.multipliers)
-        return verify_dual(self.program, self.multipliers)
+            dual = Verification(None, "there are no multipliers to verify")
+        elif self.rows is not None:
+            dual = verify_dual(self.program.restricted(self.rows), self.multipliers)
+        else:
+            dual = verify_dual(self.program, self.multipliers)
+        return replace(dual, attained=value, attained_reason=words, sense=self.program.sense)
 
     def __str__(self) -> str:
         kind = "upper" if self.program.sense == "max" else "lower"
@@ -87,7 +113,9 @@ class Certificate:
             ("objective", f"{self.objective:.10g}"),
             (f"safe {kind} bound", f"{self.safe_bound:.10g}   ({self.bound_source})"),
             ("certified relative gap", f"{self.relative_gap:.2e}"),
+            ("backward error", f"{self.backward_error:.2e}"),
             ("primal residual", f"{self.primal_residual:.2e}"),
+            ("price of the residuals", f"{self.residual_price:.2e}"),
             ("dual residual", f"{self.dual_residual:.2e}"),
             (
                 "smallest eigenvalue, primal",
@@ -95,6 +123,7 @@ class Certificate:
             ),
             ("smallest eigenvalue, dual", f"{self.min_eigenvalue_dual:.2e}"),
             ("DIMACS errors", " ".join(f"{e:.1e}" for e in self.dimacs)),
+            *(("warning", text) for text in self.warnings),
         ]
         return "\n".join(["certificate", *(f"  {name:<28} {text}" for name, text in rows)])
 

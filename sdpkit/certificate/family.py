@@ -50,6 +50,9 @@ def certify_family(
         program=program,
         multipliers=_counted(program, dual, alpha),
         rows=rows,
+        value_scale=program.value_scale,
+        matrices=tuple(primal.matrices),
+        x=primal.x,
     )
 
 

@@ -24,15 +24,16 @@ primal may be a `Gram`, data from which lengths, trace and positive semidefinite
 Denominators, written down once:
 
     relative_gap      |bound − objective| / max(|objective|, |bound|, value_scale)
-                      with a log det: |bound − objective| / Σβ, the gap in log det itself: a log
-                      det moves by a constant with the unit of length, so that its own size says
-                      nothing
-    primal_residual   largest row violation / max |b|, rows scaled to norm one (or over the rows'
-                      own magnitude if b = 0), and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
+                      with a log det: over max(Σβ, |linear part| − Σβn): a log det moves
+                      by a constant with the unit of length, so that its own size says nothing
+    primal_residual   largest violation of a row, less its unavoidable rounding
+                      64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);
+                      and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
+    residual_price    Σ|w_e|·violation_e over the gap's denominator, w the bound's multipliers
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
 
-with 0/0 = 0. `value_scale` is the problem's idea of a value that counts as zero: Σd/n for MVU,
-1 for programs you build yourself.
+with 0/0 = 0. `value_scale` is the problem's idea of a value that counts as zero, Σd/n for MVU;
+for programs you build yourself it comes from their costs and right-hand sides.
 """
 
 from __future__ import annotations
@@ -47,15 +48,18 @@ from sdpkit.certificate.bounds import SafeBound, linear_violation, safe_bound, s
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.family import certify_family
 from sdpkit.certificate.primal import PrimalSide, as_matrices, as_vector, primal_side
-from sdpkit.certificate.scales import ratio, relative_gap_of
+from sdpkit.certificate.scales import ratio, relative_gap_of, value_unit
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
-from sdpkit.program.gram import Matrix
+from sdpkit.program.gram import Matrix, trace
 
 if TYPE_CHECKING:
     from sdpkit.program.families import Rows
 
 Array = NDArray[np.float64]
+
+# A trace of this many times n² times what the rows suggest is remarked upon.
+_FAR = 1e3
 
 
 @one_blas_thread
@@ -78,7 +82,8 @@ def certify(
     >>> certify(program, K, dual=[0.5]).passes(1e-12)
     True
     >>> certify(program, 1.01 * K, dual=[0.5]).failures(1e-6)
-    ['certified relative gap is 0.0099', 'primal residual is 0.01']
+    ['certified relative gap is 0.0099', 'primal residual is 0.0099',
+     'price of the residuals is 0.0099']
     """
     blocks = as_matrices(program, matrices)
     aux = as_vector(x, program.n_auxiliary, "x", default=0.0)
@@ -100,6 +105,9 @@ def _certify(program: Program, blocks: list[Matrix], aux: Array, w: Array | None
         dual_value = np.inf
     sign, offset = program.sign, program.offset
     safe = sign * bound.value + offset
+    linear = _linear_part(program, primal)
+    unit = value_unit(program, primal.objective, safe, linear)
+    price = _price(program, primal, bound)
     return Certificate(
         objective=primal.objective,
         dual_objective=sign * dual_value + offset,
@@ -110,10 +118,46 @@ def _certify(program: Program, blocks: list[Matrix], aux: Array, w: Array | None
         min_eigenvalue_dual=smallest,
         safe_bound=safe,
         bound_source=bound.source,
-        relative_gap=relative_gap_of(program, primal.objective, safe),
+        relative_gap=relative_gap_of(program, primal.objective, safe, linear),
         dimacs=_dimacs(program, primal, w, sign * dual_value + offset, smallest),
         program=program,
         multipliers=bound.multipliers,
+        residual_price=ratio(price, unit),
+        value_scale=program.value_scale,
+        warnings=_warnings(program, primal),
+        matrices=tuple(primal.matrices),
+        x=primal.x,
+    )
+
+
+def _linear_part(program: Program, primal: PrimalSide) -> float:
+    """The objective without log dets and penalties; 0 where there are no log dets."""
+    if not program.has_log_det or not np.isfinite(primal.objective):
+        return 0.0
+    curved = program.penalty(primal.x) - program.log_dets(primal.matrices)
+    return primal.objective - program.offset + program.sign * curved
+
+
+def _price(program: Program, primal: PrimalSide, bound: SafeBound) -> float:
+    """Σ|w_e|·violation_e: what the residuals may be worth."""
+    if bound.multipliers is None or not np.isfinite(primal.objective):
+        return 0.0
+    return float(np.abs(bound.multipliers) @ program.violations(primal.q, primal.x))
+
+
+def _warnings(program: Program, primal: PrimalSide) -> tuple[str, ...]:
+    """What makes a small backward error say little about the value."""
+    if not np.isfinite(primal.objective) or not program.rhs.any():
+        return ()
+    largest = max(block.size for block in program.blocks)
+    limit = _FAR * largest**2 * program.natural_size
+    size = sum(trace(m) for m in primal.matrices) + float(np.abs(primal.x).sum())
+    if size <= limit:
+        return ()
+    return (
+        f"the point is {size / program.natural_size:.1e} times as large as its rows suggest: the "
+        "program may have no interior or not attain its optimum, and small residuals may then "
+        "change the value; verify() shows an interior where there is one",
     )
 
 

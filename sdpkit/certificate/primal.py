@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse.linalg
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.scales import ratio
 from sdpkit.errors import InputError
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
+from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, is_finite
 
-if TYPE_CHECKING:
-    pass
-
 Array = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+# Roundings that a computed row goes through, and that no solver can avoid.
+_UNAVOIDABLE = 64
+# Rows and measurements up to which a direction is moved onto its rows.
+_MAX_RESTORED = 1500
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,9 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
         return PrimalSide(np.nan, np.inf, -np.inf, np.inf, np.inf, matrices, unknown, x)
     spectra = [extremes(m) for m in even]
     q = program.measure(even)
-    violations = program.violations(q, x) / program.row_norms
     scale = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
     scale = scale or activity(program, q, x)
-    residual = ratio(violations.max(initial=0.0), scale)
+    residual = float(row_residuals(program, even, q, x).max(initial=0.0))
     bounded = ~program.free_x
     residual = max(residual, ratio(np.maximum(-x[bounded], 0.0).max(initial=0.0), scale))
     for block, matrix, s in zip(program.blocks, matrices, even, strict=True):
@@ -72,6 +74,69 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
         q,
         x,
     )
+
+
+def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) -> Array:
+    """(m,) what each row is off, less what rounding makes unavoidable, in units of its own size.
+
+    The size is the larger of |b_e| and Σ|a_ep|q_p + Σ|a_ej||x_j|; for a row with b_e = 0, whose
+    terms may all vanish, at least the size that the other rows suggest.
+    """
+    violations = program.violations(q, x)
+    if not violations.any():
+        return violations
+    a_q, from_x = abs(program.rows_q), abs(program.rows_x) @ np.abs(x)
+    size = np.maximum(np.abs(program.rhs), a_q @ np.abs(q) + from_x)
+    least = program.natural_size if program.rhs.any() else activity(program, q, x)
+    size = np.where(program.rhs == 0, np.maximum(size, program.row_norms * least), size)
+    pairs = zip(program.blocks, matrices, strict=True)
+    summed = a_q @ np.concatenate([_summed(*pair) for pair in pairs]) + from_x
+    left = np.maximum(violations - _UNAVOIDABLE * EPS * (summed + np.abs(program.rhs)), 0.0)
+    out = np.where(left > 0, np.inf, 0.0)
+    return np.asarray(np.divide(left, size, out=out, where=size > 0))
+
+
+def _summed(block: Block, matrix: Matrix) -> Array:
+    """(p,) |v_p|ᵀ|M||v_p|: what a squared length is summed from."""
+    if isinstance(matrix, Gram):
+        sums = np.asarray(abs(block.incidence).sum(axis=1)).ravel()
+        return np.asarray(matrix.largest_eigenvalue * sums**2)
+    features = None if block.features is None else np.abs(block.features)
+    absolute = replace(block, incidence=abs(block.incidence), features=features)
+    return absolute.measure(np.abs(np.asarray(matrix)))
+
+
+def restored(
+    program: Program, matrices: list[Matrix], x: Array, rhs: Array
+) -> tuple[list[Matrix], Array]:
+    """The point moved so that its rows meet `rhs`, each part in proportion to its size:
+    M + M·Aᵀ(y)·M, which keeps a small change in the cone. Inequalities that hold are let go."""
+    q = program.measure(matrices)
+    off = program.row_values(q, x) - rhs
+    rows = np.flatnonzero((program.relations == 0) | (program.excess(off) > 0))
+    dense_enough = not any(isinstance(m, Gram) for m in matrices)
+    widest = max(block.n_measurements for block in program.blocks)
+    if not dense_enough or not off[rows].any() or max(rows.size, widest) > _MAX_RESTORED:
+        return matrices, x
+    largest = max(1.0, float(np.abs(x).max(initial=0.0)))
+    weight = np.where(program.free_x, largest, x).astype(np.float64) ** 2
+    part_x = program.rows_x[rows]
+    schur = dense(part_x @ sp.diags_array(weight) @ part_x.T)
+    for block, span, m in zip(program.blocks, program.spans, matrices, strict=True):
+        v, a = block.vectors(), program.rows_q[rows][:, span]
+        schur = schur + a @ (np.asarray(v @ (np.asarray(m) @ v.T.toarray())) ** 2) @ a.T.toarray()
+    root = np.sqrt(np.where(np.diag(schur) > 0, np.diag(schur), 1.0))
+    with np.errstate(all="ignore"):
+        scaled_schur = schur / np.outer(root, root)
+        if not np.isfinite(scaled_schur).all():
+            return matrices, x
+        y = scipy.linalg.lstsq(scaled_schur, -off[rows] / root, cond=1e-13)[0] / root
+        u = program.split(np.asarray(program.rows_q[rows].T @ y))
+        moved = [
+            np.asarray(m) @ (np.eye(b.size) + dense(b.adjoint(part)) @ np.asarray(m))
+            for b, part, m in zip(program.blocks, u, matrices, strict=True)
+        ]
+        return [(m + m.T) / 2 for m in moved], x + weight * (part_x.T @ y)
 
 
 def _beyond_rank(block: Block, matrix: Array) -> float:

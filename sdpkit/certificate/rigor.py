@@ -7,6 +7,10 @@ them, so its own rounding error, bounded entry by entry, is subtracted as well. 
 the face {z : Nᵀz = 0} follows from definiteness of A + αNNᵀ, whatever α: no basis of the face
 is ever needed, and none is rounded.
 
+Scale is taken out before anything is multiplied (`sdpkit.certificate.slack`): measurements, rows
+and null directions are divided by powers of two, which is exact, so that no product underflows
+that another factor would have scaled up again.
+
 Graphs of more than 1500 nodes stay sparse: a factorisation LDLᵀ of S − σI in floating point has
 the inertia of D, whatever rounding did, and its distance from S − σI is summed afterwards in twice
 the precision (`sdpkit.numerics.sparse_factor`).
@@ -23,59 +27,120 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackError
 
-from sdpkit.program.block import Block
-from sdpkit.program.cost import dense
-from sdpkit.program.form import Program
+from sdpkit.certificate.definite import definite_on_face
+from sdpkit.certificate.exact import exact_dot
+from sdpkit.certificate.log_det import log_det_bounds
+from sdpkit.certificate.rounding import UNIT, most_in_column, slack_roundings
+from sdpkit.certificate.slack import scaled_slack
+from sdpkit.program.form import Program, Sense
 
 Array = NDArray[np.float64]
 
-_UNIT = np.finfo(np.float64).eps / 2
-_TINY = float(np.finfo(np.float64).tiny)
+# What a library raises when it is given numbers near the ends of the floating-point range.
+BREAKDOWNS = (ArithmeticError, np.linalg.LinAlgError, ArpackError)
+# Powers of two between which the sparse factors of a graph neither overflow nor underflow.
+_MODERATE = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """A bound that is a theorem about the floating-point data, or why there is none.
+    """An enclosure of the optimal value that is a theorem about the floating-point data.
 
-    `bound` is in the program's own sense; for a ray it is 0.0 when the ray is proved.
+    Attributes
+    ----------
+    bound: the value of a dual that is proven feasible, in the program's own sense; for a ray 0.0
+        when the ray is proved; None if there is none
+    reason: how the bound was proved, or why there is none
+    attained: the value of a point that is proven feasible, or None
+    attained_reason: how it was proved, or why there is none
+    sense: of the program; None for a ray, which encloses nothing
     """
 
     bound: float | None
     reason: str
+    attained: float | None = None
+    attained_reason: str = ""
+    sense: Sense | None = None
+
+    @property
+    def lower(self) -> float | None:
+        """A number that the optimal value is not below, or None."""
+        return {"max": self.attained, "min": self.bound}.get(self.sense or "")
+
+    @property
+    def upper(self) -> float | None:
+        """A number that the optimal value is not above, or None."""
+        return {"max": self.bound, "min": self.attained}.get(self.sense or "")
+
+    @property
+    def width(self) -> float:
+        """upper − lower, relative to the larger of their magnitudes; inf if an end is missing."""
+        if self.lower is None or self.upper is None:
+            return np.inf
+        size = max(abs(self.lower), abs(self.upper))
+        return (self.upper - self.lower) / size if size else 0.0
 
     def __bool__(self) -> bool:
         return self.bound is not None
 
     def __repr__(self) -> str:
-        if self.bound is None:
+        if self.bound is None and self.attained is None:
             return f"<not verified: {self.reason}>"
+        if self.attained is not None:
+            return f"<verified: {self.lower!r} ≤ optimum ≤ {self.upper!r}>"
         return f"<verified bound {self.bound!r}: {self.reason}>"
 
 
 def verify_dual(program: Program, w: Array) -> Verification:
     """Prove that w, or a neighbour of w, is dual feasible and return its exact value."""
-    if not program.is_linear:
-        return Verification(None, "quadratic and norm penalties and log dets are not verified")
+    try:
+        return _verify_dual(program, w)
+    except BREAKDOWNS as error:
+        return Verification(None, _out_of_range(error), sense=program.sense)
+
+
+def _out_of_range(error: BaseException) -> str:
+    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    return f"the numbers are too near the ends of the floating-point range ({what})"
+
+
+def _verify_dual(program: Program, w: Array) -> Verification:
+    sense = program.sense
+    if program.norms or program.quadratic_x.any():
+        words = "quadratic and norm penalties are not verified"
+        return Verification(None, words, sense=sense)
+    if not np.isfinite(w).all():
+        return Verification(None, "the multipliers are not finite", sense=sense)
     for moved, how in _neighbours(program, w):
         if _linear_conditions_hold(program, moved) and _slacks_hold(program, moved, True):
-            value = _exact_value(program, moved)
+            value = _dual_value(program, moved)
+            if value is None:
+                continue
             words = f"{_method(program)} succeeded for the multipliers {how}"
             if any(block.null.shape[1] > 1 for block in program.blocks):
                 words += ", for the program with its null directions as they were rounded"
-            return Verification(value, words)
+            return Verification(value, words, sense=sense)
     return Verification(
         None,
         "no strictly feasible neighbour of the multipliers was found; the data may be exactly "
         "infeasible after rounding (affinely dependent cliques), or the program offers no repair",
+        sense=sense,
     )
 
 
 def verify_multiplier_ray(program: Program, w: Array) -> Verification:
     """Prove that w, or a neighbour, is a ray of infeasibility: Aᵀ(w) ⪰ 0 and bᵀw < 0."""
+    try:
+        return _verify_multiplier_ray(program, w)
+    except BREAKDOWNS as error:
+        return Verification(None, _out_of_range(error))
+
+
+def _verify_multiplier_ray(program: Program, w: Array) -> Verification:
     direction = program.repair_direction
     size = float(np.abs(w).max(initial=0.0))
     for power in (None, *range(-15, -2)):
@@ -84,6 +149,8 @@ def verify_multiplier_ray(program: Program, w: Array) -> Verification:
             if direction is None or not direction.any():
                 break
             moved = w + 10.0**power * size / np.abs(direction).max() * direction
+        if not np.isfinite(moved).all():
+            break
         if _ray_conditions_hold(program, moved) and _slacks_hold(program, moved, False):
             return Verification(0.0, f"the program is infeasible: {_method(program)} succeeded")
     return Verification(None, "the ray is not exact and the program offers no repair")
@@ -101,17 +168,21 @@ def _neighbours(program: Program, w: Array) -> Iterator[tuple[Array, str]]:
     if program.safe.anchor is not None:
         moves.insert(0, (program.sign * program.safe.anchor - w, "moved towards the anchor"))
     direction = program.repair_direction
-    if direction is not None and direction.any():
-        unit = max(1.0, float(np.abs(w).max(initial=0.0))) / np.abs(direction).max()
+    if direction is not None and np.isfinite(direction).all() and direction.any():
+        size = float(np.abs(w).max(initial=0.0)) or 1.0
+        unit = size / np.abs(direction).max()
         moves.insert(0, (unit * direction, "moved along the repair direction"))
     lo, hi = program.multiplier_box
     for power in range(-15, -3):
         for step, how in moves:
-            yield np.clip(w + 10.0**power * step, lo, hi), f"{how} by 1e{power}"
+            with np.errstate(over="ignore", invalid="ignore"):
+                moved = np.clip(w + 10.0**power * step, lo, hi)
+            if np.isfinite(moved).all():
+                yield moved, f"{how} by 1e{power}"
 
 
 def _linear_conditions_hold(program: Program, w: Array) -> bool:
-    lo, hi = program.multiplier_box
+    lo, hi = program.sign_box
     return bool(np.all((w >= lo) & (w <= hi))) and _auxiliary_conditions_hold(
         program, w, program.sign * program.cost_x
     )
@@ -119,7 +190,7 @@ def _linear_conditions_hold(program: Program, w: Array) -> bool:
 
 def _ray_conditions_hold(program: Program, w: Array) -> bool:
     signs = np.all(w[program.relations == -1] >= 0) and np.all(w[program.relations == 1] <= 0)
-    negative = _exact_dot(program.rhs, w) < 0
+    negative = exact_dot(program.rhs, w) < 0
     return bool(signs) and negative and _auxiliary_conditions_hold(program, w, 0 * program.cost_x)
 
 
@@ -128,7 +199,7 @@ def _auxiliary_conditions_hold(program: Program, w: Array, cost: Array) -> bool:
     columns = sp.csc_array(program.rows_x)
     for j in range(program.n_auxiliary):
         part = slice(columns.indptr[j], columns.indptr[j + 1])
-        r = _exact_dot(columns.data[part], w[columns.indices[part]]) - Fraction(float(cost[j]))
+        r = exact_dot(columns.data[part], w[columns.indices[part]]) - Fraction(float(cost[j]))
         if r < 0 or (program.free_x[j] and r != 0):
             return False
     return True
@@ -136,113 +207,84 @@ def _auxiliary_conditions_hold(program: Program, w: Array, cost: Array) -> bool:
 
 def _slacks_hold(program: Program, w: Array, with_cost: bool) -> bool:
     """S ⪰ 0 on every face for the exact S of the floating-point data."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _slacks_are_definite(program, w, with_cost)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return all(
+            _large_slack_holds(program, k, w, with_cost)
+            if block.is_large_graph and _edges_are_rows(program)
+            else slack_holds(program, k, w, with_cost)
+            for k, block in enumerate(program.blocks)
+        )
 
 
-def _slacks_are_definite(program: Program, w: Array, with_cost: bool) -> bool:
-    weights = np.asarray(program.rows_q.T @ w)
-    magnitude = np.asarray(abs(program.rows_q).T @ np.abs(w))
-    terms = _most_in_column(program.rows_q)
-    if with_cost:
-        weights = program.measurement_weights(w)
-        magnitude = magnitude + np.abs(program.cost_q)
-    pieces = zip(program.blocks, program.split(weights), program.split(magnitude), strict=True)
-    factor = program.sign if with_cost else 0.0
-    for block, u, m in pieces:
-        if block.is_large_graph and _edges_are_rows(program):
-            # Sparse factors prove it, their backward error and the rounding of S included.
-            proven = block.smallest_of_slack(u, factor) >= 0
-        else:
-            slack = dense(block.adjoint(u)) - factor * block.cost.dense()
-            proven = _definite_on_face(block, slack, _rounding(block, m, terms, with_cost))
-        if not proven:
-            return False
-    return True
+def slack_holds(program: Program, k: int, w: Array, with_cost: bool = True) -> bool:
+    """The same of the k-th slack, by dense factors."""
+    slack = scaled_slack(program, k, w, with_cost)
+    return slack is not None and definite_on_face(slack)
+
+
+def _large_slack_holds(program: Program, k: int, w: Array, with_cost: bool) -> bool:
+    """Sparse factors prove it, their backward error and the rounding of S included."""
+    block = program.blocks[k]
+    u = program.split(np.asarray(program.rows_q.T @ w))[k]
+    cost = program.sign * float(with_cost)
+    low_rank = block.cost.factor.any() and with_cost
+    sizes = [np.abs(u), np.abs([cost * block.cost.identity])]
+    if low_rank:
+        sizes += [np.abs(block.cost.weights)]
+    power = int(np.frexp(max(float(s.max(initial=0.0)) for s in sizes))[1])
+    unit = float(np.ldexp(1.0, -power)) if abs(power) < 1000 else np.nan
+    moderate = not low_rank or _is_moderate(block.cost.factor)
+    if not np.isfinite(unit) or not moderate:
+        return False
+    # In units of the largest number, products of what is lost to underflow are nothing.
+    return bool(block.smallest_of_slack(unit * u, unit * cost) >= np.ldexp(1.0, -3 * _MODERATE))
+
+
+def _is_moderate(values: Array) -> bool:
+    powers = np.frexp(values[values != 0])[1]
+    return bool(np.all(np.abs(powers) < _MODERATE))
 
 
 def _edges_are_rows(program: Program) -> bool:
     """Whether u = ±w, so that the weights of the edges are not rounded already."""
-    single = np.all(np.diff(program.rows_q.indptr) == 1) and _most_in_column(program.rows_q) == 1
+    single = np.all(np.diff(program.rows_q.indptr) == 1) and most_in_column(program.rows_q) == 1
     return bool(single and np.all(np.abs(program.rows_q.data) == 1) and not program.cost_q.any())
 
 
-def _rounding(block: Block, magnitude: Array, terms: int, with_cost: bool) -> float:
-    """A bound on ‖S − fl(S)‖₂: γ_k times the same sums over absolute values."""
-    b = abs(block.incidence)
-    x = None if block.features is None else np.abs(block.features)
-    sums = b.T @ sp.diags_array(magnitude) @ b
-    size = sums if x is None else x.T @ (sums @ x)
-    rows = np.asarray(size.sum(axis=1)).ravel()
-    chain = terms + 8 + _most_in_column(b)
-    if x is not None:
-        chain += 2 * x.shape[0] + int(np.diff(b.indptr).max(initial=0))
-    if with_cost:
-        cost = block.cost
-        factor = np.abs(cost.factor)
-        rows = rows + abs(cost.identity) + np.asarray(abs(cost.sparse).sum(axis=1)).ravel()
-        rows = rows + (factor * np.abs(cost.weights)) @ factor.sum(axis=0)
-        chain += factor.shape[1]
-    bound = 1.01 * _gamma(chain) * float(rows.max(initial=0.0))
-    # Products may underflow before features scale them up again.
-    scale = 1.0 if x is None else float(np.square(x.max(initial=0.0)) * x.shape[0] ** 2)
-    return bound + chain * block.size * _TINY * scale
+def _dual_value(program: Program, w: Array) -> float | None:
+    """What proven multipliers are worth; None if the log det of a slack has no proven bound."""
+    if not program.has_log_det:
+        return exact_value(program, w)
+    total = 0.0
+    parts = zip(program.blocks, program.dual_slacks(w), slack_roundings(program, w), strict=True)
+    for block, slack, rounding in parts:
+        beta, n = block.log_det, block.size
+        if not beta:
+            continue
+        logs = None if block.null.shape[1] else log_det_bounds(slack, rounding)
+        if logs is None:
+            return None
+        # −β log det S + βn(log β − 1), rounded upwards.
+        terms = np.array([-beta * logs[0], beta * n * np.log(beta), -beta * n])
+        total += float(terms.sum() + 16 * UNIT * np.abs(terms).sum())
+    exact = exact_dot(program.rhs, w) + Fraction(
+        total + 4 * UNIT * len(program.blocks) * abs(total)
+    )
+    sign = Fraction(program.sign)
+    return rounded(sign * exact + Fraction(program.offset), program.sign)
 
 
-def _definite_on_face(block: Block, slack: Array, rounding: float) -> bool:
-    """Whether every matrix within `rounding` of `slack` is positive definite on the face."""
-    if not np.isfinite(slack).all():
-        return False
-    null = block.null
-    if not null.shape[1]:
-        return _certainly_definite(slack, rounding)
-    lift = null @ null.T
-    base = float(np.abs(slack).sum(axis=1).max()) / max(float(np.diag(lift).max()), _TINY)
-    for growth in (1.0, 1e3):
-        alpha = growth * base
-        absolute = alpha * (np.abs(null) @ np.abs(null).T)
-        error = _gamma(null.shape[1] + 3) * float((np.abs(slack) + absolute).sum(axis=1).max())
-        if _certainly_definite(slack + alpha * lift, rounding + 1.01 * error):
-            return True
-    return False
-
-
-def _certainly_definite(matrix: Array, rounding: float) -> bool:
-    """Rump's criterion: the floating-point Cholesky factorisation of A − cI succeeds."""
-    n = matrix.shape[0]
-    gamma = _gamma(n + 1)
-    trace = float(np.abs(np.diag(matrix)).sum())
-    shift = 1.01 * (gamma / (1 - gamma) * trace + rounding) + n * _TINY
-    if not np.isfinite(shift):
-        return False
-    diagonal = np.diag_indices(n)
-    # The lower triangle alone is read: it defines the symmetric matrix that is proved definite.
-    shifted = np.array(matrix, order="F")
-    shifted[diagonal] = np.nextafter(matrix[diagonal] - shift, -np.inf)
-    asymmetry = float(np.abs(matrix - matrix.T).sum(axis=1).max())
-    shifted[diagonal] = np.nextafter(shifted[diagonal] - asymmetry, -np.inf)
-    factor, info = scipy.linalg.lapack.dpotrf(shifted, lower=1)
-    # LAPACK lets NaN and infinity pass.
-    return int(info) == 0 and bool(np.isfinite(np.diag(factor)).all())
-
-
-def _most_in_column(matrix: sp.csr_array) -> int:
-    return int(np.bincount(matrix.indices).max(initial=0))
-
-
-def _gamma(k: int) -> float:
-    return k * _UNIT / (1 - k * _UNIT)
-
-
-def _exact_dot(a: Array, b: Array) -> Fraction:
-    terms = (Fraction(float(p)) * Fraction(float(q)) for p, q in zip(a, b, strict=True) if p and q)
-    return sum(terms, Fraction(0))
-
-
-def _exact_value(program: Program, w: Array) -> float:
+def exact_value(program: Program, w: Array) -> float:
     """bᵀw in the program's sense, rounded away from the optimum."""
-    exact = Fraction(program.sign) * _exact_dot(program.rhs, w) + Fraction(program.offset)
+    exact = Fraction(program.sign) * exact_dot(program.rhs, w) + Fraction(program.offset)
+    return rounded(exact, program.sign)
+
+
+def rounded(exact: Fraction, direction: float) -> float:
+    """The next float on the given side, which OverflowError says if there is none."""
     value = float(exact)
-    if Fraction(value) * int(program.sign) < exact * int(program.sign):
-        value = float(np.nextafter(value, np.inf * program.sign))
+    if (Fraction(value) - exact) * int(direction) < 0:
+        value = float(np.nextafter(value, np.inf * direction))
+    if not np.isfinite(value):
+        raise OverflowError("the value is beyond the floating-point range")
     return value

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.program.form import Program
 
-if TYPE_CHECKING:
-    pass
-
 Array = NDArray[np.float64]
 
 
-def relative_gap_of(program: Program, objective: float, bound: float) -> float:
+def relative_gap_of(program: Program, objective: float, bound: float, linear: float = 0.0) -> float:
+    """|bound − objective| in units of the value; `linear` is the objective without log dets."""
     if not np.isfinite(objective) or not np.isfinite(bound):
         return np.inf
-    scale = max(abs(objective), abs(bound), program.safe.value_scale)
+    return ratio(abs(bound - objective), value_unit(program, objective, bound, linear))
+
+
+def value_unit(program: Program, objective: float, bound: float, linear: float = 0.0) -> float:
+    """What differences of values are divided by."""
     if program.has_log_det:
-        scale = sum(block.log_det for block in program.blocks)
-    return ratio(abs(bound - objective), scale)
+        # A log det moves by a constant with the unit of length: its own size says nothing. At the
+        # optimum it is matched by a linear part of β·n; what is beyond that is the rest's.
+        matched = sum(block.log_det * block.size for block in program.blocks)
+        return max(sum(block.log_det for block in program.blocks), abs(linear) - matched)
+    return max(abs(objective), abs(bound), program.value_scale)
 
 
 def ratio(value: float, scale: float) -> float:

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from sdpkit.cli.answers import check_places
 from sdpkit.errors import InputError
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
+    "auto": ("sdpkit.papers.bench.auto", "auto", ("runs", "measure")),
     "cold": ("sdpkit.papers.bench.cold", "cold", ()),
     "interior": ("sdpkit.papers.bench.engines", "interior", ("sizes", "peers")),
     "barrier": (
@@ -52,11 +54,13 @@ _NEED_DATA = (
 _DEFAULTS: dict[str, Any] = {
     "data": None,
     "deskewed": False,
+    "measure": False,
     "metric_learn": None,
     "neighbors": [4],
     "peers": True,
     "picture": None,
     "repeats": 5,
+    "runs": Path("docs/auto.csv"),
     "seeds": [0],
     "sizes": None,
     "solvers": None,
@@ -68,7 +72,8 @@ _DEFAULTS: dict[str, Any] = {
 def add_parser(commands: Any) -> None:
     """The options of the command."""
     parser = commands.add_parser("bench", help="measure the figures that the docs quote")
-    parser.add_argument("table", choices=sorted(TABLES))
+    names = ", ".join(sorted(TABLES))
+    parser.add_argument("table", choices=sorted(TABLES), metavar="TABLE", help=f"one of {names}")
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
     parser.add_argument("--neighbors", type=int, nargs="+", help="(table barrier; default 4)")
     parser.add_argument("--seeds", type=int, nargs="+", help="(table barrier; default 0)")
@@ -81,8 +86,14 @@ def add_parser(commands: Any) -> None:
         "--deskewed", action="store_const", const=True, help="deskew MNIST's images first"
     )
     parser.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
+    parser.add_argument("--force", action="store_true", help="replace a picture that exists")
     parser.add_argument("--repeats", type=int, help="runs of each (table threads; default 5)")
     parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
+    runs = "file of measured runs (table auto)"
+    parser.add_argument("--runs", type=Path, help=f"{runs}; default docs/auto.csv")
+    parser.add_argument(
+        "--measure", action="store_const", const=True, help="solve everything (table auto)"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -98,6 +109,7 @@ def run(chosen: argparse.Namespace) -> int:
         )
     if chosen.table in _NEED_DATA and chosen.data is None:
         raise InputError(f"the table {chosen.table!r} needs its data: pass --data FOLDER")
+    check_places(chosen.force, chosen.picture)
     values = [_DEFAULTS[name] if options[name] is None else options[name] for name in names]
     getattr(importlib.import_module(module), function)(*values)
     return 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
-from sdpkit.errors import InputError
+from sdpkit.cli.answers import attempt, check_picture, check_places
+from sdpkit.files import one_line, require_writable
 
 
 def add_parser(commands: Any) -> None:
@@ -43,6 +45,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--csv", type=Path, help="write the table of runs")
     parser.add_argument("--html", type=Path, help="write the report")
     parser.add_argument("--picture", type=Path, help="draw times, profiles and gaps")
+    parser.add_argument("--force", action="store_true", help="replace tables, pages and pictures")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -55,17 +58,16 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.list:
         print(_listing())
         return 0
-    for path in (chosen.csv, chosen.html, chosen.picture, chosen.runs):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise InputError(f"there is no folder {path.absolute().parent} to write {path} to")
+    check_places(chosen.force, chosen.csv, chosen.html, chosen.picture, read=chosen.runs)
+    if chosen.runs is not None:
+        require_writable(chosen.runs)
+    check_picture(chosen.picture)
     problems: Any = chosen.suite
     limit = chosen.time_limit
     if chosen.instances:
         problems = [suites.find(name) for name in chosen.instances]
         limit = limit or max(suites.TIERS[one.tier][0] for one in problems)
     runs = chosen.runs or Path(f"compare-{'instances' if chosen.instances else chosen.suite}.jsonl")
-    if chosen.fresh:
-        runs.unlink(missing_ok=True)
     comparison = compare(
         problems,
         "all" if chosen.solvers == ["all"] else chosen.solvers,
@@ -74,33 +76,33 @@ def run(chosen: argparse.Namespace) -> int:
         time_limit=limit,
         memory_limit=None if chosen.memory_limit is None else chosen.memory_limit * 2**30,
         path=runs,
+        fresh=chosen.fresh,
         n_jobs=chosen.jobs,
         warm=chosen.warm,
         progress=None if chosen.quiet else _say,
     )
-    if chosen.csv is not None:
-        comparison.to_csv(chosen.csv)
-    if chosen.picture is not None:
-        comparison.plot(chosen.picture)
-    if chosen.html is not None:
-        comparison.report(chosen.html)
+    writers = (
+        ("table of runs", chosen.csv, comparison.to_csv),
+        ("picture", chosen.picture, comparison.plot),
+        ("report", chosen.html, comparison.report),
+    )
+    lost = [what for what, place, write in writers if place != attempt(what, place, write)]
     print(comparison.to_json() if chosen.json else comparison.table())
     if not chosen.quiet:
         print(f"runs are kept in {runs}; --fresh runs them again", file=sys.stderr)
-    return 0
+    return 2 if lost else 0
 
 
 def _say(progress: Any) -> None:
     run = progress.run
     width = len(str(progress.total))
-    print(
+    words = (
         f"[{progress.done:>{width}}/{progress.total}] {run.instance} · {run.solver} · "
         f"{run.tol:.0e}{' · warm' if run.start == 'warm' else ''}: {run.outcome}"
         f"{'' if run.total != run.total else f', {run.total:.3g} s'}"
-        f" — about {duration(progress.remaining)} left",
-        file=sys.stderr,
-        flush=True,
+        f" — about {duration(progress.remaining)} left"
     )
+    print(one_line(words), file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:
@@ -123,9 +125,10 @@ def _listing() -> str:
     lines = []
     for name in names():
         words = TIERS[name][1] if name in TIERS else "of one kind, not the large ones"
-        lines.append(f"{name:<15}{len(suite(name)):>3} instances: {words}")
+        lines.append(f"{name:<15}{len(suite(name)):>3} instances: {words}"[:80])
     lines.append("")
     for one in INSTANCES:
         value = one.expected if one.reference != one.reference else f"{one.reference:.10g}"
-        lines.append(f"{one.name:<22}{one.tier:<9}{value:>17}  {one.description}")
+        lines.append(f"{one.name:<28}{one.tier:<9}{value:>17}")
+        lines += textwrap.wrap(one.description, 76, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(lines)

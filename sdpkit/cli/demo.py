@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from sdpkit.cli.answers import check_picture, check_places
+
 
 def add_parser(commands: Any) -> None:
     """The options of the command."""
@@ -14,6 +16,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--picture", type=Path, default=Path("swiss_roll.png"), help="(default swiss_roll.png)"
     )
+    parser.add_argument("--force", action="store_true", help="replace a picture that exists")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -21,6 +24,8 @@ def run(chosen: argparse.Namespace) -> int:
     import sdpkit
     from sdpkit.plotting import plot_unfolding
 
+    check_places(chosen.force, chosen.picture)
+    check_picture(chosen.picture)
     X, parameters = sdpkit.datasets.swiss_roll(chosen.points, return_parameters=True)
     problem = sdpkit.MVU(X, n_neighbors=5)
     print(f"{problem.program()}\n")

@@ -4,7 +4,8 @@ How a command ends:
 
     0    done; what was solved is certified
     1    solved, but not certified at the tolerance, or stopped at a limit
-    2    the command, a file or a parameter cannot be used as it is
+    2    the command, a file or a parameter cannot be used as it is, or an
+         output cannot be written
     3    proven to have no solution (infeasible or unbounded)
     4    a solver is not available, cannot take the program, or broke down
     130  interrupted
@@ -13,13 +14,17 @@ How a command ends:
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from sdpkit import __version__
 from sdpkit.cli import bench, compare, demo, report, reproduce, solve, solvers
 from sdpkit.errors import SdpkitError, SolverError
+from sdpkit.files import one_line
 
 COMMANDS = {
     "demo": demo,
@@ -47,9 +52,15 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the `sdpkit` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know the letters
+    warnings.showwarning = _say
     chosen = _parser().parse_args(arguments)
     try:
-        return int(COMMANDS[chosen.command].run(chosen))
+        code = int(COMMANDS[chosen.command].run(chosen))
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:  # the reader has seen enough, as `head` does
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0
@@ -57,10 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code, words = 4, str(error)
     except (SdpkitError, OSError) as error:
         code, words = 2, str(error)
+    except MemoryError as error:
+        code, words = 4, f"there is not enough memory ({error}): make the instance smaller"
     except KeyboardInterrupt:
         code, words = 130, "interrupted"
-    print(f"sdpkit: {words}", file=sys.stderr)
+    print(f"sdpkit: {one_line(words, 4000)}", file=sys.stderr)
     return code
+
+
+def _say(message: Warning | str, *_: Any) -> None:
+    print(f"sdpkit: {one_line(message, 4000)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

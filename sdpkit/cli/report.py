@@ -6,7 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from sdpkit.cli.answers import check_places
 from sdpkit.errors import InputError
+from sdpkit.files import read_text, replace_text
 
 
 def add_parser(commands: Any) -> None:
@@ -19,6 +21,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("runs", type=Path, help="CSV or jsonl of `sdpkit compare`")
     parser.add_argument("--html", type=Path, help="write the page")
+    parser.add_argument("--force", action="store_true", help="replace a page that exists")
     parser.add_argument("--markdown", type=Path, nargs="+", default=[], help="fill these files")
     parser.add_argument(
         "--check", action="store_true", help="change nothing; 1 if a Markdown file is out of date"
@@ -32,18 +35,19 @@ def run(chosen: argparse.Namespace) -> int:
 
     if chosen.html is None and not chosen.markdown:
         raise InputError("there is nothing to write: pass --html FILE or --markdown FILE …")
+    check_places(chosen.force or chosen.check, chosen.html, read=chosen.runs)
     if not chosen.runs.exists():
         raise InputError(f"there is no file {chosen.runs}; `sdpkit compare --csv` writes one")
     read = Comparison.from_csv if chosen.runs.suffix == ".csv" else Comparison.load
     comparison = read(chosen.runs)
     stale = []
     for path in chosen.markdown:
-        old = path.read_text(encoding="utf-8")
+        old = read_text(path, "a Markdown page")
         new = fill(old, comparison)
         if new != old:
             stale.append(str(path))
             if not chosen.check:
-                path.write_text(new, encoding="utf-8")
+                replace_text(path, new)
     if chosen.check:
         print(f"out of date: {', '.join(stale)}" if stale else "up to date")
         return 1 if stale else 0

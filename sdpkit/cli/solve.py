@@ -1,39 +1,76 @@
-"""`sdpkit solve FILE`: a file of data in, a certified embedding or metric out."""
+"""`sdpkit solve FILE`: a file of data in, a certified answer out."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import math
+import sys
+import threading
+import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sdpkit.errors import InputError
+from sdpkit.cli.answers import (
+    attempt,
+    check_kind,
+    check_picture,
+    check_places,
+    draw_answer,
+    write_answer,
+)
+from sdpkit.cli.tables import Table, from_standard_input, named, one_per_line, read_table, real
+from sdpkit.errors import InputError, NotEnoughMemoryError, UnsuitableSolverError
+from sdpkit.files import read_npz
 from sdpkit.program.form import Program
 from sdpkit.program.gram import is_finite
+from sdpkit.solution.answer import Stop
 from sdpkit.solution.solution import Solution, Status
 
-# What `--problem` offers: name → (class of sdpkit, the word for its matrix or None for --as).
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How `--problem` makes a problem: its class, the parameter for the file's matrix (None: by
+    `--as`), whether that takes all matrices of an .npz, and which of its parameters replace
+    labels."""
+
+    kind: str
+    matrix: str | None = None
+    several: bool = False
+    needs_labels: bool = False
+    instead: tuple[str, ...] = ()
+
+
 PROBLEMS = {
-    "mvu": ("MVU", None),
-    "mve": ("MVE", None),
-    "variational": ("VariationalMVU", None),
-    "lmnn": ("LMNN", None),
-    "localization": ("Localization", "lengths"),
+    "mvu": Recipe("MVU"),
+    "mve": Recipe("MVE"),
+    "variational": Recipe("VariationalMVU"),
+    "lmnn": Recipe("LMNN", needs_labels=True, instead=("triplets",)),
+    "localization": Recipe("Localization", "lengths"),
+    "mmc": Recipe("MMC", "X", needs_labels=True, instead=("similar", "dissimilar")),
+    "pairs": Recipe("PairMargins", "X", needs_labels=True, instead=("similar", "dissimilar")),
+    "ellipsoid": Recipe("CoveringEllipsoid", "X"),
+    "out-of-sample": Recipe("OutOfSample", "neighbors"),
+    "kernel-mixture": Recipe("KernelMixture", "kernels", several=True, needs_labels=True),
+    "distance-mixture": Recipe("DistanceMixture", "views", several=True, needs_labels=True),
 }
 # `--as` → the parameter that takes the matrix.
 MATRICES = {"points": "X", "distances": "distances", "kernel": "kernel", "graph": "graph"}
+# Problems whose answers have as many coordinates as one likes.
+_EMBEDDINGS = ("MVU", "VariationalMVU", "MVE")
+# Words that people write for values that JSON spells otherwise.
+_WORDS = {"True": True, "False": False, "None": None}
 # How the command ends.
 _CODES = {
     Status.OPTIMAL: 0,
     Status.STATIONARY: 0,
     Status.INFEASIBLE: 3,
     Status.UNBOUNDED: 3,
+    Status.INTERRUPTED: 130,
 }
 
 
@@ -43,10 +80,22 @@ def add_parser(commands: Any) -> None:
         "solve",
         help="data file → embedding or metric, with its certificate",
         description="Solve the problem of a data file: .csv, .tsv, .txt, .npy or .npz of numbers, "
-        "a program saved as .npz, or an SDPA file .dat-s.",
+        "a program saved as .npz, or an SDPA file .dat-s. The certificate is printed; files are "
+        "written only where --output and --picture name them.",
     )
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--problem", choices=sorted(PROBLEMS), default="mvu", help="(default mvu)")
+    parser.add_argument("file", type=Path, help="the data; - is standard input")
+    parser.add_argument(
+        "--format",
+        choices=["csv", "npy", "npz", "dat-s"],
+        help="format of standard input (default by its first bytes, else csv)",
+    )
+    parser.add_argument(
+        "--problem",
+        choices=sorted(PROBLEMS),
+        default="mvu",
+        metavar="NAME",
+        help=f"one of {', '.join(PROBLEMS)} (default mvu)",
+    )
     parser.add_argument(
         "--as",
         dest="meaning",
@@ -66,7 +115,8 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="any other parameter of the problem, e.g. --set angles=true",
+        help="any other parameter of the problem, e.g. --set angles=true; "
+        "NAME=@FILE reads an array, NAME=@FILE.npz:KEY one of several",
     )
     parser.add_argument("--solver", default="auto", help="(default auto)")
     parser.add_argument("--tol", type=float, help="certified relative gap (default the problem's)")
@@ -76,185 +126,192 @@ def add_parser(commands: Any) -> None:
         type=Path,
         help="file to keep the solver's state in; where several programs are solved, the first's",
     )
-    parser.add_argument("--output", type=Path, help="where the answer goes, .csv or .npz")
+    parser.add_argument("--output", type=Path, help="write the answer to this .csv or .npz")
     parser.add_argument("--picture", type=Path, help="draw the answer to this file")
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
+    parser.add_argument("--verbose", action="store_true", help="show the solver's output on stderr")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Read, solve, print the certificate, write the answer."""
-    import sdpkit
-
-    problem = read_problem(chosen)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)  # the code and the text say it
-        solution = sdpkit.solve(
-            problem,
-            solver=chosen.solver,
-            tol=chosen.tol,
-            time_limit=chosen.time_limit,
-            checkpoint=chosen.checkpoint,
-        )
+    """Check, read, solve, print the certificate, write what was asked for."""
+    check_places(chosen.force, chosen.output, chosen.picture, read=chosen.file)
+    check_picture(chosen.picture)
+    with from_standard_input(chosen.file, chosen.format) as path:
+        problem = read_problem(chosen, path)
+    arrays_only = isinstance(problem, Program) or chosen.problem in ("ellipsoid",)
+    check_kind(chosen.output, arrays_only)
+    if chosen.picture is not None and arrays_only:
+        raise InputError("there is no embedding or metric to draw: leave --picture out")
+    solution = _solve(problem, chosen)
     answer = _answer(problem, solution, chosen.components)
-    written = _write(answer, chosen.output or _default_output(chosen.file, answer))
-    drawn = None if chosen.picture is None else _draw(answer, chosen.picture)
+    written = drawn = None
+    if answer is not None:
+        written = attempt("answer", chosen.output, lambda place: write_answer(answer, place))
+        drawn = attempt("picture", chosen.picture, lambda place: draw_answer(answer, place))
     if chosen.json:
         print(json.dumps(_as_data(problem, solution, written, drawn), ensure_ascii=False))
     else:
         print(f"{problem!r}\n{solution!r}\n\n{solution.certificate}")
-        for what, path in (("answer", written), ("picture", drawn)):
-            if path is not None:
-                print(f"{what} written to {path}")
+        for what, place in (("answer", written), ("picture", drawn)):
+            if place is not None:
+                print(f"{what} written to {place}")
+    missed = [place for place in (chosen.output, chosen.picture) if place is not None]
+    if answer is not None and len(missed) > (written is not None) + (drawn is not None):
+        return 2
+    return _code(solution)
+
+
+def _code(solution: Solution) -> int:
+    if solution.stop is Stop.FAILED and not math.isfinite(solution.objective):
+        return 4
     return _CODES.get(solution.status, 1)
 
 
-# -- reading --------------------------------------------------------------------------------
+def _solve(problem: Any, chosen: argparse.Namespace) -> Solution:
+    import sdpkit
+
+    with warnings.catch_warnings(), _progress(chosen), contextlib.ExitStack() as stack:
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)  # the code and the text say it
+        if chosen.verbose:
+            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        try:
+            return sdpkit.solve(
+                problem,
+                solver=chosen.solver,
+                tol=chosen.tol,
+                time_limit=chosen.time_limit,
+                verbose=2 if chosen.verbose else 0,
+                checkpoint=chosen.checkpoint,
+            )
+        except (UnsuitableSolverError, NotEnoughMemoryError) as error:
+            if type(problem).__name__ not in ("MVU", "MVE"):
+                raise
+            words = "With too many points for every solver, use --problem variational."
+            raise type(error)(f"{error} {words}") from error
 
 
-def read_problem(chosen: argparse.Namespace) -> Any:
+@contextlib.contextmanager
+def _progress(chosen: argparse.Namespace) -> Iterator[None]:
+    """The seconds so far, on a terminal."""
+    if chosen.verbose or not sys.stderr.isatty():
+        yield
+        return
+    done, started = threading.Event(), time.monotonic()
+
+    def tick() -> None:
+        while not done.wait(1.0):
+            seconds = time.monotonic() - started
+            print(f"\rsolving, {seconds:.0f} s; Ctrl-C stops", end="", file=sys.stderr, flush=True)
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    clock = threading.Thread(target=tick, daemon=True)
+    clock.start()
+    try:
+        yield
+    finally:
+        done.set()
+        clock.join()
+
+
+# -- the problem ----------------------------------------------------------------------------
+
+
+def read_problem(chosen: argparse.Namespace, path: Path) -> Any:
     """The problem or program that the file and the options describe."""
     import sdpkit
 
-    if not chosen.file.exists():
-        raise InputError(f"there is no file {chosen.file}")
-    if chosen.file.suffix == ".dat-s":
-        return sdpkit.read_sdpa(chosen.file)
-    if chosen.file.suffix == ".npz" and "header" in _arrays(chosen.file):
-        return Program.load(chosen.file)
-    numbers, labels = _read(chosen)
-    name, word = PROBLEMS[chosen.problem]
-    given: dict[str, Any] = {word or MATRICES[chosen.meaning]: numbers}
-    if labels is not None:
-        given["y"] = labels
-    elif chosen.problem == "lmnn":
-        raise InputError("lmnn needs --labels: a column, an array of the .npz, or a file")
+    if not path.exists():
+        raise InputError(f"there is no file {path}")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a file")
+    if path.suffix == ".dat-s":
+        return sdpkit.read_sdpa(path)
+    if path.suffix == ".npz" and "header" in read_npz(path):
+        return Program.load(path)
+    recipe = PROBLEMS[chosen.problem]
+    table = read_table(path, chosen.labels)
+    for note in table.notes:
+        print(f"sdpkit: {path}: {note}", file=sys.stderr)
+    given = _matrices(recipe, table, chosen, path)
+    if table.labels is not None:
+        given["y"] = table.labels
     options = {"form": chosen.form, "n_neighbors": chosen.neighbors}
     if chosen.components is not None and chosen.problem in ("mve", "localization"):
         options["n_components"] = chosen.components
     given |= {key: value for key, value in options.items() if value is not None}
     given |= dict(_setting(text) for text in chosen.set)
-    kind = getattr(sdpkit, name)
-    known = {field.name for field in dataclasses.fields(kind) if field.init}
-    unknown = sorted(set(given) - known)
-    if unknown:
+    if recipe.needs_labels and "y" not in given and not set(recipe.instead) & set(given):
         raise InputError(
-            f"{chosen.problem} has no parameter {', '.join(unknown)}; it has "
-            f"{', '.join(sorted(known))}"
+            f"{chosen.problem} needs --labels: a column, an array of the .npz, or a file"
         )
+    kind = getattr(sdpkit, recipe.kind)
+    _check_parameters(chosen.problem, kind, set(given))
     return kind(**given)
 
 
-def _read(chosen: argparse.Namespace) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-    """The matrix of the file and the labels, if there are any."""
-    path: Path = chosen.file
-    labels = chosen.labels
-    apart = labels is not None and Path(labels).is_file()
-    found = _one_per_line(Path(labels)) if apart else None
-    inside = None if apart else labels
-    if path.suffix == ".npz":
-        arrays = _arrays(path)
-        numbers = _named(arrays, chosen.key, path)
-        if inside is not None:
-            found = _named(arrays, inside, path)
-    elif path.suffix == ".npy":
-        numbers = _loaded(path)
-        if inside is not None:
-            raise InputError(f"{path} holds one array: give the labels as a file of their own")
-    else:
-        numbers, column = _table(path, inside)
-        found = column if inside is not None else found
-    if np.iscomplexobj(numbers):
-        raise InputError(f"{path} holds complex numbers; pass real ones")
-    try:
-        return np.asarray(numbers, dtype=np.float64), found
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{path} does not hold numbers only: {error}") from error
+def _matrices(
+    recipe: Recipe, table: Table, chosen: argparse.Namespace, path: Path
+) -> dict[str, Any]:
+    if not recipe.several:
+        return {recipe.matrix or MATRICES[chosen.meaning]: table.one(chosen.key, path)}
+    found = [real(array, path) for array in table.arrays.values() if array.ndim == 2]
+    if chosen.problem == "distance-mixture" and chosen.meaning == "kernel":
+        return {"kernels": found}
+    return {str(recipe.matrix): found}
 
 
-def _one_per_line(path: Path) -> NDArray[Any]:
-    if path.suffix == ".npy":
-        return np.asarray(_loaded(path)).ravel()
-    return np.array([line.strip() for line in path.read_text().splitlines() if line.strip()])
-
-
-def _loaded(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path} cannot be read as {path.suffix}: {error}") from error
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with _loaded(path) as file:
-        return {name: file[name] for name in file.files}
-
-
-def _named(arrays: dict[str, NDArray[Any]], key: str | None, path: Path) -> NDArray[Any]:
-    if key is None:
-        key = "X" if "X" in arrays or len(arrays) != 1 else next(iter(arrays))
-    if key not in arrays:
-        raise InputError(f"{path} has no array {key!r}; it has {', '.join(arrays)}: use --key")
-    return arrays[key]
-
-
-def _table(path: Path, label: str | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Rows of a text table, and its column of labels, by name or by number from 0 (−1 the last)."""
-    lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    if not lines:
-        raise InputError(f"{path} is empty")
-    mark = next((mark for mark in ("\t", ",", ";") if mark in lines[0]), None)
-    rows = [[cell.strip() for cell in line.split(mark)] for line in lines]
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(rows[0]):
-            raise InputError(
-                f"{path}: row {number} has {len(row)} columns, the first has {len(rows[0])}"
-            )
-    position = None if label is None else _position(label, rows[0], path)
-    others = [k for k in range(len(rows[0])) if k != position]
-    has_names = len(rows) > 1 and not any(_is_number(rows[0][k]) for k in others or [0])
-    body = rows[1:] if has_names else rows
-    cells = np.array(body)
-    column = None if position is None else cells[:, position]
-    try:
-        return cells[:, others].astype(np.float64), column
-    except ValueError as error:
+def _check_parameters(problem: str, kind: Any, given: set[str]) -> None:
+    fields = [field for field in dataclasses.fields(kind) if field.init]
+    known = {field.name for field in fields}
+    unknown = sorted(given - known)
+    if unknown:
         raise InputError(
-            f"{path} holds text beside numbers ({error}): name the column of labels by --labels, "
-            "or leave it out"
-        ) from error
-
-
-def _position(label: str, first: list[str], path: Path) -> int:
-    width = len(first)
-    is_number = label.lstrip("-").isdigit()
-    if is_number and -width <= int(label) < width:
-        return int(label) % width
-    if label in first and not is_number:
-        return first.index(label)
-    raise InputError(
-        f"{path} has no column {label!r}; it has {width}, named {', '.join(first[:8])}…, "
-        "or give a number from 0"
-    )
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        return not math.isnan(float(cell)) or cell.lower() == "nan"
-    except ValueError:
-        return False
+            f"{problem} has no parameter {', '.join(unknown)}; it has {', '.join(sorted(known))}"
+        )
+    missing = [
+        field.name
+        for field in fields
+        if field.name not in given
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise InputError(f"{problem} needs {missing[0]}: pass --set {missing[0]}=VALUE or =@FILE")
 
 
 def _setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"--set {text}: write NAME=VALUE")
+    if value.startswith("@"):
+        return name, _array(value[1:])
     try:
         return name, json.loads(value)
-    except ValueError:
-        return name, value
+    except (ValueError, RecursionError):
+        return name, _WORDS.get(value, value)
 
 
-# -- writing --------------------------------------------------------------------------------
+def _array(place: str) -> Any:
+    """The array of FILE, or of FILE.npz:KEY; one column or one row is a vector."""
+    file, _, key = place.partition(".npz:")
+    path = Path(f"{file}.npz" if key else place)
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    if key:
+        return named(read_npz(path), key, path)
+    if path.suffix in (".npz", ".npy"):
+        found: Any = read_table(path, None).one(None, path)
+    else:
+        try:
+            found = read_table(path, None).one(None, path)
+        except InputError:
+            return one_per_line(path)  # words, such as labels
+    whole = found.astype(int) if found.size and (found == found.round()).all() else found
+    return whole.ravel() if 1 in found.shape else whole
+
+
+# -- the answer -----------------------------------------------------------------------------
 
 
 def _answer(problem: Any, solution: Solution, n_components: int | None) -> Any:
@@ -264,70 +321,16 @@ def _answer(problem: Any, solution: Solution, n_components: int | None) -> Any:
         return None
     if isinstance(problem, Program):
         return solution
-    if n_components is not None and type(problem).__name__ in ("MVU", "VariationalMVU", "MVE"):
+    if n_components is not None and type(problem).__name__ in _EMBEDDINGS:
         return problem.recover(solution, n_components=n_components)
     return problem.recover(solution)
 
 
-def _default_output(file: Path, answer: Any) -> Path:
-    if hasattr(answer, "transform"):
-        return file.with_name(f"{file.stem}.metric.npz")
-    if isinstance(answer, Solution):
-        return file.with_name(f"{file.stem}.solution.npz")
-    return file.with_name(f"{file.stem}.embedding.csv")
-
-
-def _write(answer: Any, path: Path) -> Path | None:
-    """Write the answer: coordinates row by row, a metric's L, or the matrices of a program."""
-    if answer is None:
-        return None
-    if path.suffix not in (".csv", ".npz"):
-        raise InputError(f"--output {path}: the name must end in .csv or .npz")
-    if isinstance(answer, Solution):
-        return _write_solution(answer, path)
-    if hasattr(answer, "transform") and path.suffix == ".npz":
-        answer.save(path)
-        return path
-    if hasattr(answer, "transform"):
-        if len(answer.components) > 1:
-            raise InputError("several metrics do not fit into one table: write them to an .npz")
-        matrix, head = answer.components[0], ""
-    else:
-        matrix = np.asarray(getattr(answer, "coordinates", answer))
-        head = ",".join(f"y{k + 1}" for k in range(matrix.shape[1]))
-    if path.suffix == ".csv":
-        np.savetxt(path, matrix, delimiter=",", header=head, comments="", fmt="%.17g")
-    else:
-        spectrum = getattr(answer, "eigenvalues", None)
-        more: dict[str, Any] = {} if spectrum is None else {"eigenvalues": np.asarray(spectrum)}
-        np.savez(path, coordinates=matrix, **more)
-    return path
-
-
-def _write_solution(solution: Solution, path: Path) -> Path:
-    if path.suffix != ".npz":
-        raise InputError("the answer to a program is several arrays: write it to an .npz")
-    arrays: dict[str, Any] = {f"matrix{k}": np.asarray(m) for k, m in enumerate(solution.matrices)}
-    if solution.dual is not None:
-        arrays["dual"] = solution.dual
-    np.savez(path, x=solution.x, **arrays)
-    return path
-
-
-def _draw(answer: Any, path: Path) -> Path:
-    from sdpkit.plotting import draw
-
-    if answer is None or isinstance(answer, Solution):
-        raise InputError("there is no embedding or metric to draw: leave --picture out")
-    draw(answer, path)
-    return path
-
-
 def _as_data(problem: Any, solution: Solution, written: Path | None, drawn: Path | None) -> Any:
-    from sdpkit.comparison.records import jsonable
+    from sdpkit.comparison.records import numbers_or_null
 
     certificate = solution.certificate
-    return jsonable(
+    return numbers_or_null(
         {
             "problem": repr(problem).strip("<>"),
             "status": str(solution.status),

@@ -34,9 +34,9 @@ from sdpkit.comparison.table import Comparison
 from sdpkit.comparison.trial import Trial
 from sdpkit.comparison.worker import Job, Outcome, Worker
 from sdpkit.errors import InputError
+from sdpkit.files import free_memory
 from sdpkit.inputs import integer, positive
 from sdpkit.numerics import threads
-from sdpkit.solving.choice import free_memory
 from sdpkit.solving.registry import available_solvers, get_solver, known_here_only
 
 # So many runs and more make it worth while to import everything beforehand.
@@ -118,6 +118,7 @@ def compare(
     path: str | Path | None = None,
     n_jobs: int = 1,
     warm: bool = False,
+    fresh: bool = False,
     progress: Callable[[Progress], Any] | None = None,
 ) -> Comparison:
     """Let solvers solve problems, certify what they return, and measure what it took.
@@ -139,6 +140,7 @@ def compare(
     path: a file that keeps every run as soon as it is made; if it exists, its runs count as made
     n_jobs: runs at a time, by joblib; timings suffer from more than one
     warm: also start from the answer at a tolerance 100 times looser, with the solvers that can
+    fresh: delete the runs in `path` first; a file that another comparison has open is refused
     progress: called after every run with a `Progress`
 
     >>> import sdpkit
@@ -162,7 +164,7 @@ def compare(
         ledger: Any = _Unwritten(environment, [e.described for e in entries])
         if path is not None:
             described = [entry.described for entry in entries]
-            ledger = stack.enter_context(Ledger(path, environment, settings, described))
+            ledger = stack.enter_context(Ledger(path, environment, settings, described, fresh))
         heavy = len(plans) - len(ledger.runs) > _MANY
         workers = [stack.enter_context(Worker(heavy, jobs)) for _ in range(jobs)]
         allowed = _MEMORY * free_memory() / jobs if memory is None else memory

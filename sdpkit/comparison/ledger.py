@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from sdpkit.comparison.records import Described, Run, as_json, described_from, run_from
 from sdpkit.errors import InputError
+from sdpkit.files import reading
 
 FORMAT = 1
 # Runs made elsewhere, or with other versions, do not belong into one table.
@@ -32,14 +33,20 @@ class Ledger:
         environment: Mapping[str, str],
         settings: Mapping[str, Any],
         instances: Iterable[Described],
+        fresh: bool = False,
     ) -> None:
+        """`fresh` deletes the runs that the file holds, if nobody else has it open."""
         self.path = Path(path)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             _lock(self._file, self.path)
-            records, whole = _records(self.path)
+            if fresh:
+                os.ftruncate(self._file, 0)
+            with reading(self.path, "a comparison"):
+                records, whole = _records(self.path)
+                found = _kept(self.path, records)
             os.ftruncate(self._file, whole)
-            self._open(records, environment, settings, instances)
+            self._open(records, found, environment, settings, instances)
         except BaseException:
             os.close(self._file)
             raise
@@ -47,11 +54,11 @@ class Ledger:
     def _open(
         self,
         records: list[dict[str, Any]],
+        found: Kept,
         environment: Mapping[str, str],
         settings: Mapping[str, Any],
         instances: Iterable[Described],
     ) -> None:
-        found = _kept(self.path, records)
         self.environment = found.environment or dict(environment)
         self.runs, self.instances = list(found.runs), list(found.instances)
         if records:
@@ -101,10 +108,11 @@ def read(path: str | Path) -> Kept:
     """The runs in a file, finished or not, and what they are about."""
     if not Path(path).exists():
         raise InputError(f"{path} is missing: pass a file that `sdpkit compare` wrote")
-    records, _ = _records(Path(path))
-    if not records:
-        raise InputError(f"{path} is not a comparison: it holds no whole line")
-    return _kept(Path(path), records)
+    with reading(path, "a comparison"):
+        records, _ = _records(Path(path))
+        if not records:
+            raise InputError(f"{path} is not a comparison: it holds no whole line")
+        return _kept(Path(path), records)
 
 
 def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -116,7 +124,7 @@ def _records(path: Path) -> tuple[list[dict[str, Any]], int]:
         try:
             record = json.loads(line)
             kind = record["record"]
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise InputError(
                 f"{path} is not a comparison: line {number} is not a record; pass a file that "
                 "`sdpkit compare` wrote"

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.files import read_npz
 from sdpkit.solution.solution import Solution
 from sdpkit.solving.call import solve
 
@@ -79,8 +80,7 @@ def arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
     path = folder / f"{name}.npz"
     if not path.exists():
         raise InputError(f"{path} is missing: pass the folder that holds {name}.npz with --data")
-    with np.load(path, allow_pickle=False) as file:
-        return {key: file[key] for key in file.files}
+    return read_npz(path)
 
 
 def labelled(folder: Path, name: str) -> tuple[Array, NDArray[Any]]:

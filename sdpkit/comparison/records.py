@@ -110,6 +110,21 @@ def jsonable(value: Any) -> Any:
     return [jsonable(entry) for entry in value] if isinstance(value, tuple | list) else value
 
 
+def numbers_or_null(value: Any) -> Any:
+    """`value` as JSON for readers elsewhere: numbers that JSON does not have are null.
+
+    >>> numbers_or_null({"gap": float("inf"), "values": (1, float("nan"))})
+    {'gap': None, 'values': [1, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): numbers_or_null(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [numbers_or_null(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | None) else float(value)
+
+
 def run_from(record: Mapping[str, Any]) -> Run:
     """The row that `as_json` or a line of `to_csv` describes; what it lacks keeps its default."""
     values: dict[str, Any] = {}

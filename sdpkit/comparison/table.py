@@ -11,22 +11,26 @@ it weighs ratios, as a geometric mean does, but differences far below a second c
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from sdpkit.comparison.ledger import read
-from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run, as_json, run_from
+from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run, numbers_or_null, run_from
 from sdpkit.comparison.suites import INSTANCES
 from sdpkit.errors import InputError
+from sdpkit.files import one_line, read_text, reading, replace_text
 
 # What is not written to a table of text.
 _LISTS = ("history", "coordinates")
+# Marks with which spreadsheets begin a formula; a quote before it is only doubled.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 @dataclass(frozen=True)
@@ -115,26 +119,31 @@ class Comparison:
         Lines that begin with # say where the runs were made.
         """
         names = [field.name for field in fields(Run) if field.name not in _LISTS]
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            for key, value in self.environment.items():
-                file.write(f"# {key}: {' '.join(str(value).split())}\n")
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(names)
-            for run in self.runs:
-                writer.writerow([_cell(getattr(run, name)) for name in names])
+        text = io.StringIO()
+        for key, value in self.environment.items():
+            text.write(f"# {one_line(key)}: {one_line(value, 1000)}\n")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names)
+        for run in self.runs:
+            writer.writerow([_cell(getattr(run, name)) for name in names])
+        replace_text(path, text.getvalue())
 
     @classmethod
     def from_csv(cls, path: str | Path) -> Comparison:
         """Read what `to_csv` wrote."""
+        with reading(path, "a table of runs"):
+            return cls._from_text(path, read_text(path, "a table of runs"))
+
+    @classmethod
+    def _from_text(cls, path: str | Path, text: str) -> Comparison:
         environment: dict[str, str] = {}
         rows: list[str] = []
-        with open(path, newline="", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("# ") and not rows:
-                    key, _, value = line[2:].rstrip("\n").partition(": ")
-                    environment[key] = value
-                else:
-                    rows.append(line)
+        for line in io.StringIO(text, newline=""):
+            if line.startswith("# ") and not rows:
+                key, _, value = line[2:].rstrip("\r\n").partition(": ")
+                environment[key] = value
+            else:
+                rows.append(line)
         reader = csv.DictReader(rows)
         missing = {"instance", "solver", "outcome"} - set(reader.fieldnames or ())
         if missing:
@@ -142,7 +151,7 @@ class Comparison:
                 f"{path} is not a table of runs, it lacks {', '.join(sorted(missing))}: "
                 "pass a CSV that sdpkit wrote"
             )
-        runs = tuple(run_from(row) for row in reader)
+        runs = tuple(run_from({k: _uncell(v) for k, v in row.items()}) for row in reader)
         return cls(runs, environment, _instances_of(runs))
 
     # -- files -------------------------------------------------------------------------------
@@ -153,13 +162,13 @@ class Comparison:
         return cls(*read(path))
 
     def to_json(self) -> str:
-        """Everything as one JSON object; NaN is null."""
+        """Everything as one JSON object; NaN and infinity are null."""
         return json.dumps(
             {
                 "environment": dict(self.environment),
-                "instances": [as_json(instance) for instance in self.instances],
-                "runs": [as_json(run) for run in self.runs],
-                "summary": [as_json(tier) for tier in self.summary()],
+                "instances": [numbers_or_null(asdict(one)) for one in self.instances],
+                "runs": [numbers_or_null(asdict(run)) for run in self.runs],
+                "summary": [numbers_or_null(asdict(tier)) for tier in self.summary()],
             },
             ensure_ascii=False,
         )
@@ -233,7 +242,15 @@ def _mean_time(runs: list[Run]) -> float:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else repr(value)
-    return str(value)
+    if not isinstance(value, str):
+        return str(value)
+    # A spreadsheet would run what begins with one of these marks.
+    return f"'{value}" if value.startswith(_FORMULAS) else value
+
+
+def _uncell(text: str | None) -> str | None:
+    """The inverse of `_cell` for texts."""
+    return text[1:] if text is not None and text[:1] == "'" and text[1:2] in _FORMULAS else text
 
 
 def _instances_of(runs: Iterable[Run]) -> tuple[Described, ...]:
@@ -247,11 +264,12 @@ def _instances_of(runs: Iterable[Run]) -> tuple[Described, ...]:
 
 
 def _line(run: Run) -> str:
-    name = run.instance if run.start == "cold" else f"{run.instance} (warm)"
+    instance, solver = one_line(run.instance, 60), one_line(run.solver, 40)
+    name = instance if run.start == "cold" else f"{instance} (warm)"
     outcome = run.outcome if run.success or not run.claimed else f"{run.outcome} (!)"
     iterations = run.iterations if run.iterations >= 0 else ""
     line = (
-        f"{name:<26}{run.solver:<13}{run.tol:>7.0e} {outcome:<15}"
+        f"{name:<26}{solver:<13}{run.tol:>7.0e} {outcome:<15}"
         f"{_number(run.objective, 15, '.8g')}{_number(run.gap, 9, '.1e')}"
         f"{_number(run.total, 9, '.3f')}{_number(run.peak / 2**20, 7, '.0f')}{iterations:>7}"
     )
@@ -268,9 +286,9 @@ def _summary_lines(tiers: Iterable[Tier]) -> list[str]:
         f"{'mean time':>12}{'relative':>10}"
     ]
     for tier in tiers:
-        share = f"{tier.successes} of {tier.runs}"
+        share, solver = f"{tier.successes} of {tier.runs}", one_line(tier.solver, 40)
         lines.append(
-            f"{tier.tol:>7.0e}  {tier.solver:<13}{share:>14}{tier.refused:>9}{tier.lied:>8}"
+            f"{tier.tol:>7.0e}  {solver:<13}{share:>14}{tier.refused:>9}{tier.lied:>8}"
             f"{tier.mean_time:>10.3f} s{tier.relative_time:>10.1f}"
         )
     return lines

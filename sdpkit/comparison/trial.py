@@ -203,7 +203,7 @@ def _description(problem: Any, program: Program) -> dict[str, Any]:
         "n": _points(problem, program),
         "n_rows": program.n_rows if family is None else family.n_rows,
         "fingerprint": program.fingerprint,
-        "value_scale": float(program.safe.value_scale),
+        "value_scale": float(program.value_scale),
     }
 
 

@@ -36,6 +36,7 @@ from typing import IO, Any
 
 from sdpkit.errors import SdpkitError, SolverError
 from sdpkit.numerics.threads import VARIABLE, one_thread_environment, workers
+from sdpkit.solution.process import die_with_parent
 
 # What takes seconds to import and some runs need.
 _HEAVY = ("sklearn.datasets", "sklearn.neighbors", "cvxpy")
@@ -48,7 +49,6 @@ _CRASHES: dict[int, str] = {
     signal.SIGILL: "illegal instruction",
     signal.SIGFPE: "arithmetic exception",
 }
-_PR_SET_PDEATHSIG = 1
 
 Tell = Callable[[str, Any], None]
 
@@ -367,14 +367,6 @@ def _tell(outlet: int, word: str, value: Any) -> None:
     rest = memoryview(struct.pack("<q", len(message)) + message)
     while rest:
         rest = rest[os.write(outlet, rest) :]
-
-
-def die_with_parent() -> None:
-    """Where the system can: be killed when the server is."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _volunteer() -> None:

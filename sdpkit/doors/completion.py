@@ -1,8 +1,9 @@
 """Points of conic data of which only a part is known: the rest, as favourably as that part allows.
 
 A modelling layer gives back what its user wrote, not the epigraph variables and inner cones that
-it introduced. Given the known entries of x, the others minimise cᵀx plus a price on violated
-cones; given the known entries of y, the others minimise bᵀy plus a price on |Aᵀy + c|. Whoever
+it introduced. Given the known entries of x, the others minimise cᵀx + ½xᵀQx plus a price on
+violated cones; given the known entries of y, the others minimise bᵀy − Σβ log det y plus a price
+on |Aᵀy + Qx + c|. Whoever
 judges the result judges the known part too: no completion makes a wrong value right.
 """
 
@@ -49,14 +50,16 @@ def complete_primal(data: ConicData, x: Array, y: Array) -> Array:
             square = cvxpy.reshape(own, (cone.size, cone.size), order="F")
             constraints.append((square + square.T) / 2 + off * np.eye(cone.size) >> 0)
     price = 1e3 * (1 + max(np.nanmax(np.abs(y), initial=0.0), np.abs(data.cost).max(initial=0.0)))
-    found = _solved(data.cost[missing] @ z + price * off, constraints, z)
+    bends = np.sqrt(data.quadratic[missing] / 2)
+    cost = data.cost[missing] @ z + cvxpy.sum_squares(cvxpy.multiply(bends, z))
+    found = _solved(cost + price * off, constraints, z)
     out = x.copy()
     out[missing] = found
     return out
 
 
 def complete_dual(data: ConicData, x: Array, y: Array) -> Array:
-    """y with its NaN entries filled in; x only sets the price of dual residuals."""
+    """y with its NaN entries filled in; x gives Qx and sets the price of dual residuals."""
     missing = np.isnan(y)
     if not missing.any():
         return y
@@ -65,9 +68,10 @@ def complete_dual(data: ConicData, x: Array, y: Array) -> Array:
     rows = np.flatnonzero(missing)
     part = data.matrix[rows]
     columns = np.unique(part.indices)
-    known = (data.cost + data.matrix.T @ np.nan_to_num(y))[columns]
+    known = (data.gradient(x) + data.matrix.T @ np.nan_to_num(y))[columns]
     z = cvxpy.Variable(rows.size)
     constraints: list[Any] = []
+    dets: Any = 0.0
     where = np.cumsum(missing) - 1
     nonneg = data.nonneg[missing[data.nonneg]]
     if nonneg.size:
@@ -81,9 +85,11 @@ def complete_dual(data: ConicData, x: Array, y: Array) -> Array:
         else:
             square = cvxpy.Variable((cone.size, cone.size), PSD=True)
             constraints.append(own == cvxpy.vec(square, order="F"))
+            dets = dets + cone.log_det * cvxpy.log_det(square) if cone.log_det else dets
     residual = part[:, columns].T @ z + known
     price = 10 * (1 + float(np.nanmax(np.abs(x), initial=0.0)))
-    found = _solved(data.rhs[rows] @ z + price * cvxpy.norm1(residual), constraints, z)
+    cost = data.rhs[rows] @ z - dets
+    found = _solved(cost + price * cvxpy.norm1(residual), constraints, z)
     out = y.copy()
     out[rows] = found
     return out

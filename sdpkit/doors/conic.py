@@ -1,13 +1,15 @@
 """Conic data as modelling layers hand them over, read as a program in squared lengths.
 
-    minimise cᵀx + d   subject to  b − Ax = s ∈ K          K = zero × nonnegative × Lorentz × PSD
-    maximise −bᵀy + d  subject to  Aᵀy + c = 0,  y ∈ K*
+    minimise  cᵀx + ½xᵀQx − Σβ log det s + d            subject to  b − Ax = s ∈ K
+    maximise  −bᵀy − ½xᵀQx + Σβ(log det y + n − n log β) + d       Aᵀy + Qx + c = 0,  y ∈ K*
 
-Either line can be the program. The *slack reading* takes the first: the unknowns M are the
-semidefinite slacks; where a cone's slack is nothing but entries of x (a PSD variable, a bound),
-those entries are eliminated and their rows vanish. The *dual reading* takes the second: one row
-per entry of x, the unknowns are the semidefinite multipliers. The reading with fewer rows is
-built: max-cut over a PSD variable has n rows, a linear matrix inequality in k variables has k.
+with K = zero × nonnegative × Lorentz × PSD, Q ⪰ 0 diagonal, and a weight β ≥ 0 for each
+semidefinite cone, most β = 0. Either line can be the program. The *slack reading* takes the first:
+the unknowns M are the semidefinite slacks; where a cone's slack is nothing but entries of x (a PSD
+variable, a bound), those entries are eliminated and their rows vanish. The *dual reading* takes the
+second: one row per entry of x, the unknowns are the semidefinite multipliers. The reading with
+fewer rows is built: max-cut over a PSD variable has n rows, a linear matrix inequality in k
+variables has k.
 
 A Lorentz cone of dimension k is {(tr M, 2M₀₁, …, 2M₀ₖ₋₁) : M ⪰ 0}, the adjoint image of the arrow
 matrices, so that it costs a k × k block and no row in either reading.
@@ -28,6 +30,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program, Sense
 from sdpkit.program.gram import Matrix
+from sdpkit.program.safe import SafeBounds
 from sdpkit.program.sdpa import BlockReader, Entries
 
 Array = NDArray[np.float64]
@@ -39,12 +42,14 @@ Kind = Literal["soc", "psd"]
 class Cone:
     """A Lorentz or semidefinite cone: which rows of A it owns.
 
-    A semidefinite cone of size n owns n² rows, its matrix column by column.
+    A semidefinite cone of size n owns n² rows, its matrix column by column, and may have a log
+    det of weight β in the objective.
     """
 
     kind: Kind
     size: int
     rows: Ints
+    log_det: float = 0.0
 
     @cached_property
     def entries(self) -> sp.csr_array:
@@ -86,8 +91,9 @@ class Cone:
 
 @dataclass(frozen=True, eq=False)
 class ConicData:
-    """min cᵀx + d, b − Ax ∈ K. The first `n_zero` rows are equations, then `n_nonneg`
-    inequalities; the cones own the rest. `sense` is the model's own, before it was minimised.
+    """min cᵀx + ½xᵀQx − Σβ log det s + d, s = b − Ax ∈ K. The first `n_zero` rows are equations,
+    then `n_nonneg` inequalities; the cones own the rest. `quadratic` is the diagonal of Q, zero
+    on entries of x that lie in cones. `sense` is the model's own, before it was minimised.
     """
 
     cost: Array
@@ -96,9 +102,24 @@ class ConicData:
     n_zero: int
     n_nonneg: int
     cones: tuple[Cone, ...]
+    quadratic: Array
     offset: float = 0.0
     sense: Sense = "min"
     name: str = "model"
+
+    def gradient(self, x: Array) -> Array:
+        """c + Qx."""
+        return np.asarray(self.cost + self.quadratic * x)
+
+    def value(self, x: Array) -> float:
+        """The minimised objective at x, less the constant."""
+        dets = sum(c.log_det * value for c, value in zip(self.cones, self.log_dets(x), strict=True))
+        return float(self.cost @ x + 0.5 * self.quadratic @ x**2 - dets)
+
+    def log_dets(self, x: Array) -> list[float]:
+        """log det s for each cone with a weight, −inf outside of its interior; 0 for the others."""
+        slack = self.rhs - self.matrix @ x
+        return [_log_det(c.matrix(slack[c.rows])) if c.log_det else 0.0 for c in self.cones]
 
     @property
     def sign(self) -> float:
@@ -130,6 +151,7 @@ class Draft:
     free_x: NDArray[np.bool_]
     rhs: Array
     relations: NDArray[np.int8]
+    quadratic_x: Array
     sense: Sense
     offset: float
     name: str
@@ -184,6 +206,8 @@ def compile_draft(draft: Draft) -> Compiled:
     empty = (np.diff(rows_q.indptr) == 0) & (np.diff(draft.rows_x.indptr) == 0)
     met = np.where(draft.relations == 0, draft.rhs == 0, -draft.relations * draft.rhs >= 0)
     null = _null_rows(rows_q, draft) & ~empty
+    for part, (_, rows) in zip(draft.parts, readers, strict=True):
+        null[rows] &= not part.cone.log_det  # a log det needs the whole space
     nulls = np.flatnonzero(null)
     kept = np.flatnonzero(~(empty & met) & ~null)
     blocks = [
@@ -201,7 +225,10 @@ def compile_draft(draft: Draft) -> Compiled:
             relations=draft.relations[rows],
             cost_x=draft.cost_x,
             free_x=draft.free_x,
+            quadratic_x=draft.quadratic_x,
             offset=draft.offset,
+            # The constant may cancel most of the value; digits are those of the parts.
+            safe=SafeBounds(value_scale=max(1.0, abs(draft.offset))),
             name=draft.name,
         )
 
@@ -249,8 +276,10 @@ def _block(reader: BlockReader, index: int, null_rows: set[int], draft: Draft) -
     cone = draft.parts[index].cone
     if not reader.vectors:
         cost = Cost.of(cone.size, sparse=reader.cost)
-        return Block.of(cone.size, sp.csr_array((0, cone.size)), name=f"Y{index + 1}", cost=cost)
-    return replace(reader.block(null_rows, 1.0), name=f"Y{index + 1}")
+        block = Block.of(cone.size, sp.csr_array((0, cone.size)), cost=cost)
+    else:
+        block = reader.block(null_rows, 1.0)
+    return replace(block, name=f"Y{index + 1}", log_det=cone.log_det)
 
 
 def clean(matrix: Any) -> sp.csr_array:
@@ -259,3 +288,8 @@ def clean(matrix: Any) -> sp.csr_array:
     out.sum_duplicates()
     out.eliminate_zeros()
     return out
+
+
+def _log_det(matrix: Array) -> float:
+    values = np.linalg.eigvalsh(matrix)
+    return float(np.log(values).sum()) if values[0] > 0 else -np.inf

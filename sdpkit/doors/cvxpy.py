@@ -12,6 +12,8 @@ module never guesses at signs or at the order of entries.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,10 +23,12 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
-from sdpkit.doors.readings import Reading, SlackReading, smaller_reading
+from sdpkit.doors.model_data import ModelData
+from sdpkit.doors.readings import Reading, SlackReading
+from sdpkit.doors.refusals import refuse_atoms, refuse_types
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program, Sense
-from sdpkit.solution.solution import Solution
+from sdpkit.solution.solution import Solution, register_unpacker
 from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning
 
@@ -42,10 +46,11 @@ _ROUGH = 1e-2
 def from_cvxpy(problem: cvxpy.Problem) -> Program:
     """The model as a program in squared lengths, whose optimal value is the model's.
 
-    Takes linear objectives and constraints over PSD, symmetric, nonnegative and free variables,
-    linear matrix inequalities, second-order cones, and every atom that cvxpy writes in these
-    cones. Refuses integers, exponential and power cones by name. The program is the smaller of
-    the model and its dual, so that its sense may be the opposite of the model's.
+    Takes linear and quadratic objectives and linear constraints over PSD, symmetric, nonnegative
+    and free variables, linear matrix inequalities, second-order cones, every atom that cvxpy
+    writes in these cones, and `log_det` as a term of the objective. Refuses integers and other
+    exponential and power cones by name. The program is the smaller of the model and its dual, so
+    that its sense may be the opposite of the model's.
 
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((3, 3), PSD=True)
@@ -58,7 +63,7 @@ def from_cvxpy(problem: cvxpy.Problem) -> Program:
     >>> model.status, bool(abs(model.value) < 1e-5)
     ('optimal', True)
     """
-    return _Model(problem).reading.compiled.program
+    return _Model(problem).data.reading.compiled.program
 
 
 def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
@@ -70,13 +75,16 @@ def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
     from sdpkit.doors.cvxpy_solver import raw_result
 
     model = _Model(problem)
-    if model.reading.compiled.program.fingerprint != solution.program.fingerprint:
+    if model.data.reading.compiled.program.fingerprint != solution.program.fingerprint:
         raise InputError(
             "the solution belongs to another program than this model's; solve "
             "sdpkit.from_cvxpy(problem) and unpack that solution"
         )
-    result = raw_result(model.reading, solution)
+    result = raw_result(model.data, solution)
     problem.unpack_results(result, model.chain, model.inverse_data)
+
+
+register_unpacker("cvxpy", unpack)
 
 
 def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
@@ -123,22 +131,22 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
     from sdpkit.doors.completion import complete_dual, complete_primal
 
     model = _Model(problem)
-    data = model.reading.data
+    data = model.data.data
     given = SlackReading(data)  # its primal are the values themselves, however many rows it has
-    x, y = model.variable_values(), model.multipliers()
+    x, y = model.data.from_model(model.variable_values(), model.multipliers())
     x = complete_primal(data, x, y)
-    y = complete_dual(data, x, given.completed(y))
+    y = complete_dual(data, x, given.completed(x, model.data.settled(x, y)))
     matrices, aux, dual = given.point(x, y)
     certificate = _at_scale(certify(given.compiled.program, matrices, aux, dual), x)
     if np.isfinite(certificate.safe_bound) or not np.isfinite(dual).all():
         return certificate
-    return _moved_inside(certificate, model.reading, (x, y))
+    return _moved_inside(certificate, model.data.reading, (x, y))
 
 
 def _at_scale(certificate: Certificate, x: Array) -> Certificate:
     """Eigenvalues measured by the whole point, so that a matrix that should be zero may be."""
     scale = max(certificate.eigenvalue_scale, float(np.abs(x).max(initial=0.0)))
-    scale = max(scale, certificate.program.safe.value_scale)
+    scale = max(scale, certificate.program.natural_size)
     return replace(certificate, eigenvalue_scale=scale)
 
 
@@ -153,7 +161,9 @@ def _moved_inside(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        rough = solve(reading.compiled.program, solver="interior", tol=_ROUGH)
+        program = reading.compiled.program
+        engine = "auto" if program.has_log_det else "interior"
+        rough = solve(program, solver=engine, tol=_ROUGH)
     if rough.dual is None or not np.isfinite(rough.objective):
         return certificate
     x, y = values
@@ -186,22 +196,46 @@ class _Model:
     def __post_init__(self) -> None:
         import cvxpy
 
-        _refuse(self.problem)
-        solver = cvxpy_solver()
+        from sdpkit.doors.log_dets import without_log_dets
+
+        refuse_types(self.problem)
+        plain, self.log_dets = without_log_dets(self.problem)
+        refuse_atoms(plain)
         try:
-            self.data, self.chain, self.inverse_data = self.problem.get_problem_data(solver=solver)
+            self.compiled, self.chain, self.inverse_data = plain.get_problem_data(
+                solver=cvxpy_solver()
+            )
         except cvxpy.error.SolverError as error:
             raise InputError(f"the model has cones that sdpkit does not have: {error}") from error
 
     @cached_property
-    def reading(self) -> Reading:
-        """The smaller conic form."""
+    def data(self) -> ModelData:
+        """The conic data."""
         import cvxpy
 
-        from sdpkit.doors.cvxpy_solver import conic_data
+        from sdpkit.doors.cvxpy_solver import model_data
 
         sense: Sense = "max" if isinstance(self.problem.objective, cvxpy.Maximize) else "min"
-        return smaller_reading(conic_data(self.data, sense))
+        return model_data(self.compiled, sense, self._log_det_places())
+
+    def _log_det_places(self) -> list[tuple[int, int]]:
+        """For each log det its entry of x and a row of its cone."""
+        if not self.log_dets:
+            return []
+        n, m = self._sizes
+        seen = self._inverted(_probes(n)[0], _probes(m)[0])
+        return [
+            (
+                int(np.rint(np.ravel(seen.primal_vars[term.scalar.id])[0])) - 1,
+                int(np.rint(np.ravel(seen.dual_vars[term.cone.id])[0])) - 1,
+            )
+            for term in self.log_dets
+        ]
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        """How many entries cvxpy's x and y have."""
+        return np.size(self.compiled["c"]), np.size(self.compiled["b"])
 
     def variable_values(self) -> Array:
         """x from the variables' values; NaN where cvxpy introduced the entry."""
@@ -212,7 +246,7 @@ class _Model:
                 f"variable {lost[0]!r} has no value; call problem.solve() before certify_cvxpy"
             )
         given = _flat([v.value for v in variables])
-        n = self.reading.data.cost.size
+        n = self._sizes[0]
         probes = [
             _flat([self._inverted(x=probe).primal_vars[v.id] for v in variables])
             for probe in _probes(n)
@@ -223,7 +257,7 @@ class _Model:
         """y from the constraints' dual values; NaN where there is none."""
         constraints = [c for c in self.problem.constraints if _has_duals(c)]
         given = _flat([d.value for c in constraints for d in c.dual_variables])
-        m = self.reading.data.rhs.size
+        m = self._sizes[1]
         probes = []
         for probe in _probes(m):
             duals = self._inverted(y=probe).dual_vars
@@ -237,14 +271,27 @@ class _Model:
         """What cvxpy's own inverse makes of (x, y)."""
         import cvxpy
 
-        data = self.reading.data
+        n, m = self._sizes
         result = {
             "status": cvxpy.OPTIMAL,
             "value": 0.0,
-            "primal": np.zeros(data.cost.size) if x is None else x,
-            "dual": np.zeros(data.rhs.size) if y is None else y,
+            "primal": np.zeros(n) if x is None else x,
+            "dual": np.zeros(m) if y is None else y,
         }
-        return self.chain.invert(result, self.inverse_data)
+        with _unprojected(self.problem.variables()):
+            return self.chain.invert(result, self.inverse_data)
+
+
+@contextmanager
+def _unprojected(variables: list[Any]) -> Iterator[None]:
+    """cvxpy's inverse clips values to bounds and signs; probes must come through as they are."""
+    for variable in variables:
+        variable.__dict__["project"] = lambda value: value
+    try:
+        yield
+    finally:
+        for variable in variables:
+            del variable.__dict__["project"]
 
 
 def _has_duals(constraint: Any) -> bool:
@@ -294,37 +341,3 @@ def _placed(given: Array, seen: list[Array], size: int) -> Array:
     count = np.bincount(place[good], minlength=size)
     with np.errstate(invalid="ignore"):
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _refuse(problem: Any) -> None:
-    """Say by name what a program in squared lengths cannot hold."""
-    import cvxpy
-    from cvxpy.atoms import EXP_ATOMS
-
-    if not isinstance(problem, cvxpy.Problem):
-        raise InputError(f"expected a cvxpy.Problem, not {type(problem).__name__}")
-    for variable in problem.variables():
-        kind = [word for word in ("boolean", "integer") if variable.attributes.get(word)]
-        if kind:
-            raise InputError(
-                f"variable {variable.name()!r} is {kind[0]}; sdpkit solves convex programs only. "
-                "Relax it, for example to bounds or to a PSD matrix."
-            )
-    unset = [p.name() for p in problem.parameters() if p.value is None]
-    if unset:
-        raise InputError(f"parameter {unset[0]!r} has no value; set it before compiling the model")
-    if not problem.is_dcp():
-        raise InputError("the model is not convex by cvxpy's rules (problem.is_dcp() is False)")
-    atoms = {a.__name__ for a in problem.atoms() if a in EXP_ATOMS}
-    cones = {
-        type(c).__name__
-        for c in problem.constraints
-        if isinstance(c, cvxpy.ExpCone | cvxpy.PowCone3D | cvxpy.PowConeND)
-        or "RelEntr" in type(c).__name__
-    }
-    if atoms or cones:
-        names = ", ".join(sorted(atoms | cones))
-        raise InputError(
-            f"the model uses {names}, which needs an exponential or power cone; sdpkit has "
-            "linear, second-order and semidefinite ones. Solve it with solver='CLARABEL' or 'SCS'."
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import cvxpy
@@ -15,8 +16,9 @@ from cvxpy.reductions.solvers import utilities
 from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from numpy.typing import NDArray
 
-from sdpkit.doors.conic import Cone, ConicData
-from sdpkit.doors.readings import Reading, smaller_reading
+from sdpkit.doors.conic import Cone, ConicData, clean
+from sdpkit.doors.model_data import ModelData
+from sdpkit.doors.readings import Reading
 from sdpkit.program.form import Sense
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.call import solve
@@ -34,6 +36,8 @@ _WORDS = {
     Status.INTERRUPTED: cvxpy.USER_LIMIT,
 }
 _OFFSET = "sdpkit_offset"
+# An equation whose numbers are all this small, relative to the largest of the model, is rounding.
+_NOISE = 1e-14
 _CITATION = """@software{sdpkit,
   title = {sdpkit: metric and manifold learning as certified semidefinite programs},
 }"""
@@ -56,6 +60,10 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
         """The engine's name behind a prefix that no solver of cvxpy has."""
         return f"SDPKIT_{self.engine.upper()}"
 
+    def supports_quad_obj(self) -> bool:
+        """Squares stay squares: cvxpy hands over P of ½xᵀPx."""
+        return True
+
     def import_solver(self) -> None:
         """Nothing to import: the engines belong to sdpkit."""
 
@@ -77,15 +85,18 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
         solver_cache: Any = None,
     ) -> dict[str, Any]:
         """Compile, solve and certify; the options are those of `sdpkit.solve`."""
-        reading = smaller_reading(conic_data(data))
+        model = model_data(data)
         options = {key: value for key, value in solver_opts.items() if key != "use_quad_obj"}
         with warnings.catch_warnings():
             # cvxpy warns of inaccurate solutions itself.
             warnings.simplefilter("ignore", ConvergenceWarning)
             solution = solve(
-                reading.compiled.program, solver=self.engine, verbose=2 * int(verbose), **options
+                model.reading.compiled.program,
+                solver=self.engine,
+                verbose=2 * int(verbose),
+                **options,
             )
-        return raw_result(reading, solution)
+        return raw_result(model, solution)
 
     def invert(self, solution: dict[str, Any], inverse_data: Any) -> CvxpySolution:
         """cvxpy's solution from a raw result, its certificate among the extra statistics."""
@@ -109,8 +120,19 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
         return CvxpySolution(solution["status"], value, primal, duals, attributes)
 
 
-def conic_data(data: dict[str, Any], sense: Sense = "min") -> ConicData:
-    """cvxpy's conic data for `SdpkitSolver`, with the rows of every cone in it."""
+def model_data(
+    data: dict[str, Any], sense: Sense = "min", log_dets: Sequence[tuple[int, int]] = ()
+) -> ModelData:
+    """cvxpy's data for `SdpkitSolver`; `log_dets` as in `ModelData.of`."""
+    plain = _conic_data(data, sense)
+    squares = data.get(cvxpy.settings.P)
+    n = plain.cost.size
+    squares = sp.csr_array((n, n)) if squares is None else sp.csr_array(squares)
+    return ModelData.of(plain, squares, log_dets)
+
+
+def _conic_data(data: dict[str, Any], sense: Sense) -> ConicData:
+    """The linear part, with the rows of every cone in it."""
     program = data[cvxpy.settings.PARAM_PROB]
     sizes = program.constr_map
     n_zero = sum(c.size for c in sizes[Zero])
@@ -127,25 +149,40 @@ def conic_data(data: dict[str, Any], sense: Sense = "min") -> ConicData:
         for k in range(count):
             cones.append(Cone("psd", n, start + k + count * np.arange(n**2)))
         start += constraint.args[0].size
-    matrix = sp.csr_array(data[cvxpy.settings.A], dtype=np.float64)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
+    cost = np.asarray(data[cvxpy.settings.C], dtype=np.float64)
+    matrix = clean(sp.csr_array(data[cvxpy.settings.A], dtype=np.float64))
+    matrix, rhs = _without_rounding(matrix, np.asarray(data[cvxpy.settings.B], float), n_zero)
     return ConicData(
-        cost=np.asarray(data[cvxpy.settings.C], dtype=np.float64),
+        cost=cost,
         matrix=matrix,
-        rhs=np.asarray(data[cvxpy.settings.B], dtype=np.float64),
+        rhs=rhs,
         n_zero=n_zero,
         n_nonneg=n_nonneg,
         cones=tuple(cones),
+        quadratic=np.zeros(cost.size),
         offset=data[_OFFSET],
         sense=sense,
         name="cvxpy model",
     )
 
 
-def raw_result(reading: Reading, solution: Solution) -> dict[str, Any]:
-    """What `SdpkitSolver.invert` reads, from a solution of the reading's program."""
-    data = reading.data
+def _without_rounding(matrix: sp.csr_array, rhs: Array, n_zero: int) -> tuple[sp.csr_array, Array]:
+    """The rows with 0 = 0 in place of equations that hold nothing but rounding.
+
+    cvxpy writes such equations, for example to say that F − Fᵀ = 0 where F is symmetric already.
+    """
+    sizes = np.maximum(abs(matrix).max(axis=1).toarray().ravel(), np.abs(rhs))
+    noise = sizes <= _NOISE * max(np.abs(matrix.data).max(initial=0.0), 1e-300)
+    noise[n_zero:] = False
+    if not noise.any():
+        return matrix, rhs
+    kept = sp.diags_array((~noise).astype(float))
+    return clean(kept @ matrix), np.where(noise, 0.0, rhs)
+
+
+def raw_result(model: ModelData, solution: Solution) -> dict[str, Any]:
+    """What `SdpkitSolver.invert` reads, from a solution of the model's program."""
+    reading = model.reading
     attributes = {
         cvxpy.settings.SOLVE_TIME: solution.times.solve,
         cvxpy.settings.SETUP_TIME: solution.times.compile + solution.times.setup,
@@ -157,11 +194,12 @@ def raw_result(reading: Reading, solution: Solution) -> dict[str, Any]:
         return {"status": status, "attributes": attributes}
     dual = np.zeros(solution.program.n_rows) if solution.dual is None else solution.dual
     x, y = reading.read(solution.matrices, solution.x, dual)
+    own_x, own_y = model.to_model(x, y)
     return {
         "status": status,
-        "value": float(data.cost @ x),
-        "primal": x,
-        "dual": y,
+        "value": model.data.value(x),
+        "primal": own_x,
+        "dual": own_y,
         "attributes": attributes,
     }
 

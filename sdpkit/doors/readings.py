@@ -67,19 +67,29 @@ class DualReading:
         d = self.data
         across = sp.csc_array(d.matrix[:, self._open].T)
         rhs = d.rhs - d.matrix @ self._values
+        # Where x_j has a quadratic cost, its row has a copy of x_j.
+        curved = np.flatnonzero(d.quadratic[self._open])
+        bends = d.quadratic[self._open][curved]
+        copies = sp.csr_array((bends, (curved, np.arange(curved.size))), (self.n_rows, curved.size))
+        rows_x = sp.hstack([across[:, self._linear], copies], format="csr")
+        weights = np.array([c.log_det for c in d.cones if c.log_det])
+        sizes = np.array([c.size for c in d.cones if c.log_det])
+        fixed = float(d.cost @ self._values + 0.5 * d.quadratic @ self._values**2)
+        dets = float(np.sum(weights * sizes * (1 - np.log(weights))))
         return compile_draft(
             Draft(
                 parts=[
                     Part(cone, sp.csr_array(across[:, cone.rows]), -d.sign * rhs[cone.rows])
                     for cone in d.cones
                 ],
-                rows_x=clean(across[:, self._linear]),
-                cost_x=-d.sign * rhs[self._linear],
-                free_x=self._linear < d.n_zero,
+                rows_x=clean(rows_x),
+                cost_x=np.r_[-d.sign * rhs[self._linear], np.zeros(curved.size)],
+                free_x=np.r_[self._linear < d.n_zero, np.ones(curved.size, dtype=bool)],
                 rhs=-d.cost[self._open],
                 relations=np.zeros(self._open.size, dtype=np.int8),
+                quadratic_x=np.r_[np.zeros(self._linear.size), bends],
                 sense="max" if d.sense == "min" else "min",
-                offset=d.sign * (d.offset + float(d.cost @ self._values)),
+                offset=d.sign * (d.offset + fixed + dets),
                 name=d.name,
             )
         )
@@ -88,13 +98,13 @@ class DualReading:
         """(x, y) of the conic data from a point of the program."""
         d, rows = self.data, self._fixing
         y = np.zeros(d.rhs.size)
-        y[self._linear] = aux
+        y[self._linear] = aux[: self._linear.size]
         for cone, matrix in zip(d.cones, matrices, strict=False):
             y[cone.rows] = cone.vector(matrix)
-        off = (d.cost + d.matrix.T @ y)[self._fixed(rows)]
-        y[rows] = -off / d.matrix.data[d.matrix.indptr[rows]]
         x = self._values.copy()
         x[self._open] = -self.compiled.program.sign * self.compiled.multipliers(dual)
+        off = (d.gradient(x) + d.matrix.T @ y)[self._fixed(rows)]
+        y[rows] = -off / d.matrix.data[d.matrix.indptr[rows]]
         return x, y
 
 
@@ -215,7 +225,8 @@ class SlackReading:
         rows = sp.csc_array(self._rows @ d.matrix)
         shift = d.rhs[gone.rows] / gone.a
         slack_rows = sp.csc_array(rows[:, gone.columns] @ sp.diags_array(-1 / gone.a))
-        slack_cost = -d.cost[gone.columns] / gone.a
+        bends = d.quadratic[gone.columns]
+        slack_cost = -(d.cost[gone.columns] + bends * shift) / gone.a
         bounds = gone.place == -1
         remaining = sp.csc_array(self._rows)
         parts = []
@@ -235,6 +246,8 @@ class SlackReading:
         linear = sp.csr_array(remaining[:, d.nonneg])
         rows_x = sp.hstack([rows[:, self._free], slack_rows[:, bounds]], format="csr")
         cost_x = np.r_[d.cost[self._free], slack_cost[bounds]]
+        quadratic_x = np.r_[d.quadratic[self._free], (bends / gone.a**2)[bounds]]
+        fixed = float(d.cost[gone.columns] @ shift + 0.5 * bends @ shift**2)
         return compile_draft(
             Draft(
                 parts=parts,
@@ -243,8 +256,9 @@ class SlackReading:
                 free_x=np.arange(cost_x.size) < self._free.size,
                 rhs=self._rows @ d.rhs - rows[:, gone.columns] @ shift,
                 relations=np.where(np.diff(linear.indptr) > 0, -1, 0).astype(np.int8),
+                quadratic_x=quadratic_x,
                 sense=d.sense,
-                offset=d.sign * (d.offset + float(d.cost[gone.columns] @ shift)),
+                offset=d.sign * (d.offset + fixed),
                 name=d.name,
             )
         )
@@ -261,13 +275,13 @@ class SlackReading:
         x[self._free] = aux[: self._free.size]
         x[gone.columns] = (d.rhs[gone.rows] - slack) / gone.a
         w = -d.sign * self.compiled.multipliers(dual)
-        return x, self._with_eliminated(np.asarray(self._rows.T @ w))
+        return x, self._with_eliminated(x, np.asarray(self._rows.T @ w))
 
-    def _with_eliminated(self, y: Array) -> Array:
-        """y completed by the multipliers of eliminated cones, which Aᵀy + c = 0 determines."""
+    def _with_eliminated(self, x: Array, y: Array) -> Array:
+        """y completed by the multipliers of eliminated cones, which Aᵀy + Qx + c = 0 determines."""
         d, gone = self.data, self.eliminated
         y = np.where(np.isin(np.arange(y.size), self._rows.indices), y, 0.0)
-        rest = -(d.cost + d.matrix.T @ y)[gone.columns] / gone.a
+        rest = -(d.gradient(x) + d.matrix.T @ y)[gone.columns] / gone.a
         y[gone.rows] = np.where(gone.twice, rest / 2, rest)
         for k, cone in enumerate(d.cones):
             mine = gone.twice & (gone.place == k)
@@ -275,12 +289,12 @@ class SlackReading:
             y[cone.rows[j * cone.size + i]] = y[gone.rows[mine]]
         return y
 
-    def completed(self, y: Array) -> Array:
+    def completed(self, x: Array, y: Array) -> Array:
         """y with the NaN entries of eliminated cones filled in, if all others are known."""
         used = np.unique(self._rows.indices)
         if np.isnan(y[used]).any():
             return y
-        return np.where(np.isnan(y), self._with_eliminated(np.nan_to_num(y)), y)
+        return np.where(np.isnan(y), self._with_eliminated(x, np.nan_to_num(y)), y)
 
     def point(self, x: Array, y: Array) -> tuple[list[Array], Array, Array]:
         """(matrices, auxiliary variables, multipliers) of the program from (x, y)."""

@@ -79,7 +79,7 @@ Panel = Scatter | Curves | Bars
 
 def draw(panels: Sequence[Panel], path: Path, title: str) -> None:
     """All panels in one picture file, four in a row."""
-    from sdpkit.plotting import new_figure
+    from sdpkit.plotting.pictures import new_figure
 
     columns = min(4, len(panels))
     rows = -(-len(panels) // columns)

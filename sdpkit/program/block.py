@@ -15,7 +15,7 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_csr
+from sdpkit.inputs import finite_csr, integer, real_array
 from sdpkit.program.cost import Cost, dense
 
 if TYPE_CHECKING:
@@ -79,22 +79,24 @@ class Block:
         log_det: float = 0.0,
     ) -> Block:
         """Build and validate a block; no cost is zero, no null direction is the whole space."""
-        if max_rank is not None and max_rank < 1:
-            raise InputError(f"max_rank is {max_rank}; it must be at least 1")
+        if not isinstance(size, int | np.integer) or size < 1:
+            raise InputError(f"block {name!r} has size {size}; pass an integer of at least 1")
+        size = int(size)
+        if max_rank is not None:
+            max_rank = integer(max_rank, f"the max_rank of block {name!r}")
         if not 0 <= log_det < np.inf:
             raise InputError(f"the weight of log det {name} is {log_det}; it must be ≥ 0")
         if log_det and max_rank is not None:
             raise InputError(f"log det {name} has no value on matrices of limited rank")
-        if size < 1:
-            raise InputError(f"block {name!r} has size {size}; a block needs at least one row")
-        x = None if features is None else np.array(features, dtype=np.float64)
+        x = None if features is None else real_array(features, f"features of block {name!r}")
         if x is not None and (x.ndim != 2 or x.shape[1] != size or not np.isfinite(x).all()):
             raise InputError(f"features of block {name!r} must be finite of shape (N, {size})")
         b = sp.csr_array(incidence)
         b = finite_csr(
             b, (b.shape[0], size if x is None else x.shape[0]), f"measurements of {name!r}"
         )
-        directions = np.zeros((size, 0)) if null is None else np.array(null, dtype=np.float64)
+        found = np.zeros((size, 0)) if null is None else null
+        directions = real_array(found, f"null directions of {name!r}")
         if directions.ndim == 1:
             directions = directions[:, None]
         if directions.shape[0] != size or not np.isfinite(directions).all():

@@ -88,12 +88,12 @@ class Impostors:
         summed: bool = False,
     ) -> Impostors:
         """Build and validate a family; target pairs are put in order."""
-        y = np.array(labels, dtype=np.int64)
-        blocks = np.zeros_like(y) if block_of is None else np.array(block_of, dtype=np.int64)
+        y = whole_numbers(labels, "labels")
+        blocks = np.zeros_like(y) if block_of is None else whole_numbers(block_of, "block_of")
         pairs = _ordered_pairs(target_pairs, y.size)
         if np.any(y[pairs[:, 0]] != y[pairs[:, 1]]):
             raise InputError("a target neighbour must have the label of its anchor")
-        shared = None if groups is None else np.array(groups, dtype=np.int64)
+        shared = None if groups is None else whole_numbers(groups, "groups")
         if blocks.shape != y.shape or (shared is not None and shared.shape[1:] != y.shape):
             raise InputError(f"block_of and groups must have one entry for each of {y.size} points")
         if summed and blocks.any():
@@ -108,8 +108,8 @@ class Impostors:
     @cached_property
     def n_rows(self) -> int:
         """The number of triplets, groups not considered."""
-        sizes = np.bincount(self.labels)
-        return int(np.sum(self.n_points - sizes[self.labels[self.target_pairs[:, 0]]]))
+        _, number, sizes = np.unique(self.labels, return_inverse=True, return_counts=True)
+        return int(np.sum(self.n_points - sizes[number[self.target_pairs[:, 0]]]))
 
     @cached_property
     def target_starts(self) -> Indices:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_csr, finite_vector
+from sdpkit.inputs import finite_csr, finite_vector, real_array
 
 if TYPE_CHECKING:
     from sdpkit.program.gram import Matrix
@@ -62,9 +62,11 @@ class Cost:
         """Build and validate a cost; omitted parts are zero."""
         matrix = finite_csr(sparse, (size, size), "the sparse part of a cost")
         asymmetry = abs(matrix - matrix.T)
-        if asymmetry.nnz and asymmetry.max() > 1e-12 * max(1.0, float(abs(matrix).max())):
-            raise InputError("the sparse part of a cost is not symmetric; pass (C + C.T) / 2")
-        u = np.zeros((size, 0)) if factor is None else np.array(factor, dtype=np.float64)
+        if asymmetry.nnz and asymmetry.max() > 0:
+            if asymmetry.max() > 1e-12 * float(abs(matrix).max()):
+                raise InputError("the sparse part of a cost is not symmetric; pass (C + C.T) / 2")
+            matrix = finite_csr((matrix + matrix.T) / 2, (size, size), "the sparse part of a cost")
+        u = np.zeros((size, 0)) if factor is None else real_array(factor, "factor")
         if u.ndim != 2 or u.shape[0] != size or not np.isfinite(u).all():
             raise InputError(f"the factor of a cost must be finite of shape ({size}, k)")
         if not np.isfinite(identity):

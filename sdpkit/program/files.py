@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
+import zipfile
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +16,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.files import one_line, read_npz, replace_npz
+from sdpkit.inputs import integer
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.printing import Sentences
@@ -22,6 +27,20 @@ if TYPE_CHECKING:
     # Families compile kernels; programs of plain rows do not wait for that.
     from sdpkit.program.families import RowFamily
     from sdpkit.program.form import Program
+
+
+# What numpy and zipfile raise on a file with changed bytes.
+_DAMAGE = (
+    ValueError,
+    AttributeError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+)
 
 
 def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
@@ -34,7 +53,10 @@ def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
         "free_x": program.free_x,
         "quadratic_x": program.quadratic_x,
         "offset": np.array(program.offset),
-        "value_scale": np.array(program.safe.value_scale),
+        # NaN: the scale comes from the data.
+        "value_scale": np.array(
+            np.nan if program.safe.value_scale is None else program.safe.value_scale
+        ),
     }
     pack(out, "rows_q", program.rows_q)
     pack(out, "rows_x", program.rows_x)
@@ -77,7 +99,11 @@ def _header(program: Program) -> dict[str, Any]:
 def fingerprint_of(program: Program) -> str:
     """A hash of the mathematics: equal data give equal fingerprints, names do not count."""
     digest = hashlib.sha256(f"{program.sense} {[b.size for b in program.blocks]}".encode())
-    for name, array in sorted(arrays_of(program).items()):
+    arrays = arrays_of(program)
+    if program.safe.value_scale is None:
+        # Programs of which the scale comes from their data have the prints that they always had.
+        arrays["value_scale"] = np.array(1.0)
+    for name, array in sorted(arrays.items()):
         values = np.ascontiguousarray(array)
         digest.update(f"{name} {values.shape} {values.dtype.str}".encode())
         digest.update(values.tobytes())
@@ -87,22 +113,31 @@ def fingerprint_of(program: Program) -> str:
 def save_program(program: Program, path: str | Path) -> None:
     """Write a program as npz, without pickles."""
     header = np.frombuffer(json.dumps(_header(program)).encode(), dtype=np.uint8)
-    with open(path, "wb") as file:
-        arrays: dict[str, Any] = {"header": header, **arrays_of(program)}
-        np.savez_compressed(file, **arrays)
+    replace_npz(path, {"header": header, **arrays_of(program)})
 
 
 def read_program(path: str | Path) -> dict[str, Any]:
     """The arguments of `Program.of` that a file written by `save_program` holds."""
-    a = read_arrays(path)
+    arrays = read_arrays(path)
+    try:
+        return _arguments(path, arrays)
+    except InputError:
+        raise
+    except (*_DAMAGE, TypeError, IndexError) as error:
+        words = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path} is damaged ({words}); save the program again") from error
+
+
+def _arguments(path: str | Path, a: dict[str, NDArray[Any]]) -> dict[str, Any]:
     header = json.loads(bytes(a["header"]).decode())
     if header.get("format") != 1:
         raise InputError(f"{path} has format {header.get('format')}; this reads format 1")
+    sizes = [integer(size, "a block's size") for _, size in header["blocks"]]
     blocks = [
         Block.of(
             size,
             unpack(a, f"block{k}/incidence"),
-            name=name,
+            name=one_line(name),
             features=a.get(f"block{k}/features"),
             cost=Cost.of(
                 size,
@@ -115,7 +150,7 @@ def read_program(path: str | Path) -> dict[str, Any]:
             max_rank=int(a[f"block{k}/max_rank"]) if f"block{k}/max_rank" in a else None,
             log_det=float(a.get(f"block{k}/log_det", 0.0)),
         )
-        for k, (name, size) in enumerate(header["blocks"])
+        for k, ((name, _), size) in enumerate(zip(header["blocks"], sizes, strict=True))
     ]
     trace = a.get("safe/trace")
     return {
@@ -131,18 +166,18 @@ def read_program(path: str | Path) -> dict[str, Any]:
         "quadratic_x": a["quadratic_x"],
         "norms": [
             NormPenalty(float(a[f"norm{k}/weight"]), tuple(int(j) for j in a[f"norm{k}/group"]))
-            for k in range(header["norms"])
+            for k in range(integer(header["norms"], "the number of norms", least=0))
         ],
         "offset": float(a["offset"]),
         "safe": SafeBounds(
             None if trace is None else tuple(float(t) for t in trace),
             a.get("safe/direction"),
             a.get("safe/anchor"),
-            float(a["value_scale"]),
+            None if np.isnan(a["value_scale"]) else float(a["value_scale"]),
         ),
-        "notes": header["notes"],
+        "notes": [one_line(note) for note in header["notes"]],
         "family": family_of(a),
-        "name": header["name"],
+        "name": one_line(header["name"]),
         "sentences": _sentences(header.get("sentences")),
     }
 
@@ -151,18 +186,14 @@ def _sentences(said: dict[str, Any] | None) -> Sentences | None:
     """The words of a program; files of earlier versions have none."""
     if said is None:
         return None
-    rows = tuple((str(text), int(count)) for text, count in said["rows"])
-    variables = tuple((str(v), int(count), bool(free)) for v, count, free in said["variables"])
-    return Sentences(said["objective"], rows, variables)
+    rows = tuple((one_line(text), int(count)) for text, count in said["rows"])
+    variables = tuple((one_line(v), int(count), bool(free)) for v, count, free in said["variables"])
+    return Sentences(one_line(said["objective"]), rows, variables)
 
 
 def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
     """The arrays of a saved program; anything else is refused by name."""
-    try:
-        file = np.load(path, allow_pickle=False)
-        arrays = {name: file[name] for name in file.files}
-    except (ValueError, AttributeError, EOFError) as error:
-        raise InputError(f"{path} is not a saved sdpkit program: {error}") from error
+    arrays = read_npz(path, "a saved sdpkit program")
     if "header" not in arrays:
         raise InputError(f"{path} is not a saved sdpkit program: it has no header")
     return arrays
@@ -176,9 +207,20 @@ def pack(out: dict[str, NDArray[Any]], name: str, matrix: sp.csr_array) -> None:
 
 
 def unpack(arrays: dict[str, NDArray[Any]], name: str) -> sp.csr_array:
-    parts = (arrays[f"{name}/data"], arrays[f"{name}/indices"], arrays[f"{name}/indptr"])
-    rows, columns = (int(k) for k in arrays[f"{name}/shape"])
-    return sp.csr_array(parts, shape=(rows, columns))
+    """A sparse matrix, checked before scipy sees it: its kernels follow any index."""
+    data, indices, indptr, shape = (
+        arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr", "shape")
+    )
+    if shape.shape != (2,) or any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
+        raise InputError(f"{name} has indices that are not whole numbers")
+    rows, columns = (int(k) for k in shape)
+    same = data.ndim == indices.ndim == indptr.ndim == 1 and data.size == indices.size
+    if not same or rows < 0 or indptr.size != rows + 1:
+        raise InputError(f"{name} has arrays that do not belong to a matrix of shape {shape}")
+    rises = indptr[0] == 0 and indptr[-1] == data.size and bool((indptr[1:] >= indptr[:-1]).all())
+    if not rises or indices.min(initial=0) < 0 or indices.max(initial=-1) >= columns:
+        raise InputError(f"{name} has indices outside of its shape {shape}")
+    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
 
 
 def family_of(arrays: dict[str, NDArray[Any]]) -> RowFamily | None:

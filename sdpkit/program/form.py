@@ -50,7 +50,8 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_csr, finite_vector
+from sdpkit.files import reading
+from sdpkit.inputs import booleans, finite_csr, finite_vector, real_array
 from sdpkit.program.block import Block, differences
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
@@ -104,7 +105,8 @@ class Program:
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
     family: RowFamily | None = None
-    sentences: Sentences | None = None
+    # Not taken over by `dataclasses.replace`: a program with other data says something else.
+    sentences: Sentences | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -147,7 +149,7 @@ class Program:
         blocks = (blocks,) if isinstance(blocks, Block) else tuple(blocks)
         if not blocks:
             raise InputError("a program needs at least one semidefinite block")
-        b = np.atleast_1d(np.asarray(rhs, dtype=np.float64))
+        b = np.atleast_1d(real_array(rhs, "rhs"))
         b = finite_vector(b, b.size, "rhs")
         p = sum(block.n_measurements for block in blocks)
         if rows_q is None and b.size != p:
@@ -158,7 +160,7 @@ class Program:
         q = sp.eye_array(p, format="csr") if rows_q is None else rows_q
         rows_x = None if rows_x is None else sp.csr_array(rows_x)
         n_x = 0 if rows_x is None else int(rows_x.shape[1])
-        free = np.zeros(n_x, dtype=bool) if free_x is None else np.array(free_x, dtype=bool)
+        free = np.zeros(n_x, dtype=bool) if free_x is None else booleans(free_x, "free_x")
         if free.shape != (n_x,):
             raise InputError(f"free_x has shape {free.shape}, expected ({n_x},)")
         free.setflags(write=False)
@@ -182,8 +184,8 @@ class Program:
             safe=safe or SafeBounds(),
             notes=tuple(notes),
             family=family,
-            sentences=sentences,
         )
+        object.__setattr__(program, "sentences", sentences)
         program._check_norms()
         program._check_safe()
         program._check_family()
@@ -206,7 +208,7 @@ class Program:
     def _check_safe(self) -> None:
         if not np.isfinite(self.offset):
             raise InputError(f"offset is {self.offset}; it must be finite")
-        if not 0 <= self.safe.value_scale < np.inf:
+        if self.safe.value_scale is not None and not 0 <= self.safe.value_scale < np.inf:
             raise InputError(f"value_scale is {self.safe.value_scale}; it must be nonnegative")
         if self.safe.trace is not None and len(self.safe.trace) != len(self.blocks):
             raise InputError(f"safe.trace needs {len(self.blocks)} numbers, one per block")
@@ -223,8 +225,14 @@ class Program:
                 "a program with a family is a minimisation without rows, auxiliary variables or "
                 "log det"
             )
-        if self.family.block_of.max(initial=0) >= len(self.blocks):
+        named = self.family.block_of
+        if named.max(initial=0) >= len(self.blocks):
             raise InputError(f"the family names more blocks than the {len(self.blocks)} there are")
+        if named.min(initial=0) < 0:
+            raise InputError("the family names a block of negative number")
+        n = self.family.n_points
+        if named.shape != (n,):
+            raise InputError(f"block_of has shape {named.shape}, expected ({n},)")
         for block in self.blocks:
             if block.incidence.shape[1] != self.family.n_points:
                 raise InputError(
@@ -438,6 +446,29 @@ class Program:
         squares += np.asarray(self.rows_x.multiply(self.rows_x).sum(axis=1)).ravel()
         return np.where(squares > 0, np.sqrt(squares), 1.0)
 
+    @cached_property
+    def value_scale(self) -> float:
+        """The magnitude below which the optimal value counts as zero.
+
+        The problem's own, or else the cost of a point of the size that the rows suggest: the
+        largest cost times the lower median of |b_e|/‖A_e‖ over the rows with b_e ≠ 0.
+        """
+        if self.safe.value_scale is not None:
+            return self.safe.value_scale
+        costs = [block.cost.magnitude() for block in self.blocks]
+        linear = float(np.abs(self.cost_x).max(initial=0.0))
+        for block, g in zip(self.blocks, self.split(self.cost_q), strict=True):
+            if g.any():
+                linear = max(linear, float(np.abs(block.adjoint(np.abs(g))).max()))
+        return (max(*costs, linear) or 1.0) * self.natural_size
+
+    @cached_property
+    def natural_size(self) -> float:
+        """The lower median of |b_e|/‖A_e‖ over the rows with b_e ≠ 0; 1 if there are none."""
+        sizes = np.sort((np.abs(self.rhs) / self.row_norms)[self.rhs != 0])
+        middle = float(sizes[(sizes.size - 1) // 2]) if sizes.size else 1.0
+        return max(middle, float(np.finfo(np.float64).tiny))
+
     def family_images(self, terms: Terms, weights: Array) -> list[Array]:
         """Per block  Σ_t weights_t (v_ij v_ijᵀ − v_il v_ilᵀ)  over rows of the family, dense."""
         from sdpkit.program.families import laplacians
@@ -506,7 +537,7 @@ class Program:
         plain = ~self.free_x & (self.quadratic_x == 0)
         norms = tuple(replace(p, weight=max(p.weight - margin, p.weight / 2)) for p in self.norms)
         cost_x = self.cost_x + shift * plain
-        return replace(self, blocks=blocks, cost_x=cost_x, norms=norms, sentences=None)
+        return replace(self, blocks=blocks, cost_x=cost_x, norms=norms)
 
     # -- identity ----------------------------------------------------------------------------
 
@@ -532,7 +563,8 @@ class Program:
         >>> Program.load(path).fingerprint == program.fingerprint
         True
         """
-        return cls.of(**read_program(path))
+        with reading(path, "a saved sdpkit program"):
+            return cls.of(**read_program(path))
 
     def __str__(self) -> str:
         return describe(self)

@@ -77,7 +77,11 @@ class ListedRows:
         if constants is None:
             first = np.append(True, np.any(t[1:] != t[:-1], axis=1))
             t, c = t[first], c[first]
-        blocks = np.zeros(n_points, np.int64) if block_of is None else np.array(block_of, np.int64)
+        blocks = (
+            np.zeros(n_points, np.int64)
+            if block_of is None
+            else whole_numbers(block_of, "block_of")
+        )
         return cls(t, c, n_points, price(weight), blocks)
 
     @property

@@ -31,6 +31,7 @@ from sdpkit.program.families import (
     price,
     side_by_side,
     spread_out,
+    whole_numbers,
 )
 
 # Rows and columns of one tile of distances.
@@ -70,7 +71,7 @@ class LabelledPairs:
         cls, labels: ArrayLike, *, upper: float, lower: float, weight: float = 1.0
     ) -> LabelledPairs:
         """Build and validate a family."""
-        y = np.array(labels, dtype=np.int64)
+        y = whole_numbers(labels, "labels")
         if y.ndim != 1:
             raise InputError(f"labels have shape {y.shape}, expected (n,)")
         if not 0 <= upper <= lower < np.inf or lower == 0:
@@ -171,7 +172,11 @@ class LabelledPairs:
         """The family that gave these arrays."""
         upper, lower = arrays["thresholds"].tolist()
         whole = cls.of(arrays["labels"], upper=upper, lower=lower, weight=float(arrays["weight"]))
-        return replace(whole, starts=arrays["starts"])
+        starts = whole_numbers(arrays["starts"], "starts")
+        inside = (starts >= 0) & (starts < whole.n_points)
+        if starts.ndim != 1 or not inside.all():
+            raise InputError(f"starts name points outside 0 … {whole.n_points - 1}")
+        return replace(whole, starts=starts)
 
     # -- the search --------------------------------------------------------------------------
 

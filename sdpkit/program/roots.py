@@ -21,17 +21,16 @@ A solver for such sums knows them by `Roots.of`, never by their problem.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.program.compilation import maximise
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.sentences import Unknown, Variable, named, stack
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -53,10 +52,12 @@ class Roots:
     >>> program = roots.program()
     >>> print(program)
     sum of roots
-      maximise    <C, T1>,  C = sparse (2 nonzeros)
-      subject to  A_q q ≤ b  (2 rows); A_q q = b  (1 row),  q_p = v_pᵀ M v_p  (5 measurements)
-                  M ∈ S², M ⪰ 0
+      maximise    Σ√q_p,  C = sparse (2 nonzeros)
+      subject to  tr M ≤ 1  (1 row)
+                  t_p ≤ q_p  (1 row)
+                  corner of T = 1  (1 row)
                   T1 ∈ S², T1 ⪰ 0
+                  M ∈ S², M ⪰ 0
     >>> Roots.of(program).values
     array([[3., 4.]])
     """
@@ -92,35 +93,27 @@ class Roots:
 
     def program(self, name: str = "sum of roots", notes: tuple[str, ...] = ()) -> Program:
         """The program of the module's docstring."""
-        count, size = self.values.shape
-        blocks = [_arrow(len(group), k) for k, group in enumerate(self.groups)]
-        # The measurements of a T are its ends, one per root, and then its corner.
-        starts = np.cumsum([0, *(block.size for block in blocks)])
-        places = zip(self.groups, starts[:-1], strict=True)
-        ends = np.concatenate([group - group[0] + first for group, first in places])
-        columns = np.concatenate([ends, starts[1:] - 1])
-        picked = (np.ones(columns.size), (np.arange(columns.size), columns))
-        rows_q: Any = sp.csr_array(picked, shape=(columns.size, columns.size))
-        rows_q = sp.vstack([sp.csr_array((1, columns.size)), rows_q])
-        rows_x = None
+        size = self.values.shape[1]
         if self.diagonal:
-            rows_x = np.vstack([np.ones(size), -self.values, np.zeros((len(blocks), size))])
+            m = Variable(size, "m")
+            trace, q = m.sum(), self.values @ m
         else:
-            vectors, every = np.vstack([np.eye(size), self.values]), sp.eye_array(size + count)
-            blocks = [Block.of(size, every, name="M", features=vectors), *blocks]
-            limit = np.r_[np.ones(size), np.zeros(count)][None, :]
-            lengths = sp.hstack([sp.csr_array((count, size)), -sp.eye_array(count)])
-            corners = sp.csr_array((len(blocks) - 1, size + count))
-            rows_q = sp.hstack([sp.vstack([sp.csr_array(limit), lengths, corners]), rows_q])
+            M = Unknown("M", features=np.vstack([np.eye(size), self.values]))
+            nodes = M.lengths()
+            trace, q = named("tr M", nodes[:size].sum()), nodes[size:]
+        T = [Unknown(f"T{k + 1}", len(group) + 1) for k, group in enumerate(self.groups)]
+        t = stack([each.lengths()[:-1] for each in T])
+        corners = stack([each.lengths()[-1] for each in T])
+        roots = sum(each.inner(_arrow(each.size - 1)) for each in T)
         squares = self.values if self.diagonal else np.square(self.values)
-        return Program.of(
-            blocks,
-            np.r_[1.0, np.zeros(count), np.ones(len(self.groups))],
-            rows_q=sp.csr_array(rows_q),
-            rows_x=rows_x,
-            relations=np.r_[-np.ones(1 + count), np.zeros(len(self.groups))],
-            # The value at M = I/d, of the optimum's order.
-            safe=SafeBounds(value_scale=float(np.sqrt(squares.sum(axis=1) / size).sum())),
+        # The value at M = I/d, of the optimum's order.
+        scale = float(np.sqrt(squares.sum(axis=1) / size).sum())
+        return maximise(
+            named("Σ√q_p", roots),
+            trace <= 1,
+            named("t_p", t) <= named("q_p", q),
+            named("corner of T", corners) == 1,
+            safe=SafeBounds(value_scale=scale),
             notes=notes,
             name=name,
         )
@@ -139,14 +132,17 @@ class Roots:
             return None
         diagonal = program.n_auxiliary > 0
         count = program.n_rows - 1 - len(program.blocks) + (not diagonal)
-        first = program.blocks[0]
-        if diagonal:
-            values = -program.rows_x.toarray()[1 : 1 + count]
-        elif first.features is not None and len(first.features) == first.size + count:
-            values = first.features[first.size :]
-        else:
-            return None
+        last = program.blocks[-1]
+        # Counts and signs first: nothing is built for a program that cannot be one.
         if count < 1 or len(program.blocks) != -(-count // _GROUP) + (not diagonal):
+            return None
+        if diagonal:
+            if not _may_be_diagonal(program, count):
+                return None
+            values = -program.rows_x[1 : 1 + count].toarray()
+        elif last.features is not None and len(last.features) == last.size + count:
+            values = last.features[last.size :]
+        else:
             return None
         if np.any(np.abs(values).max(axis=1) == 0):
             return None  # the root of nothing, and nothing to divide by
@@ -154,10 +150,16 @@ class Roots:
         return found if found.program().fingerprint == program.fingerprint else None
 
 
-def _arrow(count: int, number: int) -> Block:
-    """The block T of some roots: Σ s_p is the cost, the diagonal is measured."""
+def _may_be_diagonal(program: Program, count: int) -> bool:
+    """Whether the first row sums all of x, and the others subtract from few enough of them."""
+    trace = program.rows_x[[0]]
+    sums_all = trace.nnz == program.n_auxiliary and bool(np.all(trace.data == 1))
+    few = program.rows_x.nnz <= 2 * program.n_auxiliary * (count + 1)
+    return sums_all and few and not bool((program.rows_x[1:].data > 0).any())
+
+
+def _arrow(count: int) -> sp.csr_array:
+    """The matrix of Σ s_p, the entries of the last row and column of T."""
     ends, corner = np.arange(count), np.full(count, count)
     arrow = (np.full(2 * count, 0.5), (np.r_[ends, corner], np.r_[corner, ends]))
-    cost = Cost.of(count + 1, sparse=sp.csr_array(arrow, shape=(count + 1, count + 1)))
-    every = sp.eye_array(count + 1, format="csr")
-    return Block.of(count + 1, every, name=f"T{number + 1}", cost=cost)
+    return sp.csr_array(arrow, shape=(count + 1, count + 1))

@@ -24,7 +24,8 @@ class SafeBounds:
     trace: per block an upper bound on tr M over the feasible set (inf where unknown)
     direction: (m,) repair direction w₀ with Vᵀdiag(A_qᵀw₀)V ⪰ I on the face and right signs
     anchor: (m,) a multiplier known to be dual feasible
-    value_scale: the magnitude below which the optimal value counts as zero
+    value_scale: the magnitude below which the optimal value counts as zero; by default it comes
+        from the data (`Program.value_scale`)
 
     `direction` and `anchor` are checked by the certificate before they are used; `trace` is the
     problem's own claim.
@@ -33,7 +34,7 @@ class SafeBounds:
     trace: tuple[float, ...] | None = None
     direction: Array | None = None
     anchor: Array | None = None
-    value_scale: float = 1.0
+    value_scale: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.files import one_line, read_text, reading, replace_text, require_memory
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost, dense
 from sdpkit.program.form import Program
@@ -29,6 +30,12 @@ from sdpkit.program.safe import SafeBounds
 
 Array = NDArray[np.float64]
 
+# What `write_sdpa` says about the program in the first line; its name comes after that.
+_NOTE = re.compile(r'"sdpkit sense=(max|min) offset=(\S+)')
+# A block up to this size may have indices that no entry names.
+_SMALL = 1000
+# Bytes of an entry of a diagonal block: costs, rows and what a solver keeps.
+_LINEAR = 200.0
 _PUNCTUATION = str.maketrans("{}(),", "     ")
 _ENTRY_LETTERS = str.maketrans("{}(),Dd", "     ee")  # Fortran writes 1.0D+00
 
@@ -63,7 +70,11 @@ def read_sdpa(path: str | Path) -> Program:
                   Y1 ∈ S², Y1 ⪰ 0
     """
     path = Path(path)
-    content = _parse(path)
+    with reading(path, "in SDPA sparse format"):
+        return _program(_parse(path), one_line(path.name.removesuffix(".dat-s")))
+
+
+def _program(content: Entries, name: str) -> Program:
     dense = [k for k, size in enumerate(content.sizes) if size > 1]
     if not dense:
         # A linear program: its first variable becomes a 1 × 1 semidefinite block.
@@ -85,28 +96,33 @@ def read_sdpa(path: str | Path) -> Program:
         cost_x=sign * cost_x,
         free_x=free,
         offset=content.offset,
-        name=path.name.removesuffix(".dat-s"),
+        name=name,
         safe=SafeBounds(),
     )
 
 
 def _parse(path: Path) -> Entries:
-    lines = path.read_text().splitlines()
+    lines = read_text(path, "in SDPA sparse format").splitlines()
     sense, offset = "max", 0.0
     start = 0
     while start < len(lines) and (not lines[start].strip() or lines[start].lstrip()[0] in '"*'):
-        note = re.search(r"sdpkit sense=(max|min) offset=(\S+)", lines[start])
-        if note:
+        note = _NOTE.match(lines[start])
+        if note and start == 0:
             sense, offset = note.group(1), float(note.group(2))
         start += 1
     try:
         m, n_blocks = counted(lines[start]), counted(lines[start + 1])
+        if m < 0 or n_blocks < 1:
+            raise ValueError(f"it announces {m} constraints and {n_blocks} blocks")
         sizes, start = _take(lines, start + 2, n_blocks)
         rhs, start = _take(lines, start, m)
         words = " ".join(lines[start:]).translate(_ENTRY_LETTERS).split()
         entries = np.array(words, dtype=float).reshape(-1, 5)
     except (IndexError, ValueError) as error:
-        raise InputError(f"{path} is not in SDPA sparse format: {error}") from error
+        words = one_line(error)
+        raise InputError(f"{path} is not in SDPA sparse format: {words}") from error
+    if not all(size.is_integer() for size in sizes.tolist()):
+        raise InputError(f"{path} has block sizes {one_line(sizes)}: pass whole numbers")
     content = Entries(rhs, [int(s) for s in sizes], entries, sense, offset)
     _check(path, content)
     return content
@@ -154,6 +170,7 @@ def _check(path: Path, content: Entries) -> None:
     if np.any(e[:, :4] != np.round(e[:, :4])):
         odd = e[np.any(e[:, :4] != np.round(e[:, :4]), axis=1)][0].tolist()
         raise InputError(f"{path}: entry {odd} has an index that is no whole number")
+    _refuse_vast(path, content)
     extent = np.abs(np.array(content.sizes))
     bad = (e[:, 0] < 0) | (e[:, 0] > content.rhs.size) | (e[:, 1] < 1) | (e[:, 1] > extent.size)
     bad = bad | (e[:, 2:4].min(axis=1, initial=1) < 1)
@@ -165,6 +182,21 @@ def _check(path: Path, content: Entries) -> None:
     off = diagonal & (e[:, 2] != e[:, 3])
     if off.any():
         raise InputError(f"{path}: entry {e[off][0].tolist()} is off a diagonal block's diagonal")
+
+
+def _refuse_vast(path: Path, content: Entries) -> None:
+    """Refuse sizes that the entries of the file do not bear out, before anything is allocated."""
+    numbers, counts = np.unique(content.entries[:, 1], return_counts=True)
+    entries = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+    for number, size in enumerate(content.sizes, start=1):
+        named = 2 * entries.get(float(number), 0)
+        if abs(size) > max(_SMALL, named):
+            raise InputError(
+                f"{path}: block {number} has size {size}, and its entries name at most {named} of "
+                "its rows; leave out rows that no entry names"
+            )
+    needed = sum(8.0 * size**2 if size > 0 else -_LINEAR * size for size in content.sizes)
+    require_memory(needed, f"{path}: the matrices of blocks {one_line(content.sizes, 80)}")
 
 
 def _first_variable_as_block(content: Entries) -> Entries:
@@ -390,7 +422,7 @@ def write_sdpa(program: Program, path: str | Path) -> None:
     sizes = [block.size for block in blocks] + [-n_linear] * bool(n_linear)
     writer = _Writer(
         [
-            f'"{program.name}: sdpkit sense={program.sense} offset={program.offset!r}',
+            f'"sdpkit sense={program.sense} offset={program.offset!r} {_plain(program.name)}',
             str(m),
             str(len(sizes)),
             " ".join(str(size) for size in sizes),
@@ -406,7 +438,12 @@ def write_sdpa(program: Program, path: str | Path) -> None:
             (v[support[i]] * v[support[j]], (support[i], support[j])), shape=(v.size, v.size)
         )
         writer.entries(e, k + 1, upper)
-    Path(path).write_text("\n".join(writer.lines) + "\n")
+    replace_text(path, "\n".join(writer.lines) + "\n")
+
+
+def _plain(name: str) -> str:
+    """A name that stays one comment, whoever reads the file."""
+    return one_line(name, 80).replace('"', "'").encode("ascii", "replace").decode()
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.files import read_npz, reading, replace_npz
 
 VERSION = 1
 """The version of the format that is written."""
@@ -22,21 +23,15 @@ def write_arrays(path: str | Path, kind: str, arrays: Mapping[str, Any]) -> None
     plain: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
     header = {"kind": kind, "version": VERSION, "checksum": _checksum(plain)}
     written = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with open(path, "wb") as file:
-        np.savez_compressed(file, sdpkit_result=written, **plain)
+    replace_npz(path, {"sdpkit_result": written, **plain})
 
 
 def read_arrays(path: str | Path, kind: str) -> dict[str, NDArray[Any]]:
     """The arrays that `write_arrays` wrote; a file that differs in a bit is refused."""
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+    arrays = read_npz(path, f"a saved {kind}")
+    with reading(path, f"a saved {kind}"):
         header = json.loads(bytes(arrays.pop("sdpkit_result")).decode())
         found = header["kind"], header["version"], header["checksum"]
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # damaged bytes fail in zip, numpy's header or json, each its way
-        raise InputError(f"{path} is not a saved {kind}, or is damaged: {error}") from error
     if found[0] != kind:
         raise InputError(f"{path} is not a saved {kind}; it holds the result {found[0]!r}")
     if found[1] != VERSION:

@@ -15,8 +15,17 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.files import reading
 from sdpkit.graphs.distances import SquaredDistances
-from sdpkit.inputs import finite_matrix, integer, one_of
+from sdpkit.inputs import (
+    finite_array,
+    finite_matrix,
+    finite_rows,
+    finite_vector,
+    indices,
+    integer,
+    one_of,
+)
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.gram import Gram, Matrix
 from sdpkit.results.archive import read_arrays, write_arrays
@@ -171,16 +180,26 @@ class Embedding:
     def load(cls, path: str | Path) -> Embedding:
         """Read an embedding written by `save`."""
         a = read_arrays(path, "embedding")
-        points, table = a.get("points"), a.get("squared_distances")
-        return cls(
-            a["coordinates"],
-            a["eigenvalues"],
-            a["edges"],
-            a.get("tensions"),
-            a["components"],
-            None if points is None and table is None else SquaredDistances(points, table),
-            float(a["variance"]) if "variance" in a else None,
-        )
+        with reading(path, "a saved embedding"):
+            coordinates, edges = finite_matrix(a["coordinates"], "coordinates"), a["edges"]
+            n, points, table = len(coordinates), a.get("points"), a.get("squared_distances")
+            if points is not None:
+                points = finite_rows(points, np.atleast_2d(points).shape[-1], "points")
+            if table is not None:
+                table = finite_rows(table, n, "squared_distances")
+            for array in (points, table):
+                if array is not None and len(array) != n:
+                    raise InputError(f"{n} coordinates belong to {len(array)} inputs")
+            tensions = a.get("tensions")
+            return cls(
+                coordinates,
+                finite_array(a["eigenvalues"], "eigenvalues").ravel(),
+                indices(edges, (len(edges), 2), n, "edges"),
+                None if tensions is None else finite_vector(tensions, len(edges), "tensions"),
+                indices(a["components"], (n,), n, "components"),
+                None if points is None and table is None else SquaredDistances(points, table),
+                float(a["variance"]) if "variance" in a else None,
+            )
 
     def plot(self, ax: Any = None, *, color: Any = None, tension: bool = True) -> Any:
         """Draw the first two coordinates, the rods coloured by tension. Needs matplotlib."""

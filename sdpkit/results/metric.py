@@ -16,7 +16,16 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_matrix, finite_points, finite_rows, integer, one_of
+from sdpkit.files import reading
+from sdpkit.inputs import (
+    finite_matrix,
+    finite_points,
+    finite_rows,
+    indices,
+    integer,
+    one_of,
+    require_squarable,
+)
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import nearest, squared_distances
 from sdpkit.numerics.threads import one_blas_thread
@@ -311,18 +320,26 @@ class Metric:
     def load(cls, path: str | Path) -> Metric:
         """Read a metric written by `save`."""
         a = read_arrays(path, "metric")
-        count = sum(name.startswith("components") for name in a)
-        return cls(
-            tuple(a[f"components{k}"] for k in range(count)),
-            a["X"],
-            a["labels"],
-            a["classes"],
-            a["block_of"],
-            a["target_pairs"],
-            int(a["n_neighbors"]),
-            float(a["mu"]),
-            a.get("block_of_class"),
-        )
+        with reading(path, "a saved metric"):
+            count = sum(name.startswith("components") for name in a)
+            X, n_classes = finite_points(a["X"], "X"), len(a["classes"])
+            n, blocks = len(X), a.get("block_of_class")
+            parts = [finite_matrix(a[f"components{k}"], "components") for k in range(count)]
+            for part in parts:
+                require_squarable(X, "X")
+                require_squarable(part, "components")
+                require_squarable(X @ finite_matrix(part, "components", X.shape[1]).T, "X")
+            return cls(
+                tuple(parts),
+                X,
+                indices(a["labels"], (n,), n_classes, "labels"),
+                a["classes"],
+                indices(a["block_of"], (n,), count, "block_of"),
+                indices(a["target_pairs"], (len(a["target_pairs"]), 2), n, "target_pairs"),
+                integer(int(a["n_neighbors"]), "n_neighbors", most=n - 1),
+                float(a["mu"]),
+                None if blocks is None else indices(blocks, (n_classes,), count, "block_of_class"),
+            )
 
 
 def factor(matrix: Array, rank: int | None = None) -> Array:

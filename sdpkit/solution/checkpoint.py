@@ -9,9 +9,7 @@ writes leaves the state before.
 from __future__ import annotations
 
 import hashlib
-import os
 import time
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.files import read_npz, reading, replace_npz
 
 EVERY = 30.0  # seconds between two states, by default
 
@@ -58,29 +57,21 @@ class Checkpoint:
 
     def save(self, **arrays: ArrayLike) -> None:
         """Replace the file by this state."""
-        beside = self.path.with_name(self.path.name + ".part")
-        with open(beside, "wb") as file:
-            state = {name: np.asarray(values) for name, values in arrays.items()}
-            named: dict[str, Any] = {
-                "fingerprint": self.fingerprint,
-                "solver": self.solver,
-                "digest": _digest(state),
-                **{f"state/{name}": values for name, values in state.items()},
-            }
-            np.savez(file, **named)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path)
-        self._written = self._clock()
+        state = {name: np.asarray(values) for name, values in arrays.items()}
+        named: dict[str, Any] = {
+            "fingerprint": self.fingerprint,
+            "solver": self.solver,
+            "digest": _digest(state),
+            **{f"state/{name}": values for name, values in state.items()},
+        }
+        self._written = self._clock()  # also where it fails: the next attempt is due in a while
+        replace_npz(self.path, named, compressed=False)
 
     def _read(self) -> dict[str, NDArray[Any]] | None:
         if not self.path.exists():
             return None
-        try:
-            with open(self.path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                found = {name: file[name] for name in file.files}
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-            raise InputError(f"{self.path} is not a checkpoint: {error}; delete it") from error
+        with reading(self.path, "a checkpoint"):
+            found = read_npz(self.path, "a checkpoint")
         for what, mine in (("fingerprint", self.fingerprint), ("solver", self.solver)):
             if what not in found:
                 raise InputError(f"{self.path} is not a checkpoint; name another file")

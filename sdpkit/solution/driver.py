@@ -18,6 +18,7 @@ know in a row is NaN there. Further keys are the engine's own.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -29,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.numerics import kernels
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import Option, checked_options
 
 COLUMNS = (
@@ -108,6 +110,7 @@ class Driver:
         self.stop: Stop | None = None
         self.words = ""
         self.history: list[Mapping[str, float]] = []
+        self.notes: list[str] = []
 
     # -- what an engine asks -----------------------------------------------------------------
 
@@ -118,9 +121,9 @@ class Driver:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the time limit has passed; cheap enough for inner loops."""
+        """Whether the time limit has passed or Ctrl-C was pressed; cheap enough for inner loops."""
         limit = self.settings.time_limit
-        return limit is not None and self.seconds > limit
+        return is_interrupted() or (limit is not None and self.seconds > limit)
 
     @property
     def iterations_left(self) -> int:
@@ -130,7 +133,9 @@ class Driver:
     @property
     def must_stop(self) -> bool:
         """Whether the run has ended, or has reached a limit, which ends it."""
-        if self.stop is None and self.out_of_time:
+        if self.stop is None and is_interrupted():
+            self.end(Stop.INTERRUPTED, f"interrupted after {self.iterations} iterations")
+        elif self.stop is None and self.out_of_time:
             self.end(Stop.TIME_LIMIT, f"time limit after {self.iterations} iterations")
         elif self.stop is None and self.iterations >= self._limit:
             self.end(Stop.ITERATION_LIMIT, f"iteration limit after {self.iterations} iterations")
@@ -216,6 +221,7 @@ class Driver:
             setup_time=setup,
             solve_time=self.seconds - setup,
             history=tuple(self.history),
+            notes=(*answer.notes, *self.notes),
         )
 
     def again(self) -> Driver:
@@ -225,10 +231,18 @@ class Driver:
         return other
 
     def _save(self, engine: Engine) -> None:
-        if self.settings.checkpoint is not None:
-            state = engine.state()
-            if state is not None:
-                self.settings.checkpoint.save(**state)
+        """Write the state; a disk that is full must not cost the answer."""
+        checkpoint = self.settings.checkpoint
+        state = None if checkpoint is None else engine.state()
+        if checkpoint is None or state is None:
+            return
+        try:
+            checkpoint.save(**state)
+        except OSError as error:
+            words = f"the checkpoint could not be written: {error}"
+            if words not in self.notes:
+                self.notes.append(words)
+                warnings.warn(f"{words}; the run continues", RuntimeWarning, stacklevel=2)
 
 
 def _line(row: Mapping[str, float]) -> str:

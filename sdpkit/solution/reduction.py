@@ -121,7 +121,7 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     """
     pairs = [_restrict(block, orthonormal) for block in program.blocks]
     blocks = tuple(b for b, _ in pairs)
-    restricted = replace(program, blocks=blocks, safe=SafeBounds(), sentences=None)
+    restricted = replace(program, blocks=blocks, safe=SafeBounds())
     rows = independent_rows(restricted, _suspects(program))
     norms = restricted.row_norms[rows]
     smaller = _normalised(_take_rows(restricted, rows), norms)

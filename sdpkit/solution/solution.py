@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpkit.errors import InputError
 from sdpkit.solution.answer import Stop
 
 if TYPE_CHECKING:
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+# Library → what writes a solution into its models. Doors lie above this room and enter themselves.
+_unpackers: dict[str, Callable[[Solution, Any], None]] = {}
+
+
+def register_unpacker(library: str, write: Callable[[Solution, Any], None]) -> None:
+    """Let `Solution.unpack` take the models of a library."""
+    _unpackers[library] = write
+
+
 class Status(StrEnum):
     """How a solve ended. Granted by the certificate, never claimed by a solver."""
 
@@ -31,6 +40,7 @@ class Status(StrEnum):
     INACCURATE = "inaccurate"
     INFEASIBLE = "infeasible"
     UNBOUNDED = "unbounded"
+    INFEASIBLE_OR_UNBOUNDED = "infeasible_or_unbounded"
     TIME_LIMIT = "time_limit"
     ITERATION_LIMIT = "iteration_limit"
     INTERRUPTED = "interrupted"
@@ -99,12 +109,18 @@ class Solution:
         return self.matrices[0]
 
     def unpack(self, problem: Any) -> None:
-        """Write this solution into the cvxpy model that `sdpkit.from_cvxpy` made its program of.
+        """Write this solution into the model that its program was made of.
 
-        Fills the variables' `.value` and the constraints' `.dual_value` in cvxpy's signs.
+        For a cvxpy model and `sdpkit.from_cvxpy`: fills the variables' `.value` and the
+        constraints' `.dual_value` in cvxpy's signs.
         """
-        # By name, as solvers are: the doors lie above this room.
-        importlib.import_module("sdpkit.doors.cvxpy").unpack(self, problem)
+        library = type(problem).__module__.partition(".")[0]
+        if library not in _unpackers:
+            raise InputError(
+                f"expected a model that a program was made of, not {type(problem).__name__}; "
+                "for cvxpy, solve sdpkit.from_cvxpy(problem) and unpack that solution"
+            )
+        _unpackers[library](self, problem)
 
     def __repr__(self) -> str:
         t = self.times

@@ -3,7 +3,8 @@
 The status is granted here from the certificate alone:
 
     optimal                        gap, residuals and eigenvalues meet tol
-    infeasible, unbounded          a ray was found and verified
+    infeasible, unbounded          a ray was found and verified; unbounded has a feasible point too
+    infeasible_or_unbounded        an improving direction was found, but no feasible point
     time_limit, iteration_limit,   the solver stopped there, and the certificate does not pass
     interrupted
     stationary                     the end of a search over several programs, each certified
@@ -23,6 +24,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -31,15 +33,18 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
 from sdpkit.errors import InputError, SolverError
+from sdpkit.files import reading
 from sdpkit.inputs import positive
 from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
+from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
+from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.choice import choose, refusal
+from sdpkit.solving.choice import choose, estimate, refusal
 from sdpkit.solving.judgement import ConvergenceWarning, convergence_warning, judge
 from sdpkit.solving.margin import wants_margin, with_margin
 from sdpkit.solving.rays import elastic, recession
@@ -49,8 +54,18 @@ from sdpkit.solving.trajectory import Advancing, follow
 Array = NDArray[np.float64]
 
 
+# A forecast of so many times the limit means that the limit will be met.
+_FAR_MORE = 3.0
+# The time limit of a solver that is called when there is no time left.
+_LEAST_SECONDS = 1e-3
 # How a solve may end without a warning.
-_CLEAR = (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED, Status.STATIONARY)
+_CLEAR = (
+    Status.OPTIMAL,
+    Status.INFEASIBLE,
+    Status.UNBOUNDED,
+    Status.INFEASIBLE_OR_UNBOUNDED,
+    Status.STATIONARY,
+)
 
 
 class Problem(Protocol):
@@ -149,11 +164,31 @@ def _solve_one(
     chosen, reason = _choose(name, program, settings.tol)
     if file is not None:
         settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
-    answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, settings)
+    return _answered(program, chosen, reason, settings, started, compiled)
+
+
+@remembering_interrupts
+def _answered(
+    program: Program,
+    chosen: Solver,
+    reason: str,
+    settings: Settings,
+    started: float,
+    compiled: float,
+) -> Solution:
+    """Call and certify; after Ctrl-C nothing else is started."""
+    asked = _remaining(settings, started)
+    if asked.time_limit == 0:  # compiling took all of it; a solver may take 0 for no limit
+        asked = replace(asked, time_limit=_LEAST_SECONDS)
+    answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, asked)
     rest = _remaining(settings, started)
     solution = judge(program, chosen, reason, rest, answer, compiled)
     rest = _remaining(settings, started)
-    if rest.time_limit != 0 and wants_margin(solution, answer, settings.tol):
+    if (
+        rest.time_limit != 0
+        and not is_interrupted()
+        and wants_margin(solution, answer, settings.tol)
+    ):
         solution = with_margin(solution, chosen, rest)
     if settings.callback is not None and not chosen.capabilities.callback:
         gap = solution.certificate.relative_gap
@@ -204,13 +239,39 @@ def _remaining(settings: Settings, started: float) -> Settings:
 def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
     if program.family is None or solver.capabilities.families:
         before = program.fingerprint if not is_ours(solver) else ""
-        answer = solver.solve(program, settings)
+        answer = _in_time(program, solver, settings)
         if before and replace(program).fingerprint != before:
             raise SolverError(f"solver {solver.name!r} changed the program that it was given")
         return answer
     from sdpkit.solving.generation import by_rows
 
     return by_rows(program, solver, settings)
+
+
+def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
+    """Solve; where a solver of ours expects to need far more time than it has, one of its steps
+    may outlast the limit, and it works in a process that can be stopped."""
+    work = partial(_continued, program, solver, settings)
+    limit = settings.time_limit
+    stops_itself = getattr(solver, "separate", False) or not is_ours(solver)
+    if limit is None or settings.callback is not None or stops_itself or not can_fork():
+        return work()
+    if estimate(solver, program, settings.tol).seconds < _FAR_MORE * limit:
+        return work()
+    returned = apart(work, limit + min(1.0, max(0.1, 0.1 * limit)))
+    if returned.stop is None:
+        found: Answer = returned.value
+        return found
+    return Answer(returned.stop, f"{solver.name} {returned.words}", solve_time=limit)
+
+
+def _continued(program: Program, solver: Solver, settings: Settings) -> Answer:
+    """Solve; what goes wrong with a state that somebody else wrote is the file's fault."""
+    checkpoint = settings.checkpoint
+    if checkpoint is None or checkpoint.state is None:
+        return solver.solve(program, settings)
+    with reading(checkpoint.path, f"a checkpoint of solver {solver.name!r}"):
+        return solver.solve(program, settings)
 
 
 def _nothing_left(program: Program) -> Answer | None:

@@ -12,7 +12,6 @@ The seconds are rough: each solver extrapolates a few measurements by its operat
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from sdpkit.errors import (
     SolverUnavailableError,
     UnsuitableSolverError,
 )
+from sdpkit.files import free_memory
 from sdpkit.program.form import Program
 from sdpkit.solution.solver import Estimate, Solver, unsupported
 from sdpkit.solving.registry import get_solver, listed_solvers, unavailability, why_not
@@ -43,18 +43,6 @@ class Offer:
     def fits(self) -> bool:
         """Whether its matrices fit in memory."""
         return self.estimate.memory <= free_memory()
-
-
-def free_memory() -> float:
-    """Bytes that can still be allocated, as far as the system tells; inf if it does not."""
-    try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return float(line.split()[1]) * 1024
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (OSError, ValueError, AttributeError):
-        return float("inf")
 
 
 def why_refused(solver: Solver, program: Program) -> str | None:
@@ -179,7 +167,7 @@ def choose(program: Program, tol: float = 1e-6) -> tuple[Solver, str]:
     >>> import sdpkit
     >>> solver, reason = choose(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)).program())
     >>> solver.name, reason.split(";")[0]
-    ('interior', 'auto: interior, about 0.01 s')
+    ('interior', 'auto: interior, about 0.02 s')
     """
     asked = offers(program, tol)
     able = _suitable(asked)

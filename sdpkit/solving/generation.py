@@ -16,6 +16,7 @@ from sdpkit.numerics.kernels import clock
 from sdpkit.program.families import RowFamily, Rows, best_scale, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import WRITTEN_ROWS, refusal
 
@@ -34,7 +35,7 @@ def by_rows(program: Program, solver: Solver, settings: Settings) -> Answer:
         answer = _solve_part(program, rows, solver, settings, started)
         rounds += 1
         more = None
-        if answer.matrices is not None and answer.stop is Stop.DONE:
+        if answer.matrices is not None and answer.stop is Stop.DONE and not is_interrupted():
             more = _left_out(program, family, rows, answer, settings.tol)
         if more is None:
             note = f"{rows.size} of {family.n_rows} {family.noun}s written, in {rounds} rounds"
@@ -81,6 +82,6 @@ def _left_out(
     new = np.setdiff1d(family.near(outputs, _SLACK * family.unit), rows, assume_unique=True)
     missing = float(np.maximum(values(family, family.terms(new), outputs), 0.0).sum())
     value = program.objective(answer.matrices, np.zeros(0))
-    if family.weight * missing <= 0.1 * tol * max(abs(value), program.safe.value_scale):
+    if family.weight * missing <= 0.1 * tol * max(abs(value), program.value_scale):
         return None
     return np.union1d(rows, new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
+from sdpkit.certificate.onto_rows import onto_rows
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import Ray
 from sdpkit.errors import SolverError
@@ -30,7 +32,8 @@ from sdpkit.program.gram import (
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status, Times
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.rays import find_ray
+from sdpkit.solving.choice import choose, refusal
+from sdpkit.solving.rays import elastic, find_ray
 
 Array = NDArray[np.float64]
 
@@ -40,6 +43,10 @@ _LIMITS = {
     Stop.ITERATION_LIMIT: Status.ITERATION_LIMIT,
     Stop.INTERRUPTED: Status.INTERRUPTED,
 }
+
+
+# The backward error of a point that counts as feasible beside an improving direction.
+_FEASIBLE = 1e-6
 
 
 class ConvergenceWarning(UserWarning):
@@ -70,13 +77,25 @@ def judge(
 ) -> Solution:
     started = clock()
     _check_answer(program, solver, answer)
+    if answer.stop in _LIMITS and answer.matrices is None:
+        answer = _best_known(program, answer)
     matrices, x = repair_primal(program, answer, settings.tol)
     dual = _into_box(program, answer.dual)
     certificate = certify(program, matrices, x, dual, answer.rows)
+    if _may_be_moved(program, certificate, settings.tol):
+        moved, moved_x = onto_rows(program, matrices, x, 0.1 * settings.tol)
+        better = certify(program, moved, moved_x, dual)
+        if better.passes(settings.tol):
+            matrices, x, certificate = moved, moved_x, better
     ray = None
     if not certificate.passes(settings.tol) and program.family is None:
         ray = find_ray(program, solver, settings, answer)
-    status, message = _status(certificate, ray, answer, settings.tol)
+        if ray is not None and ray.kind == "unbounded" and np.isfinite(certificate.safe_bound):
+            ray = None  # the bound contradicts it
+    feasible = True
+    if ray is not None and ray.kind == "unbounded":
+        feasible = _is_feasible(certificate) or has_feasible_point(program, solver, settings)
+    status, message = _status(certificate, ray, answer, settings.tol, feasible)
     if status is Status.INACCURATE and any(b.max_rank is not None for b in program.blocks):
         status = Status.STATIONARY
         message = f"a local solution of the given rank; compared with every rank: {message}"
@@ -101,6 +120,43 @@ def judge(
         rows=answer.rows,
         stop=answer.stop,
     )
+
+
+def _may_be_moved(program: Program, certificate: Certificate, tol: float) -> bool:
+    """Whether the rows alone are in the way: met beside the largest, but not at their own scale."""
+    if program.family is not None or certificate.x is None or certificate.matrices is None:
+        return False
+    if certificate.passes(tol) or not certificate.relative_gap <= 1e3 * tol:
+        return False
+    violations = program.violations(program.measure(certificate.matrices), certificate.x)
+    largest = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
+    return bool((violations / program.row_norms).max(initial=0.0) <= 10 * tol * largest)
+
+
+def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> bool:
+    """Whether the solver, or another one, finds a point that meets the rows."""
+    if not program.excess(-program.rhs).any():
+        return True  # zero is one
+    if settings.time_limit == 0:
+        return False
+    asked = elastic(program)
+    plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None, options={})
+    if refusal(solver, asked) is None and _finds_feasible(program, asked, solver, plain):
+        return True
+    try:
+        other = choose(asked)[0]
+    except SolverError:
+        return False
+    return other.name != solver.name and _finds_feasible(program, asked, other, plain)
+
+
+def _finds_feasible(program: Program, asked: Program, solver: Solver, settings: Settings) -> bool:
+    answer = solver.solve(asked, settings)
+    if answer.matrices is None or answer.x is None:
+        return False
+    point = replace(answer, x=answer.x[: program.n_auxiliary])
+    matrices, x = repair_primal(program, point, 1e-8)
+    return _is_feasible(certify(program, matrices, x))
 
 
 def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
@@ -136,16 +192,25 @@ def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
 
 
 def _status(
-    certificate: Certificate, ray: Ray | None, answer: Answer, tol: float
+    certificate: Certificate, ray: Ray | None, answer: Answer, tol: float, feasible: bool
 ) -> tuple[Status, str]:
     if certificate.passes(tol):
         return Status.OPTIMAL, f"certified to a relative gap of {certificate.relative_gap:.2g}"
     if ray is not None:
+        if not feasible:
+            return Status.INFEASIBLE_OR_UNBOUNDED, (
+                "a direction improves the objective without end, but neither a feasible point nor "
+                "a ray of infeasibility was found"
+            )
         what = ray.proof or f"it holds to a relative {ray.violation:.2g}"
         return Status(ray.kind), f"a ray shows that the program is {ray.kind} ({what})"
     words = "; ".join(certificate.failures(tol))
     status = _LIMITS.get(answer.stop, Status.INACCURATE)
     return status, f"tol {tol:g} was not reached: {words} (the solver said: {answer.native_status})"
+
+
+def _is_feasible(certificate: Certificate) -> bool:
+    return certificate.backward_error <= _FEASIBLE and not certificate.warnings
 
 
 def _into_box(program: Program, dual: Array | None) -> Array | None:
@@ -177,6 +242,23 @@ def repair_primal(
     q = program.measure(matrices)
     x = _take_up_slack(program, q, x)
     return _shrink_into_limits(program, matrices, q, 1 + 0.5 * tol), x
+
+
+def _best_known(program: Program, answer: Answer) -> Answer:
+    """Zero, and the problem's own dual point, where a limit came before the first point."""
+    zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
+    large = any(block.is_large_graph for block in program.blocks)
+    dual = answer.dual
+    if dual is None and program.family is None and not large:  # there it takes a factorisation
+        anchor = program.safe.anchor
+        dual = np.zeros(program.n_rows) if anchor is None else anchor
+    return replace(
+        answer,
+        matrices=tuple(FactoredGram(np.zeros((len(z), 1))) for z in zeros) if large else zeros,
+        x=np.zeros(program.n_auxiliary),
+        dual=dual,
+        notes=(*answer.notes, "the limit came before the first point: the matrices are zero"),
+    )
 
 
 def _unknown(block: Block) -> Matrix:

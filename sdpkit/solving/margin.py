@@ -19,11 +19,13 @@ def wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
     certificate = solution.certificate
     if solution.status is not Status.INACCURATE or answer.stop is not Stop.DONE:
         return False
-    if solution.program.family is not None or solution.program.has_log_det:
+    if solution.program.family is not None:
+        return False
+    if solution.program.has_log_det and np.isfinite(certificate.safe_bound):
         return False  # its bound scales the dual, which is as good as a margin
     if not np.isfinite([certificate.primal_residual, certificate.dual_objective]).all():
         return False
-    scale = max(abs(certificate.objective), solution.program.safe.value_scale)
+    scale = max(abs(certificate.objective), solution.program.value_scale)
     nominal = abs(certificate.dual_objective - certificate.objective)
     return not np.isfinite(certificate.safe_bound) or bool(
         certificate.primal_residual <= tol
@@ -36,7 +38,7 @@ def with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solut
     """Solve once more with S ⪰ δI, δ·(tr M + Σx) a fraction of the gap that is allowed."""
     program, tol = solution.program, settings.tol
     size = sum(trace(m) for m in solution.matrices) + float(np.abs(solution.x).sum())
-    value = max(abs(solution.objective), program.safe.value_scale)
+    value = max(abs(solution.objective), program.value_scale)
     margin = 0.25 * tol * value / max(size, np.finfo(float).tiny)
     asked = program.with_margin(margin)
     if why_refused(solver, asked) is not None:

@@ -11,6 +11,7 @@ from sdpkit.certificate.rays import Ray, certify_infeasible, certify_unbounded
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import why_refused
 
@@ -27,7 +28,8 @@ def find_ray(program: Program, solver: Solver, settings: Settings, answer: Answe
     proven = [ray for ray in rays if ray.passes(_RAY_TOL)]
     if any(ray.kind == "infeasible" for ray in proven):
         return next(ray for ray in proven if ray.kind == "infeasible")
-    if proven and program.n_rows:
+    stopped = answer.stop is Stop.INTERRUPTED or is_interrupted()
+    if proven and program.n_rows and not stopped and settings.time_limit != 0:
         # An infeasible program may have improving directions too, which mean nothing then.
         plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
         ray = _ask_infeasible(program, solver, plain)
@@ -35,7 +37,7 @@ def find_ray(program: Program, solver: Solver, settings: Settings, answer: Answe
     if not proven:
         # A modelling layer may take one for the other, so both are tried, infeasibility first.
         doubtful = (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED, Stop.FAILED)
-        may_ask = answer.stop in doubtful and settings.time_limit != 0
+        may_ask = answer.stop in doubtful and settings.time_limit != 0 and not stopped
         asked = (_ask_infeasible, _ask_unbounded) if program.n_rows else (_ask_unbounded,)
         for ask in asked if may_ask else ():
             # Some codes break down at the tighter tolerance and are exact enough at the looser.
@@ -74,6 +76,8 @@ def elastic(program: Program) -> Program:
     m = program.n_rows
     eye = sp.eye_array(m, format="csr")
     zero = [replace(b, cost=b.cost.scaled(0.0), log_det=0.0) for b in program.blocks]
+    # A variable that no row contains is nowhere limited: as a free one it upsets some codes.
+    used = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary) > 0
     return Program.of(
         zero,
         program.rhs,
@@ -81,7 +85,7 @@ def elastic(program: Program) -> Program:
         rows_x=sp.hstack([program.rows_x, eye, -eye], format="csr"),
         relations=program.relations,
         cost_x=np.concatenate([np.zeros(program.n_auxiliary), -np.ones(2 * m)]),
-        free_x=np.concatenate([program.free_x, np.zeros(2 * m, dtype=bool)]),
+        free_x=np.concatenate([program.free_x & used, np.zeros(2 * m, dtype=bool)]),
         name=f"elastic {program.name}",
     )
 

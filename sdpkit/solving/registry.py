@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from importlib.metadata import entry_points
 from typing import Any, cast
 
 from sdpkit.errors import InputError, SolverUnavailableError
+from sdpkit.files import one_line
 from sdpkit.solution.solver import Capabilities, Solver
 
 GROUP = "sdpkit.solvers"
@@ -199,15 +201,18 @@ def available_solvers() -> list[str]:
 
 
 def solver_table() -> str:
-    """All known solvers, whether they can be used, what they are and what they can do, as text."""
+    """All known solvers, whether they can be used, what they are and can do, in 80 columns."""
     rows = solver_rows()
     width = max(len(row["name"]) for row in rows)
     lines = []
     for row in rows:
-        state = "available" if row["available"] else row["why_not"]
-        lines.append(f"{row['name']:<{width}}  {state}; {row['summary'] or 'not loaded'}")
-        if row["capabilities"]:
-            lines.append(f"{'':<{width}}  takes {', '.join(row['capabilities'])}")
+        state = "available" if row["available"] else one_line(row["why_not"])
+        said = [f"{state}; {one_line(row['summary']) or 'not loaded'}"]
+        said += [f"takes {', '.join(row['capabilities'])}"] if row["capabilities"] else []
+        parts = [part for words in said for part in textwrap.wrap(words, 78 - width)]
+        names = [row["name"], *[""] * (len(parts) - 1)]
+        pairs = zip(names, parts, strict=True)
+        lines += [f"{name:<{width}}  {part}" for name, part in pairs]
     return "\n".join(lines)
 
 

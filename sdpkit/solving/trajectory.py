@@ -29,7 +29,8 @@ from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.gram import is_finite
-from sdpkit.solution.answer import Settings
+from sdpkit.solution.answer import Settings, Stop
+from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
 from sdpkit.solution.solution import Solution, Status, Times
 
 Array = NDArray[np.float64]
@@ -112,6 +113,7 @@ class Trajectory:
         return plot_trajectory(self, ax)
 
 
+@remembering_interrupts
 def follow(
     problem: Advancing, solve_one: Callable[[Program, Settings], Solution], settings: Settings
 ) -> Solution:
@@ -124,7 +126,7 @@ def follow(
     steps: tuple[Solution, ...] = ()
     while True:
         asked = clock()
-        upcoming = _broken(steps) or problem.advance(steps, settings.tol)
+        upcoming = _broken(steps) or _interrupted(steps) or problem.advance(steps, settings.tol)
         if isinstance(upcoming, Ending):
             return _conclude(problem, steps, upcoming, settings.tol)
         left = settings
@@ -158,6 +160,13 @@ def _reliable(steps: tuple[Solution, ...]) -> Solution:
     """The last step that was certified, or else the last."""
     certified = [step for step in steps if step.status in _GOOD]
     return certified[-1] if certified else steps[-1]
+
+
+def _interrupted(steps: tuple[Solution, ...]) -> Ending | None:
+    """Ctrl-C and a callback's wish end the sequence, even where the last step was certified."""
+    if not steps or not (is_interrupted() or steps[-1].stop is Stop.INTERRUPTED):
+        return None
+    return Ending("interrupted", Status.INTERRUPTED, _reliable(steps))
 
 
 def _broken(steps: tuple[Solution, ...]) -> Ending | None:

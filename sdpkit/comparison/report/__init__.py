@@ -20,8 +20,9 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run
+from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run, numbers_or_null
 from sdpkit.errors import InputError
+from sdpkit.files import replace_text
 
 if TYPE_CHECKING:
     from sdpkit.comparison.table import Comparison
@@ -98,7 +99,7 @@ def write_report(comparison: Comparison, path: str | Path) -> None:
     }
     # One pass, so that a name in braces inside the data is left alone.
     page = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
-    Path(path).write_text(page, encoding="utf-8")
+    replace_text(path, page)
 
 
 def inline_json(data: Any) -> str:
@@ -107,7 +108,9 @@ def inline_json(data: Any) -> str:
     >>> inline_json({"message": "</script>", "gap": float("nan")})
     '{"message":"\\\\u003c/script\\\\u003e","gap":null}'
     """
-    text = json.dumps(_finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(
+        numbers_or_null(data), ensure_ascii=True, allow_nan=False, separators=(",", ":")
+    )
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
@@ -234,14 +237,3 @@ def _part(name: str) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
-
-
-def _finite(value: Any) -> Any:
-    """The same with None for numbers that JSON does not have."""
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, str | int | bool | None) else float(value)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from sdpkit.comparison.records import Run
 from sdpkit.comparison.report import VERDICTS, power, verdict
 from sdpkit.errors import InputError
+from sdpkit.files import one_line
 
 if TYPE_CHECKING:
     from sdpkit.comparison.table import Comparison, Tier
@@ -229,4 +230,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("<", "&lt;")
+    """Text, whatever it says: no cell ends early, and no link or tag begins in it."""
+    cell = one_line(cell, 1000)
+    for mark, written in (("|", "\\|"), ("<", "&lt;"), ("[", "\\["), ("]", "\\]")):
+        cell = cell.replace(mark, written)
+    return cell

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, SdpkitError
+from sdpkit.files import replacing
+from sdpkit.plotting.style import MARKERS, SIGNED, settings
 
 if TYPE_CHECKING:
     from sdpkit.comparison.records import Run
@@ -34,6 +36,12 @@ def _require_matplotlib() -> None:
         raise SdpkitError("plots need matplotlib: pip install 'sdpkit[plot]'")
 
 
+def _save(figure: Any, path: str | Path) -> None:
+    """Write the picture, in the format that its name ends in."""
+    with replacing(path) as file:
+        figure.savefig(file, dpi=110, format=Path(path).suffix[1:] or "png")
+
+
 def new_figure(width: float, height: float) -> Any:
     """A figure of that many inches that is only written to files."""
     _require_matplotlib()
@@ -50,9 +58,11 @@ def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
     _require_matplotlib()
+    import matplotlib
     import matplotlib.pyplot as plt
 
-    return plt.figure().add_subplot()
+    with matplotlib.rc_context(settings()):
+        return plt.figure().add_subplot()
 
 
 def plot_embedding(
@@ -60,8 +70,8 @@ def plot_embedding(
 ) -> Any:
     """The first two coordinates with their rods; returns the axes.
 
-    A rod's colour is the multiplier of its length: red rods are stretched and hold the
-    unfolding back, blue rods are compressed, grey ones do nothing.
+    A rod's colour is the multiplier of its length: orange rods are stretched and hold the
+    unfolding back, purple rods are compressed, pale ones do nothing.
     """
     _require_matplotlib()
     from matplotlib.collections import LineCollection
@@ -74,7 +84,7 @@ def plot_embedding(
     if tension and embedding.tensions is not None and embedding.tensions.size:
         largest = float(np.abs(embedding.tensions).max()) or 1.0
         rods.set_array(embedding.tensions)
-        rods.set_cmap("coolwarm")
+        rods.set_cmap(SIGNED)
         rods.set_norm(SymLogNorm(largest / 10, vmin=-largest, vmax=largest))
         ax.add_collection(rods)
         ax.figure.colorbar(rods, ax=ax, label="tension of the rod", fraction=0.05)
@@ -120,7 +130,7 @@ def plot_unfolding(
         plot_spectrum(values, axes, variance=variance).set_title(name)
     plot_embedding(embedding, figure.add_subplot(grid[2, :]), color=color)
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def plot_trajectory(trajectory: Trajectory, ax: Any = None, *, name: str | None = None) -> Any:
@@ -164,7 +174,7 @@ def plot_comparison(
     if trajectory is not None:
         plot_trajectory(trajectory, figure.add_subplot(grid[2, :]))
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def plot_metric(metric: Metric, ax: Any = None) -> Any:
@@ -192,7 +202,7 @@ def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> 
     figure = new_figure(4.2 * len(metrics), 4.4)
     for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
         plot_metric(metric, figure.add_subplot(1, len(metrics), k + 1)).set_title(title)
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def plot_ellipses(
@@ -283,6 +293,66 @@ def plot_distances(solution: Solution, ax: Any = None) -> Any:
     return ax
 
 
+def plot_convergence(solution: Solution, ax: Any = None) -> Any:
+    """The certified gap and the residuals of a solve, iteration by iteration; returns the axes."""
+    ax = _axes(ax)
+    shown = [name for name in _PROGRESS if name in _columns(solution)]
+    lines = {name: _positive(solution, name) for name in shown}
+    if not any(len(iterations) for iterations, _ in lines.values()):
+        raise InputError(
+            f"{solution.solver} records no progress to plot: solve with one of sdpkit's engines, "
+            "'interior' for example"
+        )
+    for k, (name, (iterations, values)) in enumerate(lines.items()):
+        if len(iterations):
+            marker = MARKERS[k] if len(iterations) < 60 else None
+            ax.plot(iterations, values, marker=marker, label=_PROGRESS[name])
+    ax.set(xlabel="iteration", yscale="log", title=f"{solution.solver}: {solution.status}")
+    ax.legend(loc="best")
+    return ax
+
+
+_PROGRESS = {
+    "gap": "certified relative gap",
+    "primal_residual": "primal residual",
+    "dual_residual": "dual residual",
+}
+
+
+def _positive(solution: Solution, name: str) -> tuple[list[float], list[float]]:
+    """Iterations and values of a column of the history where a logarithm exists."""
+    rows = [row for row in solution.history if 0 < row.get(name, 0.0) < np.inf]
+    return [row["iteration"] for row in rows], [row[name] for row in rows]
+
+
+def plot_multipliers(multipliers: ArrayLike, ax: Any = None, *, label: str = "multiplier") -> Any:
+    """Multipliers of the rows by size, those that pull up and those that push down; returns the
+    axes. Rows near zero are inactive: without them the optimum would be the same."""
+    ax = _axes(ax)
+    w = np.sort(np.asarray(multipliers, dtype=np.float64))[::-1]
+    ranks = np.arange(1, w.size + 1)
+    for sign, name, style in ((1, "positive", "C0"), (-1, "negative", "C1")):
+        chosen = sign * w > 0
+        ax.bar(ranks[chosen], w[chosen], width=1.0, color=style, label=name)
+    largest = float(np.abs(w).max()) if w.size else 0.0
+    if largest > 0:
+        ax.set_yscale("symlog", linthresh=1e-4 * largest)
+        ax.legend(loc="best")
+    ax.axhline(0.0, color="0.3", linewidth=0.8)
+    ax.set(xlabel="rows, sorted", ylabel=label)
+    return ax
+
+
+def plot_rows(program: Program, ax: Any = None) -> Any:
+    """Which measurements each row of a program touches, as a pattern of dots; returns the axes."""
+    ax = _axes(ax)
+    rows, columns = program.rows_q.nonzero()
+    ax.plot(columns, rows, ls="", marker="s", markersize=max(0.5, min(4, 200 / program.n_rows)))
+    ax.invert_yaxis()
+    ax.set(xlabel="squared length", ylabel="row", title=program.name or "program")
+    return ax
+
+
 def plot_iterates(
     solution: Solution, ax: Any = None, *, coordinates: tuple[int, int] = (0, 1)
 ) -> Any:
@@ -352,7 +422,7 @@ def draw(answer: Any, path: str | Path) -> None:
         positions = np.asarray(answer)
         ax.scatter(positions[:, 0], positions[:, 1], s=12)
         ax.set_aspect("equal")
-    figure.savefig(path, dpi=110)
+    _save(figure, path)
 
 
 def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
@@ -361,7 +431,9 @@ def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
     runs = [run for run in comparison.runs if run.start == "cold"]
     tols = sorted({run.tol for run in runs}, reverse=True)
     solvers = list(dict.fromkeys(run.solver for run in runs))
-    figure = new_figure(5.5 * len(tols), 11)
+    figure = _axes(None).figure if path is None else new_figure(5.5 * len(tols), 11)
+    figure.clear()
+    figure.set_size_inches(5.5 * len(tols), 11)
     axes = figure.subplots(3, len(tols), squeeze=False)
     for column, tol in enumerate(tols):
         tier = [run for run in runs if run.tol == tol]
@@ -388,7 +460,7 @@ def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
                 ax.set_yscale("log" if row != 1 else "linear")
     axes[1, -1].legend(fontsize="small")
     if path is not None:
-        figure.savefig(path, dpi=110)
+        _save(figure, path)
     return figure
 
 
@@ -431,4 +503,4 @@ def plot_bars(
     ax.set_xticks(np.arange(len(groups)), list(groups))
     ax.set_title(label)
     ax.legend(fontsize="small")
-    figure.savefig(path, dpi=110)
+    _save(figure, path)

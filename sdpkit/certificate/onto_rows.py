@@ -1,0 +1,117 @@
+"""A point moved onto its rows inside the cone.
+
+M = YYᵀ and x = z², and least squares in Y and z (Gauss-Newton): with y the solution of
+
+    A_q [4 (VVᵀ) ∘ (VMVᵀ)] A_qᵀ y + 4 A_x diag(x) A_xᵀ y = b − A(M, x)
+
+Y becomes (I + 2Vᵀdiag(A_qᵀy)V) Y. A congruence keeps M positive definite, if it was, and a length
+that is too long by many times is halved without moving the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.certificate.primal import row_residuals
+from sdpkit.program.block import Block
+from sdpkit.program.cost import dense
+from sdpkit.program.form import Program
+from sdpkit.program.gram import Gram, Matrix
+
+Array = NDArray[np.float64]
+
+# Rows and measurements up to which a point is moved.
+_MAX_ROWS = 3000
+_MAX_STEPS = 40
+_MANY_ROWS = 500
+# Added to the unit diagonal of the least-squares system: rows may depend on each other.
+_RIDGE = 1e-13
+
+
+def onto_rows(
+    program: Program, matrices: list[Matrix], x: Array, goal: float
+) -> tuple[list[Matrix], Array]:
+    """The point moved until no row is off by more than `goal` at its own scale, if it can be."""
+    q = program.measure(matrices)
+    off = float(row_residuals(program, matrices, q, x).max(initial=0.0))
+    far = not goal < off < np.inf
+    if far or not is_small(program) or any(isinstance(m, Gram) for m in matrices):
+        return matrices, x
+    pairs = zip(program.blocks, matrices, strict=True)
+    factors = [root_of(block, np.asarray(m)) for block, m in pairs]
+    best, left = (matrices, x), float(program.violations(q, x).max())
+    for _ in range(_MAX_STEPS if program.n_rows <= _MANY_ROWS else _MAX_STEPS // 4):
+        step = step_onto_rows(program, factors, x)
+        if step is None:
+            break
+        factors, x = step
+        moved: list[Matrix] = [y @ y.T for y in factors]
+        q = program.measure(moved)
+        before, left = left, float(program.violations(q, x).max())
+        if not left < 0.9 * before:
+            break
+        best = moved, x
+        if row_residuals(program, moved, q, x).max(initial=0.0) <= goal:
+            break
+    return best
+
+
+def is_small(program: Program) -> bool:
+    """Whether the least-squares system may be factored densely."""
+    counts = (block.n_measurements for block in program.blocks)
+    return max(program.n_rows, *counts) <= _MAX_ROWS
+
+
+def root_of(block: Block, matrix: Array, more: float = 0.0) -> Array:
+    """Y on the face with YYᵀ = M + more·I, whatever is negative in M left out."""
+    values, vectors = scipy.linalg.eigh(block.project_out_null((matrix + matrix.T) / 2))
+    root = vectors * np.sqrt(np.maximum(values, 0.0) + more)
+    return np.asarray(root - block.null_basis @ (block.null_basis.T @ root))
+
+
+def step_onto_rows(
+    program: Program, factors: list[Array], x: Array
+) -> tuple[list[Array], Array] | None:
+    """One step of least squares; inequalities that hold are let go. None where it breaks down."""
+    with np.errstate(all="ignore"):
+        return _step(program, factors, x)
+
+
+def _step(program: Program, factors: list[Array], x: Array) -> tuple[list[Array], Array] | None:
+    images = [np.asarray(b.vectors() @ y) for b, y in zip(program.blocks, factors, strict=True)]
+    q = np.concatenate([np.einsum("pk,pk->p", w, w) for w in images])
+    off = program.row_values(q, x) - program.rhs
+    rows = np.flatnonzero((program.relations == 0) | (program.excess(off) > 0))
+    bounded, part_x = np.maximum(x, 0.0), program.rows_x[rows]
+    free = max(1.0, float(np.abs(x).max(initial=0.0))) ** 2
+    weight = np.where(program.free_x, free, 4 * bounded)
+    system = dense(part_x @ sp.diags_array(weight) @ part_x.T)
+    for block, span, w in zip(program.blocks, program.spans, images, strict=True):
+        a = program.rows_q[rows][:, span]
+        system += a @ (a @ _lengths_of_steps(block, w)).T
+    root = np.sqrt(np.where(np.diag(system) > 0, np.diag(system), 1.0))
+    unit = system / np.outer(root, root) + _RIDGE * np.eye(rows.size)
+    if not np.isfinite(unit).all():
+        return None
+    factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
+    if failed:
+        return None
+    y = -scipy.linalg.cho_solve((factor, True), off[rows] / root) / root
+    parts = program.split(np.asarray(program.rows_q[rows].T @ y))
+    moved = []
+    for block, u, old, w in zip(program.blocks, parts, factors, images, strict=True):
+        step = 2 * np.asarray(block.vectors().T @ (u[:, None] * w))
+        moved.append(old + step - block.null_basis @ (block.null_basis.T @ step))
+    along = np.asarray(part_x.T @ y)
+    return moved, np.where(program.free_x, x + free * along, bounded * (1 + 2 * along) ** 2)
+
+
+def _lengths_of_steps(block: Block, images: Array) -> Array:
+    """4 (VPVᵀ) ∘ (VMVᵀ) with P the projector onto the face."""
+    v = block.vectors()
+    beyond = np.asarray(v @ block.null_basis)
+    inner = dense(v @ v.T) - beyond @ beyond.T
+    return np.asarray(4 * inner * (images @ images.T))

@@ -1,0 +1,272 @@
+"""How good the choice of `solver="auto"` is: `sdpkit bench auto`.
+
+Every suitable engine of ours solves every instance; the choice of `auto` is compared with the
+fastest one. The runs are kept in a table, docs/auto.csv, so that the choice can be judged, and the
+forecasts behind it fitted, without solving anything again.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import sdpkit
+from sdpkit.program.form import Program
+from sdpkit.solving.choice import choose, offers
+
+# An engine gets this many times the seconds of the fastest before it, and at least some seconds.
+_PATIENCE_RATIO, _LEAST_SECONDS = 5.0, 5.0
+# Differences that nobody notices, in seconds.
+_UNNOTICED_SECONDS = 0.1
+# Engines that are compared: ours, which answer on one thread.
+ENGINES = ("interior", "barrier", "lowrank", "projection", "factored", "covering", "ascent")
+
+Problem = Any
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One run: processor seconds of a solve, infinite if it did not end `optimal`."""
+
+    instance: str
+    tol: float
+    solver: str
+    seconds: float
+    status: str
+
+
+# -- instances ----------------------------------------------------------------------------------
+
+
+def _roll(n: int, form: str, k: int = 4, seed: int = 0) -> Problem:
+    points = sdpkit.datasets.swiss_roll(n, random_state=seed)
+    return sdpkit.MVU(points, n_neighbors=k, form=form, connect="bridge")
+
+
+def _noisy(n: int, form: str) -> Problem:
+    points = sdpkit.datasets.swiss_roll(n, noise_dims=5, noise=0.3, random_state=1)
+    return sdpkit.MVU(points, n_neighbors=5, form=form, connect="bridge")
+
+
+def _digits(n: int, form: str) -> Problem:
+    """A graph of images: the first n of scikit-learn's digits."""
+    from sklearn.datasets import load_digits
+
+    return sdpkit.MVU(load_digits().data[:n], n_neighbors=4, form=form, connect="bridge")
+
+
+def _cloud(n: int, form: str) -> Problem:
+    """Random points in space, six neighbours: a graph with a large fill."""
+    points = np.random.default_rng(0).random((n, 3))
+    return sdpkit.MVU(points, n_neighbors=6, form=form, connect="bridge")
+
+
+def _maxcut(n: int) -> Program:
+    """Random weights on the edges of a sparse random graph."""
+    rng = np.random.default_rng(n)
+    W = np.triu(rng.random((n, n)) < 8 / n, 1) * rng.random((n, n))
+    W = W + W.T
+    M = sdpkit.Unknown("M", n)
+    laplacian = sp.csr_array(np.diag(W.sum(axis=1)) - W)
+    return sdpkit.maximise(0.25 * M.inner(laplacian), M.lengths() == 1, name=f"max-cut {n}")
+
+
+def _theta(n: int) -> Program:
+    """Lovász's θ of a random graph of half the edges."""
+    i, j = np.nonzero(np.triu(np.random.default_rng(n).random((n, n)) < 0.5, 1))
+    M = sdpkit.Unknown("M", n)
+    return sdpkit.maximise(M.lengths(np.ones(n)), M.trace() == 1, M[i, j] == 0, name=f"θ {n}")
+
+
+def _correlation(n: int) -> Program:
+    """The correlation matrix nearest to a perturbed one."""
+    rng = np.random.default_rng(n)
+    noisy = np.corrcoef(rng.standard_normal((n, 3 * n))) + 0.3 * rng.standard_normal((n, n))
+    i, j = np.triu_indices(n, 1)
+    M, error = sdpkit.Unknown("M", n), sdpkit.Variable(i.size, "e", free=True)
+    target = 0.5 * (noisy + noisy.T)[i, j]
+    rows = [M.lengths() == 1, M[i, j] - error == target]
+    return sdpkit.minimise(error.sum_squares(), rows, name=f"correlation {n}")
+
+
+def _classes(n: int, d: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(n)
+    y = rng.integers(4, size=n)
+    return 1.3 * rng.standard_normal((4, d))[y] + rng.standard_normal((n, d)), y
+
+
+def _lmnn(n: int, d: int) -> Problem:
+    return sdpkit.LMNN(*_classes(n, d))
+
+
+def _mmc(n: int, d: int) -> Problem:
+    return sdpkit.MMC(*_classes(n, d), max_pairs=2000)
+
+
+def _covering(n: int, d: int) -> Problem:
+    return sdpkit.CoveringEllipsoid(np.random.default_rng(n).standard_normal((n, d)))
+
+
+def instances() -> dict[str, tuple[Callable[[], Problem], float]]:
+    """Name → (how it is made, tolerance)."""
+    made: dict[str, tuple[Callable[[], Problem], float]] = {}
+
+    def add(
+        kind: Callable[..., Problem],
+        sizes: Iterator[int] | tuple[int, ...],
+        *more: Any,
+        tol: float = 1e-6,
+    ) -> None:
+        for size in sizes:
+            words = " ".join([kind.__name__.strip("_"), str(size), *map(str, more), f"{tol:g}"])
+            made[words] = (partial(kind, size, *more), tol)
+
+    add(_roll, (60, 150, 400, 700, 1000, 1500), "equality")
+    add(_roll, (400, 1000, 2000, 4000), "equality", tol=1e-3)
+    add(_roll, (60, 200, 500, 1000), "inequality")
+    add(_roll, (500, 1500, 4000), "inequality", tol=1e-3)
+    add(_roll, (60, 150, 400), "slack")
+    add(_roll, (150, 600, 1200), "slack", tol=1e-3)
+    add(_roll, (60, 200, 500), "min_trace")
+    add(_roll, (300,), "equality", 8)
+    add(_noisy, (300, 800), "equality")
+    add(_noisy, (800, 2000), "inequality", tol=1e-3)
+    add(_digits, (200, 500, 900), "equality", tol=1e-3)
+    add(_digits, (200, 500), "inequality")
+    add(_digits, (500, 1000, 1797), "inequality", tol=1e-3)
+    add(_digits, (300,), "slack", tol=1e-3)
+    add(_cloud, (200, 500), "inequality")
+    add(_cloud, (500, 1500), "inequality", tol=1e-3)
+    add(_cloud, (150, 400), "equality", tol=1e-4)
+    add(_maxcut, (30, 100, 300))
+    add(_maxcut, (300,), tol=1e-3)
+    add(_theta, (15, 30, 50))
+    add(_correlation, (10, 30))
+    add(_lmnn, (100, 500, 2000), 5)
+    add(_lmnn, (2000,), 20, tol=1e-3)
+    add(_mmc, (60, 150), 4)
+    add(_covering, (100, 2000), 4)
+    return made
+
+
+# -- runs ---------------------------------------------------------------------------------------
+
+
+def measured(only: str | None = None) -> Iterator[Timing]:
+    """Runs of every suitable engine on every instance (whose name holds `only`)."""
+    for name, (make, tol) in instances().items():
+        if only is not None and only not in name:
+            continue
+        problem = make()
+        program = problem if isinstance(problem, Program) else problem.program()
+        suited = [o for o in offers(program, tol) if o.refusal is None and o.fits]
+        ours = [o for o in suited if o.solver.name in ENGINES]
+        best = math.inf
+        for offer in sorted(ours, key=lambda o: o.estimate.seconds):
+            limit = max(_LEAST_SECONDS, _PATIENCE_RATIO * best) if best < math.inf else 240.0
+            timing = _timed(name, problem, offer.solver.name, tol, limit)
+            best = min(best, timing.seconds)
+            yield timing
+
+
+def _timed(name: str, problem: Problem, solver: str, tol: float, limit: float) -> Timing:
+    """The better of two runs where they are short: the first one may load libraries."""
+    seconds, status = math.inf, ""
+    for _ in range(2):
+        began = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            solution = sdpkit.solve(problem, solver=solver, tol=tol, time_limit=limit)
+        spent, status = time.process_time() - began, solution.status.value
+        seconds = min(seconds, spent if status == "optimal" else math.inf)
+        if spent > 3.0:
+            break
+    return Timing(name, tol, solver, seconds, status)
+
+
+def read(path: Path) -> list[Timing]:
+    """The runs of a table."""
+    with path.open(newline="") as file:
+        return [
+            Timing(r["instance"], float(r["tol"]), r["solver"], float(r["seconds"]), r["status"])
+            for r in csv.DictReader(file)
+        ]
+
+
+def write(path: Path, timings: list[Timing]) -> None:
+    """The table of some runs."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [f.name for f in fields(Timing)], lineterminator="\n")
+        writer.writeheader()
+        for timing in timings:
+            writer.writerow({**asdict(timing), "seconds": f"{timing.seconds:.3g}"})
+
+
+# -- how good the choice is ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `auto` chooses for an instance, beside the fastest engine."""
+
+    instance: str
+    chosen: str
+    seconds: float
+    best: str
+    fastest: float
+
+    @property
+    def ratio(self) -> float:
+        """Seconds of the choice over those of the fastest; 1 where nobody sees the difference."""
+        if self.seconds - self.fastest <= _UNNOTICED_SECONDS:
+            return 1.0
+        return self.seconds / self.fastest
+
+
+def verdicts(timings: list[Timing]) -> list[Verdict]:
+    """The choice of `auto` for every instance of a table that some engine solved."""
+    known = instances()
+    found = []
+    for name in dict.fromkeys(t.instance for t in timings):
+        runs = {t.solver: t.seconds for t in timings if t.instance == name}
+        best = min(runs, key=runs.__getitem__)
+        if runs[best] == math.inf:
+            continue
+        make, tol = known[name]
+        problem = make()
+        program = problem if isinstance(problem, Program) else problem.program()
+        chosen = choose(program, tol)[0].name
+        found.append(Verdict(name, chosen, runs.get(chosen, math.inf), best, runs[best]))
+    return found
+
+
+def auto(runs: Path = Path("docs/auto.csv"), measure: bool = False) -> None:
+    """Print the choices beside the fastest engines; with `measure`, solve everything first."""
+    if measure:
+        timings = []
+        for timing in measured():
+            print(f"{timing.instance:34} {timing.solver:10} {timing.seconds:9.3g}", flush=True)
+            timings.append(timing)
+        write(runs, timings)
+    judged = verdicts(read(runs))
+    print(
+        f"{'instance':34} {'auto':10} {'seconds':>9}   {'fastest':10} {'seconds':>9} {'ratio':>6}"
+    )
+    for v in sorted(judged, key=lambda v: -v.ratio):
+        print(
+            f"{v.instance:34} {v.chosen:10} {v.seconds:9.3g}   {v.best:10} {v.fastest:9.3g} "
+            f"{v.ratio:6.2f}"
+        )
+    close = sum(v.ratio <= 1.3 for v in judged) / len(judged)
+    worst = max(v.ratio for v in judged)
+    print(f"{len(judged)} instances: {close:.0%} within 1.3 of the fastest; the worst {worst:.3g}")

@@ -1,0 +1,184 @@
+"""The built site: `make docs`, then pytest -m site.
+
+It opens from a disk in a real browser with the network cut off.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+import sdpkit
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = Path(os.environ.get("SDPKIT_SITE", ROOT / "docs" / "_build" / "html"))
+pytestmark = pytest.mark.site
+# Pages of every kind: landing, guide, chapter, example, reference, search.
+WIDTHS = (390, 1400)
+
+
+def pages() -> list[Path]:
+    return sorted(SITE.rglob("*.html"))
+
+
+def chapters() -> list[Path]:
+    return sorted((SITE / "course").glob("[0-9][0-9]_*.html"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield chromium
+        chromium.close()
+
+
+class Visit:
+    """A page in the browser, what it requested from elsewhere, and what it complained about."""
+
+    def __init__(self, browser: Any, path: Path, width: int, query: str = "") -> None:
+        self.page = browser.new_page(viewport={"width": width, "height": 900})
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", self._request)
+        self.page.on("console", self._message)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(path.as_uri() + query)
+        self.page.wait_for_load_state("load")
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            self.requests.append(request.url)
+
+    def _message(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def wait_for_formulas(self) -> None:
+        self.page.wait_for_function("window.MathJax && MathJax.startup && MathJax.startup.promise")
+        self.page.evaluate("MathJax.startup.promise")
+
+    def close(self) -> None:
+        self.page.close()
+
+
+def test_the_site_was_built() -> None:
+    assert (SITE / "index.html").exists(), "run 'make docs' first"
+    assert len(chapters()) >= 1
+
+
+def test_every_public_name_has_a_page() -> None:
+    missing = [
+        name
+        for name in sdpkit.__all__
+        if not isinstance(getattr(sdpkit, name), type(sdpkit))
+        and not (SITE / "reference" / "generated" / f"sdpkit.{name}.html").exists()
+    ]
+    assert missing == []
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_requests_or_complains_or_overflows(browser: Any, width: int) -> None:
+    reference = [p for p in pages() if "generated" in p.parts]
+    # Pages of the reference share one template: every tenth stands for them.
+    visited = [p for p in pages() if p not in reference] + reference[::10]
+    for path in visited:
+        visit = Visit(browser, path, width)
+        has_formulas = visit.page.locator(".math").count() > 0
+        if has_formulas:
+            visit.wait_for_formulas()
+        assert visit.requests == [], path
+        assert visit.complaints == [], path
+        scrolls = visit.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        assert scrolls <= 1, f"{path} is {scrolls} px too wide at {width} px"
+        visit.close()
+
+
+@pytest.mark.needs("chromium")
+def test_formulas_are_rendered(browser: Any) -> None:
+    for path in chapters():
+        visit = Visit(browser, path, 1400)
+        visit.wait_for_formulas()
+        written = visit.page.locator(".math").count()
+        drawn = visit.page.locator(".math mjx-container svg").count()
+        errors = visit.page.locator("mjx-container [data-mjx-error]").count()
+        assert drawn >= written > 5, path
+        assert errors == 0, path
+        visit.close()
+
+
+@pytest.mark.needs("chromium")
+def test_solutions_are_hidden_until_opened(browser: Any) -> None:
+    visit = Visit(browser, chapters()[0], 1400)
+    solution = visit.page.locator("details", has_text="Solution").first
+    body = solution.locator("p").first
+    assert not body.is_visible()
+    solution.locator("summary").click()
+    assert body.is_visible()
+    visit.close()
+
+
+@pytest.mark.needs("chromium")
+def test_search_finds_a_word_from_a_disk(browser: Any) -> None:
+    visit = Visit(browser, SITE / "search.html", 1400, "?q=elliptope")
+    visit.page.wait_for_selector("#search-results li a")
+    found = visit.page.locator("#search-results li a").all_inner_texts()
+    assert any("semidefinite program" in text for text in found)
+    assert visit.requests == []
+    assert visit.complaints == []
+    visit.close()
+
+
+def test_internal_links_resolve() -> None:
+    anchors = {
+        path: set(re.findall(r'\bid="([^"]+)"', path.read_text("utf-8"))) for path in pages()
+    }
+    broken = []
+    for path in pages():
+        text = path.read_text("utf-8")
+        for link in re.findall(r'\b(?:href|src)="([^"]*)"', text):
+            address, anchor = urldefrag(html.unescape(link))
+            if re.match(r"[a-z]+:", address) or address.startswith("//"):
+                continue
+            target = (path.parent / unquote(address.split("?")[0])).resolve() if address else path
+            if not target.exists() or (
+                anchor and target in anchors and unquote(anchor) not in anchors[target]
+            ):
+                broken.append(f"{path.relative_to(SITE)}: {link}")
+    assert broken == []
+
+
+def test_every_chapter_downloads_as_a_notebook() -> None:
+    import nbformat
+
+    for path in chapters():
+        notebook = nbformat.read(SITE / "notebooks" / f"{path.stem}.ipynb", as_version=4)
+        nbformat.validate(notebook)
+        text = "\n".join(cell.source for cell in notebook.cells)
+        assert "{glue" not in text, path
+        assert "myst_nb" not in text, path
+        assert "{dropdown}" not in text, path
+        assert f"notebooks/{path.stem}.ipynb" in path.read_text("utf-8")
+
+
+def test_every_chapter_has_what_a_chapter_has() -> None:
+    for path in chapters():
+        text = path.read_text("utf-8")
+        assert text.count("<figure") + text.count('class="flipbook"') >= 3, path
+        assert len(re.findall(r"<h3>Exercise \d", text)) == 3, path
+        assert "What to take away" in text, path
