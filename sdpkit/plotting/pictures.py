@@ -42,7 +42,7 @@ def _save(figure: Any, path: str | Path) -> None:
         figure.savefig(file, dpi=110, format=Path(path).suffix[1:] or "png")
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
     """A figure of that many inches that is only written to files."""
     _require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -114,7 +114,7 @@ def plot_unfolding(
     X: Array, embedding: Embedding, path: str | Path, *, color: Any = None, title: str = ""
 ) -> None:
     """Input, output and both spectra in one picture file."""
-    figure = _figure(11, 8)
+    figure = new_figure(11, 8)
     grid = figure.add_gridspec(3, 2, height_ratios=[1, 1, 1.4], width_ratios=[1.5, 1])
     before = figure.add_subplot(grid[:2, 0], projection="3d")
     shown = np.c_[X, np.zeros((len(X), 2))][:, :3]  # points of one or two dimensions lie flat
@@ -165,7 +165,7 @@ def plot_comparison(
     With a trajectory, the fidelity of its steps is drawn below.
     """
     n_rows = 2 if trajectory is None else 3
-    figure = _figure(4.5 * len(embeddings), 3.5 * n_rows)
+    figure = new_figure(4.5 * len(embeddings), 3.5 * n_rows)
     grid = figure.add_gridspec(n_rows, len(embeddings))
     for k, (name, embedding) in enumerate(embeddings.items()):
         ax = plot_embedding(embedding, figure.add_subplot(grid[0, k]), color=color, tension=False)
@@ -199,7 +199,7 @@ def plot_metric(metric: Metric, ax: Any = None) -> Any:
 
 def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> None:
     """Several metrics side by side in one picture file."""
-    figure = _figure(4.2 * len(metrics), 4.4)
+    figure = new_figure(4.2 * len(metrics), 4.4)
     for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
         plot_metric(metric, figure.add_subplot(1, len(metrics), k + 1)).set_title(title)
     _save(figure, path)
@@ -356,7 +356,7 @@ def plot_rows(program: Program, ax: Any = None) -> Any:
 def plot_iterates(
     solution: Solution, ax: Any = None, *, coordinates: tuple[int, int] = (0, 1)
 ) -> Any:
-    """The way of a point between the sets, as in figure 1.4 of the thesis; returns the axes.
+    """The way of a point between the sets, as in Weinberger (2007), figure 1.4; returns the axes.
 
     For programs of up to three numbers, solved by `alternating`, `gradient-projection` or
     `dykstra`: every round leaves the points before, between and after its projections. The lines
@@ -412,7 +412,7 @@ def _draw_rows(program: Program, ax: Any) -> None:
 
 def draw(answer: Any, path: str | Path) -> None:
     """An embedding, a metric, or (n, 2) positions to a picture file."""
-    figure = _figure(6, 5)
+    figure = new_figure(6, 5)
     ax = figure.add_subplot()
     if hasattr(answer, "transform"):
         plot_metric(answer, ax)
@@ -431,7 +431,7 @@ def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
     runs = [run for run in comparison.runs if run.start == "cold"]
     tols = sorted({run.tol for run in runs}, reverse=True)
     solvers = list(dict.fromkeys(run.solver for run in runs))
-    figure = _axes(None).figure if path is None else _figure(5.5 * len(tols), 11)
+    figure = _axes(None).figure if path is None else new_figure(5.5 * len(tols), 11)
     figure.clear()
     figure.set_size_inches(5.5 * len(tols), 11)
     axes = figure.subplots(3, len(tols), squeeze=False)
@@ -492,7 +492,7 @@ def plot_bars(
     line: float | None = None,
 ) -> None:
     """Groups of bars in one picture file: a group per key, a bar per name."""
-    figure = _figure(1.6 * len(groups) + 3, 4.2)
+    figure = new_figure(1.6 * len(groups) + 3, 4.2)
     ax = figure.add_subplot()
     width = 0.8 / len(names)
     for k, name in enumerate(names):
