@@ -20,11 +20,11 @@ from sdpkit.plotting.style import COLORS, MARKERS, SIGNED, settings
 if TYPE_CHECKING:
     from sdpkit.comparison.records import Run
     from sdpkit.comparison.table import Comparison
-    from sdpkit.doors.query_metric import QueryMetrics
     from sdpkit.program.form import Program
     from sdpkit.results.ellipsoid import Ellipsoid
     from sdpkit.results.embedding import Embedding
     from sdpkit.results.metric import Metric
+    from sdpkit.results.query_metric import QueryMetrics
     from sdpkit.solution.solution import Solution
     from sdpkit.solving.trajectory import Trajectory
 
