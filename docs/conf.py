@@ -62,8 +62,14 @@ nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_ipywidgets_js = {}
 nb_merge_streams = True
-# Cells speak through figures and stdout: a warning in a chapter is an error of the chapter.
-nb_output_stderr = "show"
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
+# Cells speak through figures and stdout. An answer that was not certified is an error of its page;
+# what else comes on stderr (kernels are compiled on first use) is not shown.
+nb_output_stderr = "remove"
+os.environ["PYTHONWARNINGS"] = ",".join(
+    f"error:{status}" for status in ("inaccurate", "iteration_limit", "time_limit")
+)
 
 # MathJax from npm, with its fonts inside of the one file: no request leaves the machine.
 mathjax_path = "mathjax/tex-svg-full.js"

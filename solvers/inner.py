@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
 
 from sdpkit.solvers.augmented import Factors, InnerPoint
 
@@ -24,7 +25,8 @@ class InTheFactor:
     """Limited-memory quasi-Newton steps on L, preconditioned from the right."""
 
     def __init__(self, factors: Factors) -> None:
-        self.steps: list[tuple[Array, Array]] = []
+        # (s, y, sᵀy): steps, the changes of the gradient along them, and their products.
+        self.steps: list[tuple[Array, Array, float]] = []
         self.shapes = [factor.shape for factor in factors]
         self.recondition(factors)
 
@@ -67,16 +69,17 @@ class InTheFactor:
         return None
 
     def _direction(self, gradient: Array) -> Array:
+        """The two-loop recursion; daxpy adds in place, for vectors too short to hide a copy."""
         out, weights = gradient.copy(), []
-        for s, y in reversed(self.steps):
-            weights.append(float(s @ out) / float(s @ y))
-            out -= weights[-1] * y
+        for s, y, product in reversed(self.steps):
+            weights.append(float(s @ out) / product)
+            out = daxpy(y, out, a=-weights[-1])
         out = self._precondition(out)
         if self.steps:
-            s, y = self.steps[-1]
-            out *= float(s @ y) / float(y @ self._precondition(y))
-        for (s, y), weight in zip(self.steps, reversed(weights), strict=True):
-            out += (weight - float(y @ out) / float(s @ y)) * s
+            _, y, product = self.steps[-1]
+            out *= product / float(y @ self._precondition(y))
+        for (s, y, product), weight in zip(self.steps, reversed(weights), strict=True):
+            out = daxpy(s, out, a=weight - float(y @ out) / product)
         return out
 
     def _precondition(self, vector: Array) -> Array:
@@ -84,10 +87,13 @@ class InTheFactor:
         return _flat([part @ inverse for part, inverse in parts])
 
     def _remember(self, s: Array, y: Array) -> None:
-        if float(s @ y) > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
-            self.steps = [*self.steps[-_MEMORY + 1 :], (s, y)]
+        product = float(s @ y)
+        if product > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+            self.steps = [*self.steps[-_MEMORY + 1 :], (s, y, product)]
 
     def _unflat(self, vector: Array) -> Factors:
+        if len(self.shapes) == 1:
+            return [vector.reshape(self.shapes[0])]
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])[:-1]
         parts = zip(np.split(vector, ends), self.shapes, strict=True)
         return [part.reshape(shape) for part, shape in parts]
@@ -147,4 +153,6 @@ def _root(matrix: Array) -> Array:
 
 
 def _flat(parts: list[Array]) -> Array:
+    if len(parts) == 1:
+        return parts[0].ravel()
     return np.concatenate([part.ravel() for part in parts])

@@ -266,7 +266,8 @@ def _value(program: Program, matrices: list[Array], x: Array, rho: float) -> flo
     size_x = float(np.abs(program.cost_x) @ np.abs(x)) + abs(program.offset)
     lost += 1.01 * gamma(x.size + 8) * size_x + x.size * TINY
     lost += rho * _norm(np.array(norms)) * (1 + 1e-9) + 4e-15 * abs(total) + TINY
-    return float(np.nextafter(total - program.sign * lost, -np.inf * program.sign))
+    value = float(np.nextafter(total - program.sign * lost, -np.inf * program.sign))
+    return value if np.isfinite(value) else None
 
 
 def _absolute_cost(block: Block, g: Array) -> Array:
