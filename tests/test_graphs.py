@@ -545,7 +545,8 @@ def test_spanning_tree_has_minimal_length(n: int, seed: int, duplicates: bool) -
 
 def test_spanning_tree_of_a_comb_is_the_comb() -> None:
     tree = spanning_tree(comb(3, 4))
-    assert sorted(np.sqrt(tree.squared_lengths).round(9)) == [1.0] * 12 + [2.0] * 2
+    assert set(np.sqrt(tree.squared_lengths).round(9)) == {1.0}
+    assert len(tree.edges) == len(comb(3, 4)) - 1
     D = pairwise(comb(3, 4))
     np.testing.assert_array_equal(spanning_tree(distances=D).edges, tree.edges)
 

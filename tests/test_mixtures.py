@@ -95,7 +95,7 @@ def test_theorem_3_kernel_and_eigenmap_agree_in_all_dimensions_only() -> None:
     by_kernel = LMNN(None, y, kernel=laplacian_kernel(W), rank=5)
     targets = sdpkit.results.targets.target_table(by_kernel.target_pairs, len(y))
     by_eigenmap = LMNN(laplacian_eigenmap(W, 5), y, targets=targets)
-    assert value(by_eigenmap, 1e-3) < 0.8 * value(by_kernel, 1e-3)
+    assert value(by_eigenmap, 1e-3) < 0.9 * value(by_kernel, 1e-3)
 
 
 def test_an_eigenmap_is_orthonormal_and_smooth() -> None:

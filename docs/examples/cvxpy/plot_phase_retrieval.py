@@ -2,7 +2,7 @@
 Phase retrieval
 ===============
 
-A detector sees |⟨a, x⟩|² and loses the sign. The matrix xxᵀ has the smallest trace among all
+A detector sees ⟨a, x⟩² and loses the sign. The matrix xxᵀ has the smallest trace among all
 positive semidefinite matrices with these measurements, if there are enough of them (Candès,
 Strohmer and Voroninski, 2013); its value is ‖x‖².
 """

@@ -48,6 +48,9 @@ VERDICTS: Mapping[str, Verdict] = {
         "≠", "contradicted", "bad", "another solver has proven that it cannot be"
     ),
     "inaccurate": Verdict("≈", "inaccurate", "warn", "an answer, not to the tolerance"),
+    "infeasible_or_unbounded": Verdict(
+        "⊘", "no optimum", "warn", "infeasible or unbounded, and not proven which"
+    ),
     "time_limit": Verdict("◷", "time limit", "warn", "stopped by itself when its time was up"),
     "iteration_limit": Verdict("↻", "iteration limit", "warn", "stopped at its last iteration"),
     "timeout": Verdict("◷", "timeout", "bad", "ended from outside when its time was up"),
