@@ -558,8 +558,8 @@ class LMNN:
         parts = zip(self.coordinates, roots, strict=True)
         outputs = [self.features @ c.whitening @ root.T for c, root in parts]
         cost = float(sum(np.square(root).sum() for root in roots))
-        t = nearby_scale(self.family, outputs, cost)
         rows, dual = self._kept_multipliers(earlier, solution)
+        t = nearby_scale(self.family, outputs, cost, rows)
         matrices = tuple(t * (root.T @ root) for root in roots)
         return replace(solution, matrices=matrices, rows=rows, dual=dual)
 

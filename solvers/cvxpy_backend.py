@@ -52,6 +52,7 @@ _LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
         time_limit_secs=s.time_limit,
     ),
     "CLARABEL": lambda s: _given(
+        max_threads=1,  # a forked child would wait for the threads of its parent for ever
         tol_gap_abs=s.tol * 1e-2,
         tol_gap_rel=s.tol * 1e-2,
         tol_feas=s.tol * 1e-2,

@@ -1,4 +1,5 @@
-"""Solvers that are executables and read SDPA files: csdp, which the thesis used, and sdpa.
+"""Solvers that are executables and read SDPA files: csdp, which Weinberger (2007) used, and
+sdpa.
 
 The program is reduced to its faces, written as `.dat-s` into a temporary folder, solved by the
 executable found on the PATH, and read back. Both state
@@ -311,7 +312,7 @@ CSDP = SdpaProgram(
     "csdp",
     "csdp",
     "coinor-csdp",
-    Capabilities(summary="interior point by file; the thesis's solver"),
+    Capabilities(summary="interior point by file; the solver of Weinberger (2007)"),
     _csdp_command,
     read_triplets,
     _csdp_stop,

@@ -9,7 +9,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "examples" / "cvxpy"
+FOLDER = Path(__file__).parents[1] / "docs" / "examples" / "cvxpy"
 SCRIPTS = sorted(FOLDER.glob("plot_*.py"))
 
 

@@ -27,6 +27,7 @@ from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run, numbers_or_
 from sdpkit.comparison.suites import INSTANCES
 from sdpkit.errors import InputError
 from sdpkit.files import one_line, read_text, reading, replace_text
+from sdpkit.plotting.cards import card
 
 # What is not written to a table of text.
 _LISTS = ("history", "coordinates")
@@ -187,6 +188,20 @@ class Comparison:
         from sdpkit.plotting import plot_runs
 
         return plot_runs(self, path)
+
+    def _repr_html_(self) -> str:
+        heads = ("tolerance", "solver", "certified", "mean seconds", "times the best")
+        rows = [
+            (
+                f"{tier.tol:.0e}",
+                tier.solver,
+                f"{tier.successes} of {tier.runs}",
+                f"{tier.mean_time:.3f}",
+                f"{tier.relative_time:.1f}",
+            )
+            for tier in self.summary()
+        ]
+        return card(repr(self).strip("<>"), rows, heads)
 
     def report(self, path: str | Path) -> None:
         """Write the report as one HTML file."""

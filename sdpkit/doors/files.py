@@ -163,8 +163,9 @@ def _number(value: Any) -> Any:
 def _certificate(numbers: dict[str, Any], parts: Arrays, path: str | Path) -> Certificate:
     program = {name[8:]: array for name, array in parts.items() if name.startswith("program/")}
     count = sum(name.startswith("matrix") for name in parts)
+    told: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in numbers.items()}
     return Certificate(
-        **{k: tuple(value) if isinstance(value, list) else value for k, value in numbers.items()},
+        **told,
         program=Program.of(**arguments_of(program, path)),
         multipliers=parts.get("multipliers"),
         rows=parts.get("rows"),

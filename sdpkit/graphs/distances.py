@@ -31,7 +31,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 DEFAULT_NEIGHBORS = 4
-"""Neighbours per point when no rule is given; the thesis works with 3, 4 and 5 (3.1.12)."""
+"""Neighbours per point when no rule is given; Weinberger (2007, 3.1.12) has 3 to 5."""
 
 
 def squared_distances_of(kernel: Floats, own: Floats, diagonal: Floats) -> Floats:

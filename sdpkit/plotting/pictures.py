@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, SdpkitError
 from sdpkit.files import replacing
-from sdpkit.plotting.style import MARKERS, SIGNED, settings
+from sdpkit.plotting.style import COLORS, MARKERS, SIGNED, settings
 
 if TYPE_CHECKING:
     from sdpkit.comparison.records import Run
@@ -42,7 +42,7 @@ def _save(figure: Any, path: str | Path) -> None:
         figure.savefig(file, dpi=110, format=Path(path).suffix[1:] or "png")
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
     """A figure of that many inches that is only written to files."""
     _require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -114,7 +114,7 @@ def plot_unfolding(
     X: Array, embedding: Embedding, path: str | Path, *, color: Any = None, title: str = ""
 ) -> None:
     """Input, output and both spectra in one picture file."""
-    figure = _figure(11, 8)
+    figure = new_figure(11, 8)
     grid = figure.add_gridspec(3, 2, height_ratios=[1, 1, 1.4], width_ratios=[1.5, 1])
     before = figure.add_subplot(grid[:2, 0], projection="3d")
     shown = np.c_[X, np.zeros((len(X), 2))][:, :3]  # points of one or two dimensions lie flat
@@ -165,7 +165,7 @@ def plot_comparison(
     With a trajectory, the fidelity of its steps is drawn below.
     """
     n_rows = 2 if trajectory is None else 3
-    figure = _figure(4.5 * len(embeddings), 3.5 * n_rows)
+    figure = new_figure(4.5 * len(embeddings), 3.5 * n_rows)
     grid = figure.add_gridspec(n_rows, len(embeddings))
     for k, (name, embedding) in enumerate(embeddings.items()):
         ax = plot_embedding(embedding, figure.add_subplot(grid[0, k]), color=color, tension=False)
@@ -182,7 +182,7 @@ def plot_metric(metric: Metric, ax: Any = None) -> Any:
     at distance one from the centre of its points; returns the axes."""
     ax = _axes(ax)
     shown = metric.X[:, :2]
-    ax.scatter(*shown.T, c=metric.labels, s=12, cmap="tab10")
+    ax.scatter(*shown.T, c=metric.labels, s=12, cmap="viridis")
     angle = np.linspace(0, 2 * np.pi, 200)
     circle = np.vstack([np.cos(angle), np.sin(angle)])
     for block, matrix in enumerate(metric.matrices):
@@ -199,7 +199,7 @@ def plot_metric(metric: Metric, ax: Any = None) -> Any:
 
 def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> None:
     """Several metrics side by side in one picture file."""
-    figure = _figure(4.2 * len(metrics), 4.4)
+    figure = new_figure(4.2 * len(metrics), 4.4)
     for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
         plot_metric(metric, figure.add_subplot(1, len(metrics), k + 1)).set_title(title)
     _save(figure, path)
@@ -234,7 +234,7 @@ def plot_query_metrics(
         *points.T,
         c="0.6" if labels is None else labels,
         s=10,
-        cmap=None if labels is None else "tab10",
+        cmap=None if labels is None else "viridis",
     )
     floor = 1e-3 * float(metrics.weights.max())
     inverses = np.linalg.inv(metrics.matrices + floor * np.eye(metrics.queries.shape[1]))[:, :2, :2]
@@ -242,7 +242,7 @@ def plot_query_metrics(
     scale = (0.1 * float(np.ptp(points))) ** 2 / largest
     for query, inverse in zip(metrics.queries, inverses, strict=True):
         _draw_ellipse(ax, query[:2], scale * inverse)
-    ax.scatter(*metrics.queries[:, :2].T, s=14, marker="x", color="tab:red")
+    ax.scatter(*metrics.queries[:, :2].T, s=14, marker="x", color=COLORS[3])
     ax.set_aspect("equal")
     return ax
 
@@ -252,7 +252,7 @@ def _draw_ellipse(ax: Any, center: Array, shape: Array) -> None:
     angle = np.linspace(0, 2 * np.pi, 200)
     values, vectors = np.linalg.eigh(shape)
     ring = (vectors * np.sqrt(values.clip(min=0.0))) @ np.vstack([np.cos(angle), np.sin(angle)])
-    ax.plot(*(center[:, None] + ring), color="tab:red", linewidth=1.0)
+    ax.plot(*(center[:, None] + ring), color=COLORS[3], linewidth=1.0)
 
 
 def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
@@ -264,10 +264,10 @@ def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
     if x.shape != y.shape or x.ndim != 2 or x.shape[1] != 2:
         raise SdpkitError(f"positions have shapes {x.shape} and {y.shape}: pass (n, 2) twice")
     ax = _axes(ax)
-    ways = LineCollection(list(np.stack([x, y], axis=1)), colors="tab:red", linewidths=0.8)
+    ways = LineCollection(list(np.stack([x, y], axis=1)), colors=COLORS[3], linewidths=0.8)
     ax.add_collection(ways)
     ax.scatter(*x.T, s=6, color="0.2", label="true", zorder=2)
-    ax.scatter(*y.T, s=6, color="tab:red", label="inferred", zorder=2)
+    ax.scatter(*y.T, s=6, color=COLORS[3], label="inferred", zorder=2)
     ax.set_aspect("equal")
     ax.set_title(f"mean error {np.linalg.norm(x - y, axis=1).mean():.3g}")
     ax.legend(loc="best")
@@ -356,7 +356,7 @@ def plot_rows(program: Program, ax: Any = None) -> Any:
 def plot_iterates(
     solution: Solution, ax: Any = None, *, coordinates: tuple[int, int] = (0, 1)
 ) -> Any:
-    """The way of a point between the sets, as in figure 1.4 of the thesis; returns the axes.
+    """The way of a point between the sets, as in Weinberger (2007), figure 1.4; returns the axes.
 
     For programs of up to three numbers, solved by `alternating`, `gradient-projection` or
     `dykstra`: every round leaves the points before, between and after its projections. The lines
@@ -379,7 +379,7 @@ def plot_iterates(
         ax.scatter(*way[k :: len(stages)].T, s=14, label=_STAGES.get((stage, len(stages)), stage))
     if solution.program.matrix_rows.shape[1] + solution.program.n_auxiliary == 2:
         _draw_rows(solution.program, ax)
-    ax.scatter(*way[-1], marker="*", s=90, color="tab:red", label="end", zorder=3)
+    ax.scatter(*way[-1], marker="*", s=90, color=COLORS[3], label="end", zorder=3)
     ax.set_aspect("equal")
     ax.legend(loc="best")
     return ax
@@ -407,12 +407,12 @@ def _draw_rows(program: Program, ax: Any) -> None:
         if a.any():
             foot, along = b * a / (a @ a), np.array([-a[1], a[0]])
             style = "-" if relation == 0 else "--"
-            ax.axline(foot, foot + along, color="tab:blue", linewidth=1.0, linestyle=style)
+            ax.axline(foot, foot + along, color=COLORS[0], linewidth=1.0, linestyle=style)
 
 
 def draw(answer: Any, path: str | Path) -> None:
     """An embedding, a metric, or (n, 2) positions to a picture file."""
-    figure = _figure(6, 5)
+    figure = new_figure(6, 5)
     ax = figure.add_subplot()
     if hasattr(answer, "transform"):
         plot_metric(answer, ax)
@@ -431,7 +431,7 @@ def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
     runs = [run for run in comparison.runs if run.start == "cold"]
     tols = sorted({run.tol for run in runs}, reverse=True)
     solvers = list(dict.fromkeys(run.solver for run in runs))
-    figure = _axes(None).figure if path is None else _figure(5.5 * len(tols), 11)
+    figure = _axes(None).figure if path is None else new_figure(5.5 * len(tols), 11)
     figure.clear()
     figure.set_size_inches(5.5 * len(tols), 11)
     axes = figure.subplots(3, len(tols), squeeze=False)
@@ -492,7 +492,7 @@ def plot_bars(
     line: float | None = None,
 ) -> None:
     """Groups of bars in one picture file: a group per key, a bar per name."""
-    figure = _figure(1.6 * len(groups) + 3, 4.2)
+    figure = new_figure(1.6 * len(groups) + 3, 4.2)
     ax = figure.add_subplot()
     width = 0.8 / len(names)
     for k, name in enumerate(names):

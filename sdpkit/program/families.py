@@ -183,11 +183,12 @@ def best_scale(family: RowFamily, outputs: Sequence[Array], cost: float) -> floa
     return max(float(np.exp(found.x)), least)
 
 
-def nearby_scale(family: RowFamily, outputs: Sequence[Array], cost: float) -> float:
+def nearby_scale(
+    family: RowFamily, outputs: Sequence[Array], cost: float, rows: Rows | None = None
+) -> float:
     """The t ∈ [⅓, 3] that minimises the same, on the rows near `outputs` alone: for a start that
-    is good already, at a small part of the price."""
-    rows = family.near(outputs, 0.5 * family.unit)
-    terms = family.terms(rows)
+    is good already, at a small part of the price. `rows` saves the search for them."""
+    terms = family.terms(family.near(outputs, 0.5 * family.unit) if rows is None else rows)
     constants = terms.row_constants
     slopes = values(family, terms, outputs) - constants
 

@@ -1,4 +1,4 @@
-"""How good an embedding is: the measures of section 3.1.9 of the thesis.
+"""How good an embedding is: the measures of Weinberger (2007), section 3.1.9.
 
 Local continuity asks whether neighbours of the input keep their distances in the output, local
 trust whether neighbours of the output had them in the input, neighbourhood intersection whether
@@ -57,7 +57,7 @@ class Quality:
 
     @property
     def harmonic_mean(self) -> float:
-        """The harmonic mean of the three measures, as in figure 3.28 of the thesis.
+        """The harmonic mean of the three measures, as in figure 3.28 there.
 
         >>> Quality(1.0, 1.0, 0.0, n_neighbors=5).harmonic_mean
         0.0

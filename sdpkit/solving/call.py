@@ -201,6 +201,8 @@ def _answered(
     if asked.time_limit == 0:  # compiling took all of it; a solver may take 0 for no limit
         asked = replace(asked, time_limit=_LEAST_SECONDS)
     answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, asked)
+    if is_interrupted() and isinstance(answer, Answer) and answer.stop is Stop.FAILED:
+        answer = replace(answer, stop=Stop.INTERRUPTED)  # Ctrl-C is why, or might as well be
     rest = _remaining(settings, started)
     solution = judge(program, chosen, reason, rest, answer, compiled)
     rest = _remaining(settings, started)

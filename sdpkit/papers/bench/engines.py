@@ -272,7 +272,8 @@ def sdplib(folder: Path, solvers: Iterable[str] = ("interior", "csdp")) -> None:
 
 
 def mve(folder: Path | None = None) -> None:
-    """Fidelity at d = 2 of kernel PCA, MVU and MVE, as in the last table of the lecture.
+    """Fidelity at d = 2 of kernel PCA, MVU and MVE, as in the last table of Jebara's
+    lecture (topic 2 of his course; docs/bibliography.md).
 
     The star and the Swiss roll are made here, the twos are bundled with scikit-learn; the rest
     needs a folder with `netscience.npz` (X adjacency), `teapots100.npz` (X frames),
@@ -329,15 +330,16 @@ class Fidelities:
 
 
 def lecture_sets(
-    folder: Path | None,
+    folder: Path | None, n: int = 400
 ) -> Iterator[tuple[str, tuple[float, float, float], dict[str, Any]]]:
     """(name, published percentages of kernel PCA, SDE and MVE, arguments of `fidelities`)."""
     adjacency = None if folder is None else arrays(folder, "netscience")["X"] > 0
     X, star = sdpkit.datasets.spokes(8, 5, noise_dims=50, noise=0.11), sdpkit.datasets.star_graph()
     yield "star", (95.0, 29.9, 100.0), {"X": X, "graph": star}
     for start in ("mvu", "kernel"):
-        given = {"X": sdpkit.datasets.swiss_roll(400), "n_neighbors": 4, "start": start}
-        yield f"Swiss roll, 400 points, from {start}", (45.8, 99.9, 99.9), given
+        given = {"X": sdpkit.datasets.swiss_roll(n), "n_neighbors": 4, "start": start}
+        given["connect"] = "bridge"
+        yield f"Swiss roll, {n} points, from {start}", (45.8, 99.9, 99.9), given
     twos = {"X": _twos(), "n_neighbors": 4, "connect": "bridge", "start": "mvu"}
     yield "twos of scikit-learn's digits", (18.4, 88.4, 97.8), twos
     if adjacency is not None:
@@ -345,10 +347,11 @@ def lecture_sets(
             yield f"network, {form}", (5.9, 95.3, 99.2), {"graph": adjacency, "form": form}
 
 
-def fidelities(start: Any = "kernel", **given: Any) -> Fidelities:
+def fidelities(start: Any = "kernel", tol: float | None = None, **given: Any) -> Fidelities:
     """Kernel PCA, MVU and MVE of the same graph, the latter two solved and timed."""
     mvu, mve = sdpkit.MVU(**given), sdpkit.MVE(**given, start=start)
-    return Fidelities(mve.kernel_pca().fidelity, (mvu, *_solved(mvu)), (mve, *_solved(mve)))
+    solved = (mvu, *_solved(mvu, tol)), (mve, *_solved(mve, tol))
+    return Fidelities(mve.kernel_pca().fidelity, *solved)
 
 
 def _twos() -> Any:
@@ -375,8 +378,8 @@ def _print_fidelities(name: str, **given: Any) -> Fidelities:
     return found
 
 
-def _solved(problem: sdpkit.MVU) -> tuple[Solution, float]:
-    run = timed_solve(problem)
+def _solved(problem: sdpkit.MVU, tol: float | None) -> tuple[Solution, float]:
+    run = timed_solve(problem, tol=tol)
     return run.result, run.seconds
 
 

@@ -1,4 +1,4 @@
-"""The figures of LMNN: agreement, speed, errors next to the thesis's Table 2.1, and two pictures.
+"""The figures of LMNN: agreement and speed, with errors next to Weinberger (2007), Table 2.1.
 
 Data come from a folder of npz files with X and y (and nothing else is read). Times are printed
 with the peer of the same run; every gap is certified.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.ndimage
 from numpy.typing import NDArray
 
 import sdpkit
@@ -29,6 +28,8 @@ from sdpkit.comparison.measuring import (
     timed_solve,
 )
 from sdpkit.errors import InputError
+from sdpkit.papers.images import deskew
+from sdpkit.papers.sets import split
 from sdpkit.program.comparisons import Impostors
 from sdpkit.results.metric import Metric, Rule
 from sdpkit.solution.solution import Solution
@@ -48,8 +49,6 @@ PUBLISHED = {
     "letter, per class": (3.20, 2.84),
     "mnist": (1.72, 1.37),
 }
-# Thesis, figure 2.10: leave-one-out errors in per cent by the number of metrics.
-CIRCLES = {1: 100.0, 2: 21.0, 3: 0.0}
 # Runs in a separate environment: X, y from a file, components and seconds to another.
 _METRIC_LEARN = """
 import json, sys, time, warnings
@@ -64,15 +63,6 @@ seconds = time.perf_counter() - started
 np.save(sys.argv[2], model.components_)
 print(json.dumps({"seconds": seconds, "iterations": int(model.n_iter_)}))
 """
-
-
-def split(
-    X: Array, y: Labels, seed: int, share: float = 0.7
-) -> tuple[Array, Labels, Array, Labels]:
-    """A random part for training, the rest for testing."""
-    order = np.random.default_rng(seed).permutation(len(X))
-    cut = int(share * len(X))
-    return X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]
 
 
 def euclidean(metric: Metric) -> Metric:
@@ -160,7 +150,7 @@ def run_metric_learn(python: Path, X: Array, y: Labels) -> tuple[Array, dict[str
 
 
 def letters(folder: Path, splits: int = 10, variants: int = 1) -> None:
-    """Letters 14000×16: time, memory, and errors over random splits next to the thesis's.
+    """Letters 14000×16: time, memory, and errors over random splits next to the published.
 
     Several passes and a metric per class are learned on the first `variants` splits.
     """
@@ -235,26 +225,6 @@ def mnist(folder: Path, deskewed: bool = False) -> None:
     _print_errors("mnist", problem.recover(solution), X[test], y[test])
 
 
-def deskew(images: Array, side: int = 28) -> Array:
-    """Images sheared so that the principal axis of their ink is upright.
-
-    The shear is the covariance of columns and rows over the variance of rows, by moments.
-    """
-    rows, columns = np.mgrid[:side, :side]
-    out = np.empty_like(images)
-    for k, image in enumerate(images.reshape(-1, side, side)):
-        ink = max(float(image.sum()), 1e-12)
-        row, column = float((rows * image).sum()) / ink, float((columns * image).sum()) / ink
-        slant = float(((rows - row) * (columns - column) * image).sum()) / ink
-        upright = float(((rows - row) ** 2 * image).sum()) / ink
-        shear = slant / upright if upright > 0 else 0.0
-        matrix = np.array([[1.0, 0.0], [shear, 1.0]])
-        middle = (side - 1) / 2
-        offset = np.array([row, column]) - matrix @ np.array([middle, middle])
-        out[k] = scipy.ndimage.affine_transform(image, matrix, offset, order=1).ravel()
-    return out
-
-
 def _print_errors(name: str, metric: Metric, X: Array, y: Labels) -> None:
     knn, energy = (timed(partial(metric.error, X, y, rule)) for rule in RULES)
     thesis = (
@@ -287,66 +257,3 @@ def impostors(n: int = 20_000, dimensions: tuple[int, ...] = (2, 3, 5, 8, 16)) -
             f"dimension {d}: blocks {seconds['blocks']:.2f} s, tree {seconds['tree']:.2f} s, "
             f"{rows['blocks'].size} rows, the same set: {same}"
         )
-
-
-# -- pictures -------------------------------------------------------------------------------
-
-
-def circles(path: Path | None = None) -> None:
-    """Thesis, figure 2.10: two concentric circles with one, two and three metrics."""
-    metrics, titles = [], []
-    for count, metric, solution in circle_metrics((1, 2, 3, 4, 6)):
-        error = 100 * metric.leave_one_out_error(1)
-        metrics.append(metric)
-        titles.append(f"{count} metrics: error {error:.0f} %")
-        thesis = f" (thesis: {CIRCLES[count]:.0f} %)" if count in CIRCLES else ""
-        print(
-            f"{count} metrics: leave-one-out 1-NN error {error:.0f} %{thesis}, "
-            f"{solution.status}, gap "
-            f"{solution.certificate.relative_gap:.1e}"
-        )
-    if path is not None:
-        from sdpkit.plotting import plot_metrics
-
-        plot_metrics(metrics, path, titles)
-        print(f"picture written to {path}")
-
-
-def circle_metrics(counts: Iterable[int]) -> Iterator[tuple[int, Metric, Solution]]:
-    """(number of metrics, metric, solution) on the two circles, one target neighbour."""
-    X, y = sdpkit.datasets.concentric_circles()
-    for count in counts:
-        problem = sdpkit.LMNN(X, y, n_neighbors=1, metrics=count)
-        solution = quiet_solve(problem)
-        yield count, problem.recover(solution), solution
-
-
-def square(sizes: tuple[int, ...] = (25, 50, 100, 200, 400), runs: int = 20) -> None:
-    """Thesis, figures 2.3 and 2.4: 1-NN error on a square whose upper half is another class."""
-    rng = np.random.default_rng(0)
-    X, y = _square_sample(rng, 1000)
-    problem = sdpkit.LMNN(X, y, n_neighbors=1)
-    matrix = problem.recover(quiet_solve(problem)).matrix
-    stretch = np.sqrt(np.diag(matrix))
-    print(
-        f"n = 1000: the metric stretches the plain direction by {stretch[0]:.2f} and the "
-        f"discriminative one by {stretch[1]:.2f} (thesis: 1.4 and 2.2)"
-    )
-    test = _square_sample(rng, 20_000)
-    for n in sizes:
-        errors = np.empty((runs, 2))
-        for run in range(runs):
-            X, y = _square_sample(rng, n)
-            problem = sdpkit.LMNN(X, y, n_neighbors=1)
-            learned = problem.recover(quiet_solve(problem))
-            errors[run] = euclidean(learned).error(*test), learned.error(*test)
-        mean = 100 * errors.mean(axis=0)
-        print(f"n = {n}: 1-NN error Euclidean {mean[0]:.2f} %, LMNN {mean[1]:.2f} % ({runs} runs)")
-
-
-def _square_sample(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
-    while True:
-        X = 10 * rng.random((n, 2))
-        y = (X[:, 1] > 5).astype(np.int64)
-        if 1 < y.sum() < n - 1:
-            return X, y

@@ -1,4 +1,5 @@
-"""Engines that project: the thesis's on toys and fifty points, Douglas–Rachford against SCS."""
+"""Engines that project: those of Weinberger (2007), section 1.3.4, on toys and fifty points, and
+Douglas–Rachford against SCS."""
 
 from __future__ import annotations
 

@@ -1,0 +1,371 @@
+"""MVU as a kernel (Weinberger 2007, section 3.2.2): figures 3.32 to 3.37, Table 3.3; kernel PCA of
+Jebara's lecture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sdpkit
+from sdpkit.comparison.measuring import labelled, quiet_solve
+from sdpkit.papers.entries.unfolding import needed
+from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
+from sdpkit.papers.pictures import Bars, Panel, Scatter
+from sdpkit.papers.sets import handwritten, small_set, teapots
+from sdpkit.papers.sources import LECTURE, THESIS
+
+Array = NDArray[np.float64]
+Items = Iterator[Row | Panel]
+
+
+def width_of_neighborhoods(X: Array, k: int = 4) -> float:
+    """σ of the thesis: the standard deviation within neighbourhoods of size k."""
+    from sklearn.neighbors import NearestNeighbors
+
+    lengths = NearestNeighbors(n_neighbors=k).fit(X).kneighbors()[0]
+    return float(np.sqrt(np.mean(lengths**2)))
+
+
+def kernels(X: Array, degree: int = 4, width: float | None = None) -> dict[str, Array]:
+    """Linear, polynomial and Gaussian Gram matrices of X."""
+    from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+
+    sigma = width_of_neighborhoods(X) if width is None else width
+    return {
+        "linear": np.asarray(X @ X.T),
+        "polynomial": polynomial_kernel(X, degree=degree, gamma=1.0, coef0=1.0),
+        "Gaussian": rbf_kernel(X, gamma=1 / (2 * sigma**2)),
+    }
+
+
+def mvu_kernel(X: Array, k: int = 4, tol: float = 1e-3) -> tuple[Array, Proof]:
+    """The Gram matrix that MVU learns, and its certificate."""
+    problem = sdpkit.MVU(X, n_neighbors=k, connect="bridge")
+    solution = quiet_solve(problem, tol=tol)
+    return np.asarray(problem.gram_matrix(solution)), Proof.of(solution)
+
+
+def kernel_pca(kernel: Array) -> tuple[Array, Array]:
+    """(n, 3) components and the shares of the centred kernel's spectrum."""
+    n = len(kernel)
+    centre = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(centre @ kernel @ centre)
+    values = np.maximum(values[::-1], 0)
+    return vectors[:, ::-1][:, :3] * np.sqrt(values[:3]), values / values.sum()
+
+
+def _spectra(which: str) -> Callable[[Setting], Items]:
+    """Kernel PCA with four kernels: figures 3.32 (roll), 3.33 (teapots), 3.35 (digits)."""
+
+    def make(setting: Setting) -> Items:
+        color: Any = None
+        if which == "roll":
+            X, places = sdpkit.datasets.swiss_roll(
+                setting.points, noise_dims=0, return_parameters=True
+            )
+            X = X + 0.05 * np.random.default_rng(0).standard_normal(X.shape)
+            color = places[:, 0]
+        elif which == "teapots":
+            X = teapots(setting.data)
+            color = np.arange(len(X))
+        else:
+            X = handwritten((2, 3), setting.points, setting.data, "usps")
+        grams = kernels(X - X.mean(axis=0))
+        grams["MVU"], proof = mvu_kernel(X)
+        found = {name: kernel_pca(gram) for name, gram in grams.items()}
+        counts = {name: needed(shares) for name, (_, shares) in found.items()}
+        for name, count in counts.items():
+            published = "fewest" if name == "MVU" else "more than MVU"
+            if which != "digits":
+                published = "2" if name == "MVU" else "3 or more"
+            holds = count == min(counts.values()) if name == "MVU" else count > counts["MVU"]
+            if which != "digits":
+                holds = count <= 2 if name == "MVU" else count > 2
+            yield Row.claim(
+                f"dimensions for 95 % of the variance: {name}",
+                published,
+                f"{count} ({listed(found[name][1][:3])})",
+                holds,
+                *([proof] if name == "MVU" else []),
+            )
+        for name, (points, _) in found.items():
+            yield Scatter(name, points, color)
+        names = [f"λ{i}" for i in "12345"]
+        yield Bars("spectra", {k: shares[:5] for k, (_, shares) in found.items()}, names)
+
+    return make
+
+
+def _patches(setting: Setting) -> Items:
+    sets = {"Swiss roll": sdpkit.datasets.swiss_roll(setting.points, noise_dims=0)}
+    if setting.data is not None:
+        sets["teapots"] = teapots(setting.data)
+    for name, X in sets.items():
+        gram = kernels(X)["Gaussian"]
+        far = np.abs(np.corrcoef(gram))  # rows that overlap look alike
+        orthogonal = float((gram < 1e-3).mean())
+        yield Row.claim(
+            f"{name}: pairs with an inner product below 0.001",
+            "different patches are almost orthogonal",
+            f"{orthogonal:.1%}",
+            orthogonal > 0.5,
+        )
+        _, shares = kernel_pca(gram)
+        yield Row.claim(
+            f"{name}: dimensions for 95 % of the variance",
+            "the number of patches that do not overlap",
+            f"{needed(shares)} of {len(X)}",
+            needed(shares) > 10,
+        )
+        points, _ = kernel_pca(gram)
+        yield Scatter(f"{name}: Gaussian kernel", points, far[0])
+
+
+_TABLE_3_3 = {
+    (1, 2): (0.00, 0.00, 0.14, 0.59),
+    (1, 3): (0.23, 0.00, 0.35, 1.73),
+    (2, 8): (2.18, 1.12, 0.63, 3.37),
+    (8, 9): (1.00, 0.54, 0.29, 1.27),
+}
+
+
+def _svm(setting: Setting) -> Items:
+    from sklearn.svm import SVC
+
+    X, y = small_set("digits") if setting.data is None else labelled(setting.data, "usps")
+    X = X / np.abs(X).max()
+    bars: dict[str, tuple[float, ...]] = {}
+    totals = np.zeros(4)
+    for pair, published in _TABLE_3_3.items():
+        chosen = np.concatenate([np.flatnonzero(y == d)[: setting.points // 2] for d in pair])
+        inputs, labels = X[chosen], y[chosen]
+        grams = kernels(inputs, degree=2, width=1.0 if setting.data else None)
+        grams["MVU"], proof = mvu_kernel(inputs)
+        errors = {name: _svm_error(SVC, gram, labels, setting.runs) for name, gram in grams.items()}
+        totals += list(errors.values())
+        bars[f"{pair[0]} vs {pair[1]}"] = tuple(errors.values())
+        for (name, error), theirs in zip(errors.items(), published, strict=True):
+            yield Row.claim(
+                f"{pair[0]} vs {pair[1]}: {name}",
+                f"{theirs:.2f} %",
+                f"{error:.2f} %",
+                None,
+                *([proof] if name == "MVU" else []),
+            )
+    yield Row.claim(
+        "mean over the pairs: MVU against the best of the others",
+        "much worse",
+        f"{totals[3] / 4:.2f} % against {totals[:3].min() / 4:.2f} %",
+        totals[3] > totals[:3].min(),
+    )
+    yield Bars("test errors, per cent", bars, ("linear", "polynomial", "Gaussian", "MVU"))
+
+
+def _svm_error(machine: Any, gram: Array, y: NDArray[Any], runs: int) -> float:
+    """The mean error in per cent over 90/10 splits; C as scikit-learn has it, scaled kernel."""
+    scaled = gram / np.mean(np.diag(gram))
+    wrong = []
+    for seed in range(runs):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, test = order[: int(0.9 * len(y))], order[int(0.9 * len(y)) :]
+        model = machine(kernel="precomputed", C=10.0).fit(scaled[np.ix_(train, train)], y[train])
+        wrong.append(np.mean(model.predict(scaled[np.ix_(test, train)]) != y[test]))
+    return 100 * float(np.mean(wrong))
+
+
+def _boundary(setting: Setting) -> Items:
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.svm import SVC
+
+    X = sdpkit.datasets.swiss_roll(setting.points, noise_dims=0)
+    y = (X[:, 0] > 0).astype(int)
+    gram, proof = mvu_kernel(X)
+    errors = {
+        "inputs": _svm_error(SVC, X @ X.T, y, 10),
+        "MVU kernel": _svm_error(SVC, gram, y, 10),
+    }
+    for name, words in (("inputs", "linearly separable"), ("MVU kernel", "worse")):
+        holds = errors["inputs"] < 5 if name == "inputs" else errors[name] > errors["inputs"] + 5
+        extra = [proof] if name != "inputs" else []
+        yield Row.claim(f"linear SVM on {name}", words, f"{errors[name]:.1f} %", holds, *extra)
+    points, _ = kernel_pca(gram)
+    model = KNeighborsClassifier(3)
+    wrong = [
+        100 * float(1 - np.mean(model.fit(Z[::2], y[::2]).predict(Z[1::2]) == y[1::2]))
+        for Z in (X, points[:, :2])
+    ]
+    yield Row.claim(
+        "3-NN on inputs and on two dimensions of the MVU kernel",
+        "(not in the thesis)",
+        f"{wrong[0]:.1f} and {wrong[1]:.1f} %",
+        None,
+    )
+    yield Scatter("inputs", X[:, [0, 2]], y)
+    yield Scatter("unfolded", points, y)
+
+
+def _negative(setting: Setting) -> Items:
+    from sklearn.manifold import Isomap
+
+    sets = {"twos": handwritten((2,), setting.points, setting.data, "usps")}
+    if setting.data is not None and (setting.data / "teapots100.npz").exists():
+        sets["teapots"] = teapots(setting.data)
+    for name, X in sets.items():
+        gram, proof = mvu_kernel(X)
+        lengths = Isomap(n_neighbors=4).fit(X).dist_matrix_ ** 2
+        centre = np.eye(len(X)) - 1 / len(X)
+        values = np.linalg.eigvalsh(-0.5 * centre @ lengths @ centre)
+        largest = values[np.argsort(-np.abs(values))[:20]]
+        count = int((largest < 0).sum())
+        yield Row.claim(
+            f"{name}: negative among Isomap's 20 leading eigenvalues",
+            "some",
+            f"{count}, the least {values[0] / values[-1]:.3f} of the largest",
+            count > 0,
+        )
+        least = float(np.linalg.eigvalsh(gram)[0]) / float(np.trace(gram))
+        yield Row.claim(
+            f"{name}: MVU's least eigenvalue, as a share of the trace",
+            "none is negative",
+            f"{least:.1e}",
+            least > -1e-8,
+            proof,
+        )
+        ours = np.linalg.eigvalsh(gram)[::-1][:20]
+        groups = {"Isomap": largest / values[-1], "MVU": ours / ours[0]}
+        yield Bars(name, groups, [str(i) for i in range(1, 21)])
+
+
+# Table 2 of the lecture: USPS, linear SVM on components of kernel PCA; degrees 1, 2, 3, 4.
+_LECTURE = {32: (9.6, 8.8, 8.1, 8.5), 64: (8.8, 7.3, 6.8, 6.7), 128: (8.6, 5.8, 5.9, 6.1)}
+
+
+def _components(setting: Setting) -> Items:
+    from sklearn.decomposition import KernelPCA
+    from sklearn.svm import LinearSVC
+
+    X, y = small_set("digits") if setting.data is None else labelled(setting.data, "usps")
+    order = np.random.default_rng(0).permutation(len(X))[: setting.points]
+    X, y = X[order] / np.abs(X).max(), y[order]
+    X = X - X.mean(axis=0)
+    X = X / np.sqrt(np.square(X).sum(axis=1).mean())
+    cut = int(0.7 * len(X))
+    curves: dict[str, list[float]] = {str(degree): [] for degree in (1, 2, 3, 4)}
+    for count, published in _LECTURE.items():
+        for degree in (1, 2, 3, 4):
+            # New points are projected by scikit-learn.
+            model = KernelPCA(
+                min(count, X.shape[1] if degree == 1 else count),
+                kernel="poly",
+                degree=degree,
+                gamma=1.0,
+                coef0=0.0,
+                eigen_solver="dense",
+            ).fit(X[:cut])
+            train, test = (model.transform(part) for part in (X[:cut], X[cut:]))
+            scale = train.std(axis=0).max()
+            machine = LinearSVC(C=10.0, dual=False, tol=1e-3).fit(train / scale, y[:cut])
+            error = 100 * float(np.mean(machine.predict(test / scale) != y[cut:]))
+            curves[str(degree)].append(error)
+            yield Row.claim(
+                f"{count} components, degree {degree}",
+                f"{published[degree - 1]:.1f} %",
+                f"{error:.1f} %",
+                None,
+            )
+    best = {degree: min(errors) for degree, errors in curves.items()}
+    yield Row.claim(
+        "best error: degree 1 against degrees 2 to 4",
+        "linear is the worst",
+        f"{best['1']:.1f} against {min(best['2'], best['3'], best['4']):.1f} %",
+        best["1"] > min(best["2"], best["3"], best["4"]),
+    )
+    groups = {f"degree {degree}": errors for degree, errors in curves.items()}
+    yield Bars("test errors, per cent", groups, [f"{count} components" for count in _LECTURE])
+
+
+_DIGITS = "scikit-learn's 8 × 8 digits; with --data the images of USPS"
+_SIGMA = "σ of the Gaussian kernel is the root mean squared distance to the 4 nearest neighbours"
+
+ENTRIES = {
+    "figure-3.32": Entry(
+        "Kernel PCA of a Swiss roll with four kernels",
+        f"{THESIS}, figure 3.32",
+        _spectra("roll"),
+        ("noise of 0.05 in each coordinate; polynomial of degree 4", _SIGMA),
+        points=(800, 800),
+        seconds=3,
+    ),
+    "figure-3.33": Entry(
+        "Kernel PCA of the teapot with four kernels",
+        f"{THESIS}, figure 3.33",
+        _spectra("teapots"),
+        ("100 frames instead of 400; polynomial of degree 4", _SIGMA),
+        needs=("teapots100",),
+        seconds=2,
+    ),
+    "figure-3.34": Entry(
+        "Gaussian kernels map patches to orthogonal directions",
+        f"{THESIS}, figure 3.34",
+        _patches,
+        (_SIGMA,),
+        points=(800, 800),
+        uses=("teapots100",),
+        seconds=1,
+    ),
+    "figure-3.35": Entry(
+        "Kernel PCA of handwritten twos and threes with four kernels",
+        f"{THESIS}, figure 3.35",
+        _spectra("digits"),
+        (_DIGITS, _SIGMA),
+        points=(400, 953),
+        uses=("usps",),
+        seconds=4,
+    ),
+    "table-3.3": Entry(
+        "SVM with the kernel of MVU and with others",
+        f"{THESIS}, Table 3.3",
+        _svm,
+        (
+            f"{_DIGITS}, scaled to [0, 1] at most; polynomial of degree 2, Gaussian of width 1",
+            "C = 10, kernels scaled to a mean diagonal of 1: the thesis does not give its C; for "
+            "the 8 × 8 images the Gaussian has the width of neighbourhoods",
+        ),
+        points=(400, 900),
+        runs=(10, 10),
+        uses=("usps",),
+        seconds=10,
+    ),
+    "figure-3.36": Entry(
+        "A simple boundary that unfolding makes complicated",
+        f"{THESIS}, figure 3.36",
+        _boundary,
+        ("labels by the sign of the first coordinate of the roll",),
+        points=(400, 800),
+        seconds=3,
+    ),
+    "figure-3.37": Entry(
+        "Isomap's matrix has negative eigenvalues, MVU's has none",
+        f"{THESIS}, figure 3.37",
+        _negative,
+        (_DIGITS, "k = 4 for both"),
+        points=(400, 953),
+        uses=("usps",),
+        seconds=3,
+    ),
+    "lecture-kernel-pca": Entry(
+        "Linear SVM on components of kernel PCA",
+        f"{LECTURE}, table on handwritten characters",
+        _components,
+        (
+            f"{_DIGITS}; 70 % for training; images centred and scaled to unit length on average",
+            "C = 10, components scaled by the largest deviation: the lecture gives neither",
+        ),
+        points=(1500, 3000),
+        uses=("usps",),
+        seconds=8,
+    ),
+}

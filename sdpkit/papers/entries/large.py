@@ -1,0 +1,402 @@
+"""Large sets and sensor networks (Weinberger 2007, section 3.1.8): figures 3.2, 3.3, 3.17 to 3.21,
+and 1.4 on projections."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+import sdpkit
+from sdpkit.comparison.measuring import arrays, quiet_solve
+from sdpkit.papers.bench.projection import wedge
+from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
+from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
+from sdpkit.papers.sets import handwritten
+from sdpkit.papers.sources import THESIS
+from sdpkit.results.quality import evaluate, position_errors
+from sdpkit.results.refinement import refine
+
+Array = NDArray[np.float64]
+Items = Iterator[Row | Panel]
+
+
+def _projections(setting: Setting) -> Items:
+    solution = quiet_solve(wedge(0.5), "alternating", tol=1e-6)
+    way = np.array(
+        [
+            [row[f"{stage}[{j}]"] for j in (0, 1)]
+            for row in solution.history
+            for stage in ("p0", "p1")
+        ]
+    )
+    distances = np.linalg.norm(way - 1.0, axis=1)
+    rises = int((np.diff(distances) > 1e-12).sum())
+    yield Row.claim(
+        "projections that move away from the feasible set",
+        "none: each brings the point closer",
+        f"{rises} of {len(distances) - 1}",
+        rises == 0,
+        Proof.of(solution),
+    )
+    yield Scatter("projections", way, np.arange(len(way)))
+    steps = list(range(len(distances)))
+    yield Curves("distance to the feasible set", steps, {"": distances}, "projection", "", log=True)
+
+
+def _random_projections(setting: Setting) -> Items:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((setting.points, 100))
+    x = x / np.linalg.norm(x, axis=1)[:, None]
+    counts = (2, 4, 8, 16)
+    norms = {k: 100 / k * np.square(x[:, :k]).sum(axis=1) for k in counts}
+    means = [float(norms[k].mean()) for k in counts]
+    spreads = [float(norms[k].std()) for k in counts]
+    yield Row.claim(
+        "mean squared norm after projection to 2, 4, 8, 16 dimensions",
+        "1",
+        listed(means),
+        max(abs(m - 1) for m in means) < 5 * spreads[0] / np.sqrt(setting.points),
+    )
+    yield Row.claim(
+        "standard deviation",
+        "falls: more concentrated with more dimensions",
+        listed(spreads),
+        all(a > b for a, b in itertools.pairwise(spreads)),
+    )
+    bins = np.linspace(0, 3, 25)
+    curves = {f"k = {k}": np.histogram(norms[k], bins)[0] for k in counts}
+    yield Curves("histogram of squared norms", list(bins[1:]), curves, "squared norm", "points")
+
+
+def _roll(setting: Setting) -> Items:
+    X, places = sdpkit.datasets.swiss_roll(setting.points, noise_dims=0, return_parameters=True)
+    X = X + 0.05 * np.random.default_rng(1).standard_normal(X.shape)
+    measured: dict[str, float] = {}
+    bases: tuple[tuple[Any, str], ...] = (("laplacian", "Laplacian"), ("lle", "LLE"))
+    for basis, word in bases:
+        started = time.perf_counter()
+        problem = sdpkit.VariationalMVU(X, n_neighbors=6, basis=basis, n_basis=10, connect="bridge")
+        solution = quiet_solve(problem)
+        plain = problem.recover(solution, n_components=2)
+        fine = problem.refine(solution, n_components=2)
+        seconds = time.perf_counter() - started
+        for name, one in (("program", plain), ("refined", fine)):
+            measured[f"{word}, {name}"] = evaluate(X, one.coordinates).local_continuity
+            yield Scatter(f"{word}, {name}", one.coordinates, places[:, 0])
+        yield Row.claim(
+            f"{word}: seconds for {len(X)} points",
+            "30 at most for 10,000",
+            f"{seconds:.1f}",
+            seconds < 30,
+            Proof.of(solution),
+        )
+        pair = measured[f"{word}, program"], measured[f"{word}, refined"]
+        yield Row.claim(
+            f"{word}: local continuity of the program and refined",
+            "refinement improves it",
+            listed(pair),
+            pair[1] > pair[0],
+            Proof.of(solution),
+        )
+    both = measured["LLE, program"], measured["Laplacian, program"]
+    yield Row.claim(
+        "local continuity before refinement: LLE and Laplacian",
+        "LLE's is more faithful",
+        listed(both),
+        both[0] > both[1],
+    )
+
+
+def _twos_and_threes(setting: Setting) -> Items:
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import LocallyLinearEmbedding
+
+    X = handwritten((2, 3), setting.points, setting.data, "mnist")
+    y = np.arange(len(X)) * 2 // len(X)
+    problem = sdpkit.VariationalMVU(X, n_neighbors=5, basis="lle", n_basis=10, connect="bridge")
+    solution = quiet_solve(problem)
+    lle = LocallyLinearEmbedding(n_neighbors=5, n_components=2, eigen_solver="dense")
+    found = {
+        "PCA": PCA(2).fit_transform(X),
+        "LLE": lle.fit_transform(X),
+        "variational MVU": problem.recover(solution, n_components=2).coordinates,
+        "refined": problem.refine(solution, n_components=2).coordinates,
+    }
+    ink = X.sum(axis=1)
+    correlation = abs(float(np.corrcoef(found["PCA"][:, 0], ink)[0, 1]))
+    yield Row.claim(
+        "PCA's first component and the amount of ink: correlation",
+        "the direction of most variance in ink",
+        f"{correlation:.2f}",
+        None,
+    )
+    continuity = {name: evaluate(X, Y).local_continuity for name, Y in found.items()}
+    pair = continuity["LLE"], continuity["variational MVU"]
+    yield Row.claim(
+        "local continuity: LLE, variational MVU",
+        "the program preserves more local distances",
+        listed(pair),
+        pair[1] > pair[0],
+        Proof.of(solution),
+    )
+    fine = continuity["variational MVU"], continuity["refined"]
+    yield Row.claim(
+        "refined", "more", listed(fine), fine[1] > fine[0], Proof.of(solution, ", then local")
+    )
+    for name, Y in found.items():
+        yield Scatter(name, Y, y)
+
+
+def network(true: Array, edges: NDArray[np.int64], noise: float) -> sdpkit.NeighborhoodGraph:
+    """Lengths of the edges, off by up to a share."""
+    lengths = np.linalg.norm(true[edges[:, 0]] - true[edges[:, 1]], axis=1)
+    measured = lengths * (1 + noise * np.random.default_rng(0).uniform(-1, 1, lengths.size))
+    return sdpkit.NeighborhoodGraph(len(true), edges, measured**2)
+
+
+def _localized(true: Array, graph: Any, unit: str, scale: float) -> Items:
+    problem = sdpkit.Localization(graph)
+    solution = quiet_solve(problem)
+    coarse, fine = problem.recover(solution), problem.refine(solution)
+    errors = [float(position_errors(one, true).mean()) for one in (coarse, fine)]
+    yield Row.claim(
+        f"{len(true)} sensors, {graph.n_edges} lengths: mean error of the program",
+        "recovers the topology, clumps nodes together",
+        f"{errors[0]:.3g}{unit}",
+        errors[0] < 0.25 * scale,
+        Proof.of(solution),
+    )
+    yield Row.claim(
+        "after refinement",
+        "differs very little from the truth",
+        f"{errors[1]:.3g}{unit}",
+        errors[1] < 0.1 * errors[0],
+        Proof.of(solution, ", then local"),
+    )
+    aligned = sdpkit.quality.aligned
+    for name, one in (("program", coarse), ("refined", fine)):
+        yield Scatter(name, aligned(one, true), true[:, 0])
+
+
+def _city_positions(setting: Setting) -> Array:
+    assert setting.data is not None
+    return arrays(setting.data, "uscities")["X"][: setting.points].astype(np.float64)
+
+
+def _cities(setting: Setting) -> Items:
+    true = _city_positions(setting)
+    # Fewer cities are further apart: the radius keeps the network connected.
+    radius = 500.0 * max(1.0, np.sqrt(1097 / len(true)))
+    edges = sdpkit.graphs.neighborhood_graph(true, radius=radius).edges
+    spread = float(np.linalg.norm(true - true.mean(axis=0), axis=1).mean())
+    yield from _localized(true, network(true, edges, 0.1), " km", spread)
+
+
+def square_network(n: int, noise: float = 0.0) -> tuple[Array, Any]:
+    """n sensors in a unit square that know up to 20 others nearby (radius 0.06 for 20,000)."""
+    true = np.random.default_rng(0).random((n, 2)) - 0.5
+    graph = sdpkit.graphs.neighborhood_graph(true, n_neighbors=min(20, n - 1))
+    radius = 0.06 * np.sqrt(20000 / n)
+    return true, network(true, graph.edges[graph.squared_lengths <= radius**2], noise)
+
+
+def _square(setting: Setting) -> Items:
+    true, graph = square_network(setting.points)
+    yield from _localized(true, graph, "", 0.38)
+    start = 0.1 * np.random.default_rng(1).standard_normal((len(true), 2))
+    ended = refine(start, graph.incidence(), graph.squared_lengths, max_iter=100)
+    error = float(position_errors(ended.coordinates, true).mean())
+    yield Row.claim("refinement from a random start", "far off", f"{error:.3g}", error > 0.1)
+
+
+def _basis_size(setting: Setting) -> Items:
+    if setting.data is None:
+        _, graph = square_network(setting.points, 0.1)
+    else:
+        true = _city_positions(setting)
+        radius = 500.0 * max(1.0, np.sqrt(1097 / len(true)))
+        edges = sdpkit.graphs.neighborhood_graph(true, radius=radius).edges
+        graph = network(true, edges, 0.1)
+    sizes = [3, 5, 7, 10, 14, 18]
+    losses, seconds, solutions = [], [], []
+    for m in sizes:
+        problem = sdpkit.Localization(graph, n_basis=m)
+        started = time.process_time()
+        solution = quiet_solve(problem)
+        seconds.append(time.process_time() - started)
+        solutions.append(solution)
+        at = problem.recover(solution)
+        i, j = graph.edges.T
+        residuals = np.square(at[i] - at[j]).sum(axis=1) - graph.squared_lengths
+        losses.append(float(np.square(residuals).mean()))
+    proof = Proof.of_all(solutions)
+    relative = [loss / losses[0] for loss in losses]
+    yield Row.claim(
+        f"loss (3.26) for m = {listed(sizes, 0)}, relative to the first",
+        "more eigenvectors are better",
+        listed(relative, 3),
+        relative[-1] < relative[0],
+        proof,
+    )
+    yield Row.claim(
+        "seconds of the program",
+        "grow with m",
+        listed(seconds, 3),
+        seconds[-1] > seconds[0],
+        proof,
+    )
+    yield Curves("loss", sizes, {"loss": relative}, "m", "relative to m = 3")
+    yield Bars("seconds", {str(m): [s] for m, s in zip(sizes, seconds, strict=True)}, ["seconds"])
+
+
+def sammon(D: Array, start: Array) -> Array:
+    """Sammon's mapping: least Σ (d_ij − ‖y_i − y_j‖)²/d_ij, from a start, (n, r).
+
+    >>> D = np.array([[0, 3, 4], [3, 0, 5], [4, 5, 0.0]])
+    >>> Y = sammon(D, np.random.default_rng(0).standard_normal((3, 2)))
+    >>> bool(np.allclose(cdist(Y, Y), D, atol=1e-3))
+    True
+    """
+    i, j = np.triu_indices(len(D), 1)
+    known = D[i, j]
+
+    def stress(flat: Array) -> tuple[float, Array]:
+        Y = flat.reshape(start.shape)
+        difference = Y[i] - Y[j]
+        lengths = np.maximum(np.linalg.norm(difference, axis=1), 1e-12)
+        error = lengths - known
+        pull = (2 * error / (known * lengths))[:, None] * difference
+        gradient = np.zeros_like(Y)
+        np.add.at(gradient, i, pull)
+        np.subtract.at(gradient, j, pull)
+        return float((error**2 / known).sum()), gradient.ravel()
+
+    found = scipy.optimize.minimize(stress, start.ravel(), jac=True, method="L-BFGS-B")
+    return np.asarray(found.x.reshape(start.shape))
+
+
+def _scaling(setting: Setting) -> Items:
+    from sklearn.manifold import MDS
+
+    true = _city_positions(setting)
+    D = cdist(true, true)
+    n = len(D)
+    centre = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ D**2 @ centre)
+    classical = vectors[:, ::-1][:, :2] * np.sqrt(values[::-1][:2])
+    error = float(position_errors(classical, true).mean())
+    yield Row.claim(
+        f"classical MDS of {n} cities: mean error",
+        "a map of the cities",
+        f"{error:.2g} km",
+        error < 1,
+    )
+    few = D[:: max(1, n // 100)][:, :: max(1, n // 100)]
+    for name, metric in (("metric", True), ("non-metric", False)):
+        names = inspect.signature(MDS).parameters
+        # Scikit-learn 1.8 renamed both.
+        given: dict[str, Any] = (
+            {"metric_mds": metric, "metric": "precomputed"}
+            if "metric_mds" in names
+            else {"metric": metric, "dissimilarity": "precomputed"}
+        )
+        model = MDS(2, n_init=1, random_state=0, normalized_stress=not metric, **given)
+        found = model.fit_transform(few)
+        off = float(np.corrcoef(cdist(found, found).ravel(), few.ravel())[0, 1])
+        yield Row.claim(
+            f"{name} MDS of {len(few)} cities: correlation of distances",
+            "(section 3.1.2; local minima)",
+            f"{off:.4f}",
+            None,
+        )
+    start = np.random.default_rng(0).standard_normal((len(few), 2)) * few.std()
+    mapped = sammon(few, start)
+    off = float(np.corrcoef(cdist(mapped, mapped).ravel(), few.ravel())[0, 1])
+    what = f"Sammon's mapping of {len(few)} cities: correlation of distances"
+    yield Row.claim(what, "(not in the thesis)", f"{off:.4f}", None)
+    yield Scatter("classical MDS", classical, true[:, 0])
+
+
+ENTRIES = {
+    "figure-1.4": Entry(
+        "Alternating projections between two convex sets",
+        f"{THESIS}, figure 1.4",
+        _projections,
+        ("two lines that meet at an angle of 0.5, in the positive quadrant",),
+        seconds=1,
+    ),
+    "figure-3.2": Entry(
+        "Random projections keep lengths, the better the more dimensions",
+        f"{THESIS}, figure 3.2",
+        _random_projections,
+        ("100 dimensions",),
+        points=(10000, 100000),
+        seconds=1,
+        growth=1.0,
+    ),
+    "figure-3.3": Entry(
+        "Multidimensional scaling of cities",
+        f"{THESIS}, figure 3.3",
+        _scaling,
+        ("distances in the plane instead of flight distances; other MDS by scikit-learn",),
+        points=(1097, 1097),
+        needs=("uscities",),
+        seconds=3,
+    ),
+    "figure-3.17": Entry(
+        "10,000 points of a Swiss roll by variational MVU",
+        f"{THESIS}, figure 3.17",
+        _roll,
+        ("noise of 0.05, k = 6, ten eigenvectors; measures at l = 5",),
+        points=(10000, 10000),
+        seconds=10,
+        growth=1.2,
+    ),
+    "figure-3.18": Entry(
+        "Twos and threes by PCA, LLE and variational MVU",
+        f"{THESIS}, figure 3.18",
+        _twos_and_threes,
+        ("scikit-learn's 8 × 8 images; with --data MNIST's", "k = 5, ten LLE eigenvectors"),
+        points=(1000, 3000),
+        uses=("mnist",),
+        seconds=5,
+        growth=2.0,
+    ),
+    "figure-3.19": Entry(
+        "Sensors in American cities",
+        f"{THESIS}, figure 3.19",
+        _cities,
+        ("radius 500 km for 1097 cities, 10 % uniform noise; the thesis does not give its radius",),
+        points=(1097, 1097),
+        needs=("uscities",),
+        seconds=4,
+        growth=1.5,
+    ),
+    "figure-3.20": Entry(
+        "Sensors in a unit square",
+        f"{THESIS}, figure 3.20",
+        _square,
+        ("up to 20 lengths each within 0.06 for 20,000 nodes, no noise",),
+        points=(20000, 20000),
+        seconds=10,
+        growth=1.2,
+    ),
+    "figure-3.21": Entry(
+        "More eigenvectors: less loss, more time",
+        f"{THESIS}, figure 3.21",
+        _basis_size,
+        ("a unit square; with --data the cities of figure 3.19",),
+        points=(1097, 1097),
+        uses=("uscities",),
+        seconds=5,
+        growth=1.5,
+    ),
+}
