@@ -40,7 +40,6 @@ class Certificate:
     dimacs: the six DIMACS errors
     residual_price: Σ|w_e|·(violation of row e) with the multipliers of the bound, relative: what
         the residuals may be worth in the objective
-    complementarity: |<S, M> + rᵀx| with the same multipliers, relative; of linear programs only
     value_scale: the magnitude below which the value counts as zero
     warnings: what makes a small backward error say little about the value
     matrices, x: the point that was judged
@@ -61,7 +60,6 @@ class Certificate:
     multipliers: Array | None = field(repr=False)
     rows: Rows | None = field(default=None, repr=False)
     residual_price: float = 0.0
-    complementarity: float = 0.0
     value_scale: float = 0.0
     warnings: tuple[str, ...] = ()
     matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
@@ -81,7 +79,6 @@ class Certificate:
             "dual residual": self.dual_residual,
             "negative eigenvalue of the primal, relative": share,
             "price of the residuals": self.residual_price,
-            "complementarity": self.complementarity,
         }
         # `not <=` rather than `>`: NaN must fail.
         return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
@@ -122,7 +119,6 @@ class Certificate:
             ("backward error", f"{self.backward_error:.2e}"),
             ("primal residual", f"{self.primal_residual:.2e}"),
             ("price of the residuals", f"{self.residual_price:.2e}"),
-            ("complementarity", f"{self.complementarity:.2e}"),
             ("dual residual", f"{self.dual_residual:.2e}"),
             (
                 "smallest eigenvalue, primal",

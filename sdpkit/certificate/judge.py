@@ -30,7 +30,6 @@ Denominators, written down once:
                       64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);
                       and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
     residual_price    Σ|w_e|·violation_e over the gap's denominator, w the bound's multipliers
-    complementarity   |<S, M> + rᵀx| of linear programs over the gap's denominator
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
 
 with 0/0 = 0. `value_scale` is the problem's idea of a value that counts as zero, Σd/n for MVU;
@@ -124,7 +123,6 @@ def _certify(program: Program, blocks: list[Matrix], aux: Array, w: Array | None
         program=program,
         multipliers=bound.multipliers,
         residual_price=ratio(price, unit),
-        complementarity=ratio(_complementarity(program, primal, bound), unit),
         value_scale=program.value_scale,
         warnings=_warnings(program, primal),
         matrices=tuple(primal.matrices),
@@ -145,14 +143,6 @@ def _price(program: Program, primal: PrimalSide, bound: SafeBound) -> float:
     if bound.multipliers is None or not np.isfinite(primal.objective):
         return 0.0
     return float(np.abs(bound.multipliers) @ program.violations(primal.q, primal.x))
-
-
-def _complementarity(program: Program, primal: PrimalSide, bound: SafeBound) -> float:
-    """|<S, M> + rᵀx| = |wᵀA(M, x) − (<C, M> + gᵀq + cᵀx)| of a linear program."""
-    if not program.is_linear or bound.multipliers is None or not np.isfinite(primal.objective):
-        return 0.0
-    paid = float(bound.multipliers @ program.row_values(primal.q, primal.x))
-    return abs(paid - program.sign * (primal.objective - program.offset))
 
 
 def _warnings(program: Program, primal: PrimalSide) -> tuple[str, ...]:
