@@ -433,3 +433,13 @@ def test_residuals_count_at_their_price() -> None:
     certificate = certify(program, np.array([[1 - 9e-7]]), dual=[3.0, -2.0])
     assert certificate.residual_price == pytest.approx(4.5e-6, rel=1e-5)
     assert certificate.failures(1e-6) == ["price of the residuals is 4.5e-06"]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [1, 0, 3, 2], [0, 2, 1, 3]])
+def test_a_row_that_cancels_exactly_is_not_scaled_up(order: list[int], sign: float) -> None:
+    """max M, M = 1 and 0·M = 0, the zero a sum of four numbers that rounding makes one."""
+    row = np.array([1e16, 1.0, -1e16, -1.0])[order]
+    block = Block.of(1, np.ones((4, 1)), cost=Cost.of(1, sparse=np.ones((1, 1))))
+    program = Program.of(block, [0.0, 1.0], rows_q=np.vstack([row, [1.0, 0, 0, 0]]))
+    assert certify(program, np.eye(1), dual=[sign, 0.0]).safe_bound >= 1

@@ -313,14 +313,17 @@ def _scaling_interval(program: Program, w: Array, eigenvalues: list[float]) -> t
         limits = np.where(w > 0, hi / w, np.where(w < 0, lo / w, np.inf))
     low, high = 0.0, float(np.nanmin(limits, initial=np.inf))
     weights = program.split(np.asarray(program.rows_q.T @ w))
-    for block, u, smallest in zip(program.blocks, weights, eigenvalues, strict=True):
-        part = _pencil_interval(block, program.sign, u, smallest)
+    # s·w is rounded too, which moves its slack by less than s times the rounding of that of w.
+    roundings = slack_roundings(program, w)
+    parts = zip(program.blocks, weights, eigenvalues, roundings, strict=True)
+    for block, u, smallest, rounding in parts:
+        part = _pencil_interval(block, program.sign, u, smallest, rounding)
         low, high = max(low, part[0]), min(high, part[1])
     return low, high
 
 
 def _pencil_interval(
-    block: Block, sign: float, u: Array, slack_eigenvalue: float
+    block: Block, sign: float, u: Array, slack_eigenvalue: float, rounding: float
 ) -> tuple[float, float]:
     """{s ≥ 0 : s·Vᵀdiag(u)V ⪰ C} on the face, when C is definite there; (inf, 0) otherwise."""
     if np.isinf(slack_eigenvalue):
@@ -328,11 +331,12 @@ def _pencil_interval(
     if block.cost.is_identity:
         c = sign * block.cost.identity
         size = size_of_image(block, u) + abs(c) * np.sqrt(block.size)
-        smallest = slack_eigenvalue + c - 10 * EPS * size  # S = Vᵀdiag(u)V − cI, rounding deducted
+        # S = Vᵀdiag(u)V − cI, rounding deducted.
+        smallest = slack_eigenvalue + c - 10 * EPS * size - rounding
     elif block.is_large_graph:
         return np.inf, 0.0  # costs of low rank are rarely definite, and n × n matrices are avoided
     else:
-        c, smallest = _smallest_of_pencil(block, sign, u)
+        c, smallest = _smallest_of_pencil(block, sign, u, 2 * rounding)
     # `smallest` is short of its true value by what rounding can hide: s = c/λ magnifies it.
     if c > 0:
         return (c / smallest, np.inf) if smallest > 0 else (np.inf, 0.0)
@@ -341,7 +345,9 @@ def _pencil_interval(
     return np.inf, 0.0
 
 
-def _smallest_of_pencil(block: Block, sign: float, u: Array) -> tuple[float, float]:
+def _smallest_of_pencil(
+    block: Block, sign: float, u: Array, rounding: float
+) -> tuple[float, float]:
     """(±1, smallest eigenvalue of the pencil (Vᵀdiag(u)V, ±C) less rounding); (0, 0) if C is
     indefinite on the face."""
     image = block.face.T @ (block.adjoint(u) @ block.face)
@@ -351,4 +357,5 @@ def _smallest_of_pencil(block: Block, sign: float, u: Array) -> tuple[float, flo
     if weakest <= 1e-12 * float(np.linalg.norm(cost)):
         return 0.0, 0.0
     smallest = float(scipy.linalg.eigvalsh(image, side * cost, subset_by_index=[0, 0])[0])
-    return side, smallest - 10 * EPS * float(np.linalg.norm(image)) / weakest
+    lost = 10 * EPS * float(np.linalg.norm(image)) + rounding
+    return side, smallest - lost / weakest

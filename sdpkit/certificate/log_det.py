@@ -23,7 +23,7 @@ def log_det_bounds(matrix: Array, error: float) -> tuple[float, float] | None:
     None where it is not proven positive definite.
 
     >>> lower, upper = log_det_bounds(2 * np.eye(3), 0.0)
-    >>> lower <= 3 * np.log(2) <= upper, upper - lower < 1e-13
+    >>> bool(lower <= 3 * np.log(2) <= upper), upper - lower < 1e-13
     (True, True)
     """
     n, share = len(matrix), gamma(len(matrix) + 1)
