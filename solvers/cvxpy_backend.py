@@ -385,9 +385,15 @@ def _lmi_form(program: Program) -> CvxpyModel:
         for constraint, place in auxiliary:
             place(x, constraint)
         _curved_x(program, np.asarray(w.value), x)
-        return tuple(np.asarray(cone.dual_value) for cone in cones), x, np.asarray(w.value)
+        return tuple(_lower(cone.dual_value) for cone in cones), x, np.asarray(w.value)
 
     return CvxpyModel(problem, read)
+
+
+def _lower(dual: Any) -> Array:
+    """The symmetric matrix of a lower triangle: CVXOPT may leave the upper one empty."""
+    below = np.tril(np.asarray(dual, dtype=np.float64))
+    return np.asarray(below + np.tril(below, -1).T)
 
 
 def _sign_constraints(program: Program, w: Any) -> list[Any]:

@@ -118,7 +118,7 @@ def refusal(solver: Solver, program: Program) -> SolverError | None:
 
 def _advice(program: Program) -> str:
     """The one or two cheapest solvers that would do, as a sentence."""
-    able = [offer.solver.name for offer in _suitable(offers(program))]
+    able = [offer.solver.name for offer in suitable(offers(program))]
     if not able:
         return "No available solver can take it: make the instance smaller."
     return f"Use solver={' or '.join(repr(name) for name in able[:2])}."
@@ -155,7 +155,7 @@ def _written(program: Program) -> Program | None:
     return program.restricted(family.everything())
 
 
-def _suitable(asked: list[Offer]) -> list[Offer]:
+def suitable(asked: list[Offer]) -> list[Offer]:
     """The offers that stand, the cheapest first; equal ones by name."""
     able = [offer for offer in asked if offer.refusal is None and offer.fits]
     return sorted(able, key=lambda offer: (offer.estimate.seconds, offer.solver.name))
@@ -170,7 +170,7 @@ def choose(program: Program, tol: float = 1e-6) -> tuple[Solver, str]:
     ('interior', 'auto: interior, about 0.02 s')
     """
     asked = offers(program, tol)
-    able = _suitable(asked)
+    able = suitable(asked)
     if not able:
         told = [f"{offer.solver.name}: {offer.refusal or 'too little memory'}" for offer in asked]
         raise UnsuitableSolverError(

@@ -32,7 +32,7 @@ from sdpkit.program.gram import (
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status, Times
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.choice import choose, refusal
+from sdpkit.solving.choice import offers, refusal, suitable
 from sdpkit.solving.rays import elastic, find_ray
 
 Array = NDArray[np.float64]
@@ -157,11 +157,8 @@ def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> 
     plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None, options={})
     if refusal(solver, asked) is None and _finds_feasible(program, asked, solver, plain):
         return True
-    try:
-        other = choose(asked)[0]
-    except SolverError:
-        return False
-    return other.name != solver.name and _finds_feasible(program, asked, other, plain)
+    others = [o.solver for o in suitable(offers(asked)) if o.solver.name != solver.name]
+    return bool(others) and _finds_feasible(program, asked, others[0], plain)
 
 
 def _finds_feasible(program: Program, asked: Program, solver: Solver, settings: Settings) -> bool:

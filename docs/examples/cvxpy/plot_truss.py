@@ -3,8 +3,8 @@ Truss topology
 ==============
 
 Which bars should carry a load at the free end, if the volume is one? The stiffest truss with one
-load costs (min Σ lengths · abs(forces))² in compliance, and that minimum is a linear program (Ben-Tal
-and Nemirovski, 2001, section 4.8). Both are computed.
+load costs (min Σ lengths · abs(forces))² in compliance, and that minimum is a linear program
+(Ben-Tal and Nemirovski, 2001, section 4.8). Both are computed.
 """
 
 import cvxpy as cp
