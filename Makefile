@@ -58,5 +58,5 @@ docs: $(VENV)/docs docs/node_modules/mathjax
 
 # Spelling, and phrases that readers stumble over.
 prose: $(VENV)/docs
-	$(VENV)/bin/codespell README.md CHANGELOG.md CONTRIBUTING.md docs examples sdpkit problems solvers
+	$(VENV)/bin/codespell README.md CHANGELOG.md CONTRIBUTING.md docs sdpkit problems solvers
 	$(RUN) docs/prose.py

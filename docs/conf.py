@@ -41,6 +41,7 @@ templates_path = ["_templates"]
 exclude_patterns = [
     "_build",
     "node_modules",
+    "examples",
     "auto_examples/**.ipynb",
     "auto_examples/**.py",
     "auto_examples/**.md5",
@@ -61,8 +62,14 @@ nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_ipywidgets_js = {}
 nb_merge_streams = True
-# Cells speak through figures and stdout: a warning in a chapter is an error of the chapter.
-nb_output_stderr = "show"
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
+# Cells speak through figures and stdout. An answer that was not certified is an error of its page;
+# what else comes on stderr (kernels are compiled on first use) is not shown.
+nb_output_stderr = "remove"
+os.environ["PYTHONWARNINGS"] = ",".join(
+    f"error:{status}" for status in ("inaccurate", "iteration_limit", "time_limit")
+)
 
 # MathJax from npm, with its fonts inside of the one file: no request leaves the machine.
 mathjax_path = "mathjax/tex-svg-full.js"
@@ -79,7 +86,7 @@ default_role = "py:obj"
 reference.write(HERE / "reference")
 
 sphinx_gallery_conf = {
-    "examples_dirs": ["../examples"],
+    "examples_dirs": ["examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"plot_",
     "within_subsection_order": "FileNameSortKey",
@@ -106,6 +113,7 @@ html_show_sphinx = False
 # Summaries of search results are fetched, which a browser refuses for pages on a disk.
 html_show_search_summary = False
 html_sidebars = {"index": []}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "sdpkit"},
     "navbar_align": "left",

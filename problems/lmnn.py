@@ -42,7 +42,7 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
 from sdpkit.program.comparisons import Impostors
 from sdpkit.program.compilation import minimise
-from sdpkit.program.families import RowFamily, values
+from sdpkit.program.families import RowFamily, Rows, nearby_scale, values
 from sdpkit.program.form import Program
 from sdpkit.program.listed import ListedRows
 from sdpkit.program.safe import SafeBounds
@@ -531,6 +531,50 @@ class LMNN:
         outputs = [self.features @ part.T for part in self._components(solution)]
         found = nearest_in_class(outputs, self.labels, self.block_of, self.n_neighbors)
         return replace(self, targets=target_table(found, self.points.shape[0]))
+
+    @one_blas_thread
+    def start_from(self, earlier: LMNN, solution: Solution) -> Solution | None:
+        """A `warm_start` for this problem from a solution of an earlier one.
+
+        The metric is the same in the coordinates of the inputs, at the scale that is best here.
+        Where both problems count the same triplets, multipliers keep their size relative to the
+        pull. None if the problems differ in the number of features or of metrics.
+
+        >>> import sdpkit
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> first, second = LMNN(X, y, mu=0.5), LMNN(X, y, mu=0.6)
+        >>> start = second.start_from(first, sdpkit.solve(first))
+        >>> sdpkit.solve(second, warm_start=start).iterations < sdpkit.solve(second).iterations
+        True
+        """
+        shapes = [(p.features.shape[1], p.n_metrics) for p in (self, earlier)]
+        if shapes[0] != shapes[1]:
+            return None
+        roots = [
+            part @ np.linalg.pinv(c.whitening.T)
+            for part, c in zip(earlier._components(solution), self.coordinates, strict=True)
+        ]
+        parts = zip(self.coordinates, roots, strict=True)
+        outputs = [self.features @ c.whitening @ root.T for c, root in parts]
+        cost = float(sum(np.square(root).sum() for root in roots))
+        rows, dual = self._kept_multipliers(earlier, solution)
+        t = nearby_scale(self.family, outputs, cost, rows)
+        matrices = tuple(t * (root.T @ root) for root in roots)
+        return replace(solution, matrices=matrices, rows=rows, dual=dual)
+
+    def _kept_multipliers(
+        self, earlier: LMNN, solution: Solution
+    ) -> tuple[Rows | None, Array | None]:
+        """Rows and multipliers of the solution, if they mean the same triplets here."""
+        same = all(
+            np.array_equal(getattr(self, name), getattr(earlier, name))
+            for name in ("points", "labels", "target_pairs", "block_of", "triplets")
+        )
+        if not same or solution.dual is None:
+            return None, None
+        kept = solution.dual * ((1 - self.mu) / (1 - earlier.mu))
+        return solution.rows, np.minimum(kept, self.mu)
 
     def early_stopping(
         self, X: ArrayLike, y: ArrayLike, patience: int = 3, rule: Literal["knn", "energy"] = "knn"

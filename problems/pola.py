@@ -25,6 +25,7 @@ R·(…)/β² times: the batch version, which repeats the pairs until none has a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, Self
 
@@ -143,6 +144,18 @@ class POLA:
             values, vectors = scipy.linalg.eigh(self.matrix_)
             if values[0] < 0:
                 self.matrix_ = (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Parameters and what was learned as plain arrays."""
+        return {name: np.asarray(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> POLA:
+        """The learner that gave these arrays."""
+        model = cls()
+        for name, array in a.items():
+            setattr(model, name, array if name == "matrix_" else array.tolist())
+        return model
 
     @property
     def components_(self) -> Array:

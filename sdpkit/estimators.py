@@ -18,8 +18,10 @@ from sdpkit.doors.metrics import (
     LMNNClassifier,
     MahalanobisForClustering,
     PairMarginMetric,
+    RelevantComponentAnalysis,
 )
 from sdpkit.doors.query_metric import QueryMetric
+from sdpkit.doors.search import WarmGridSearchCV
 from sdpkit.doors.tuples import (
     LargeMarginFromTriplets,
     MahalanobisForClusteringFromPairs,
@@ -40,5 +42,7 @@ __all__ = [
     "PairMarginMetricFromPairs",
     "PseudoMetricOnlineLearning",
     "QueryMetric",
+    "RelevantComponentAnalysis",
     "VariationalMaximumVarianceUnfolding",
+    "WarmGridSearchCV",
 ]

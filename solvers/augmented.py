@@ -41,6 +41,8 @@ Factors = list[Array]
 
 # The tolerance from which on the inner problem is solved in single precision.
 SINGLE_PRECISION_TOL = 5e-4
+# The least eigenvalue of a start, as a share of the largest.
+_EVERY = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +133,8 @@ class HingeProgram:
 def _leading(matrix: Array, rank: int) -> Array:
     """(rank, d) L with LᵀL the best approximation of a positive semidefinite matrix."""
     values, vectors = scipy.linalg.eigh((matrix + matrix.T) / 2)
-    # A little of every direction, or the search could never leave the face of the start.
-    roots = np.sqrt(np.maximum(values, 1e-6 * max(float(values[-1]), np.finfo(float).tiny)))
+    # A little of every direction, or the search could hardly leave the face of the start.
+    roots = np.sqrt(np.maximum(values, _EVERY * max(float(values[-1]), np.finfo(float).tiny)))
     return np.asarray((vectors * roots)[:, ::-1][:, :rank].T)
 
 
@@ -301,6 +303,8 @@ def _shared(pool: Any, work: Callable[[Any], Any], shares: list[Any]) -> list[An
 def _slices(rows: int) -> list[slice]:
     """The rows of a tall matrix, one slice per thread; one slice if it is not worth it."""
     count = workers() if rows > 4000 else 1
+    if count == 1:
+        return [slice(0, rows)]
     cuts = np.linspace(0, rows, count + 1).astype(int).tolist()
     return [slice(first, last) for first, last in pairwise(cuts)]
 

@@ -37,6 +37,7 @@ from sdpkit.solution.options import check_names
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solvers.licences import without_licence
 
 Array = NDArray[np.float64]
 
@@ -79,9 +80,18 @@ _LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
         BarIterLimit=s.max_iter,
         TimeLimit=s.time_limit,
     ),
+    "MOREAU": lambda s: {
+        "ipm_settings": {
+            "tol_gap_abs": s.tol * 1e-2,
+            "tol_gap_rel": s.tol * 1e-2,
+            "tol_feas": s.tol * 1e-2,
+        },
+        **_given(max_iter=s.max_iter, time_limit=s.time_limit),
+    },
 }
 
 
+_NO_LICENCE = "no licence"
 # Solvers that would swallow an unknown option without a word.
 _KNOWN_OPTIONS = {
     "CVXOPT": ("abstol", "reltol", "feastol", "max_iters", "refinement", "kktsolver"),
@@ -130,12 +140,12 @@ class CvxpyBackend:
             if importlib.util.find_spec(package) is None:
                 return f"Python package {package!r} is not installed"
         if self.package == "cvxpy":
-            return None
+            return _NO_LICENCE if without_licence(self.cvxpy_name) else None
         try:  # as cvxpy itself finds out, but without the second that importing cvxpy takes
             importlib.import_module(self.package)
         except Exception as error:  # whatever a broken installation does
             return f"Python package {self.package!r} cannot be imported: {error}"
-        return None
+        return _NO_LICENCE if without_licence(self.cvxpy_name) else None
 
     def accepts(self, program: Program) -> str | None:
         """Any program within its capabilities."""
@@ -591,6 +601,12 @@ SDPA_PYTHON = CvxpyBackend(
 )
 
 
+def _found(name: str) -> Capabilities:
+    """What is said of a solver that cvxpy found."""
+    own = "" if name in _LANGUAGE else "; runs with its own tolerances"
+    return _conic(f"found by cvxpy{own}")
+
+
 def discover() -> list[CvxpyBackend]:
     """Every other installed solver that cvxpy says takes semidefinite cones."""
     import cvxpy as cp
@@ -600,9 +616,8 @@ def discover() -> list[CvxpyBackend]:
     # Since cvxpy 1.9 most solvers take matrices as scaled triangles, a constraint of its own.
     semidefinite = {constraints.PSD, getattr(constraints, "SvecPSD", constraints.PSD)}
     ours = {backend.cvxpy_name for backend in (SCS, CLARABEL, CVXOPT, MOSEK, COPT, SDPA_PYTHON)}
-    summary = _conic("found by cvxpy; runs with its own tolerances")
     return [
-        CvxpyBackend(name.lower(), name, "cvxpy", summary, _quartic, _not_measured)
+        CvxpyBackend(name.lower(), name, "cvxpy", _found(name), _quartic, _not_measured)
         for name in cp.installed_solvers()
         if name not in ours
         and name in SOLVER_MAP_CONIC

@@ -38,6 +38,7 @@ from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
+from sdpkit.solution.solution import Solution
 from sdpkit.solution.solver import Capabilities, unsupported
 from sdpkit.solvers.augmented import (
     Factors,
@@ -107,6 +108,16 @@ class HingeSearch:
         self.slack = _SLACK * problem.family.unit
         self.reached = [np.inf]
         self.stage: HingeSearch | None = None
+
+    def resume(self, warm: Solution) -> None:
+        """Take over the multipliers of a solution, where its rows are rows of this family."""
+        family = self.problem.family
+        if warm.rows is None or warm.dual is None or warm.dual.size != warm.rows.size:
+            return
+        held = (warm.dual > 0) & family.has(warm.rows)
+        a = np.minimum(warm.dual[held] / self.problem.weight, 1.0)
+        self.working = WorkingSet.of(self.problem, warm.rows[held], a)
+        self.gamma, self.slack = _GAMMA_LAST * family.unit, _SLACK_LAST * family.unit
 
     @property
     def gap(self) -> float:
@@ -185,8 +196,8 @@ class HingeSearch:
         """
         problem, tol, unit = self.problem, self.tol, self.problem.family.unit
         start, since, is_single_enough = self.factors, 0, True
-        # The first start is far off, and its working set is not worth more than a few steps.
-        rough = len(self.reached) == 2
+        # A start without multipliers is far off; its working set is worth a few steps only.
+        rough = len(self.reached) == 2 and not working.a.any()
         constants = working.terms.row_constants
         method = self.method(start)
 
@@ -312,7 +323,9 @@ class HingeSolver:
         with own_threads() as pool:
             start = problem.start(settings.warm_start)
             search = HingeSearch(problem, start, self.method, settings.tol, pool)
-            if settings.warm_start is None and problem.family.n_points >= _STAGED_POINTS:
+            if settings.warm_start is not None:
+                search.resume(settings.warm_start)
+            elif problem.family.n_points >= _STAGED_POINTS:
                 part, tol = problem.part(_STAGE_SHARE), max(_STAGE_GAP, settings.tol)
                 search.stage = HingeSearch(part, start, self.method, tol, pool)
             return driver.run(search)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg.blas import dtrsv
 
 from sdpkit.solvers.augmented import Factors, InnerPoint
 
@@ -20,12 +21,55 @@ _ROUNDING = (1e-14, 1e-9)
 Evaluate = Callable[[Factors], InnerPoint]
 
 
+class _Steps:
+    """The last steps s and the changes y of the gradient along them, oldest first.
+
+    They move to the front of their arrays when these are full, every `_MEMORY` steps.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._s, self._y = np.empty((2 * _MEMORY, size)), np.empty((2 * _MEMORY, size))
+        self._products = np.zeros((2 * _MEMORY, 2 * _MEMORY))
+        self._kept = slice(0, 0)
+
+    def __len__(self) -> int:
+        return self._kept.stop - self._kept.start
+
+    @property
+    def s(self) -> Array:
+        """(m, N)."""
+        return self._s[self._kept]
+
+    @property
+    def y(self) -> Array:
+        """(m, N)."""
+        return self._y[self._kept]
+
+    def triangle(self) -> Array:
+        """(m, m) the upper triangle of s yᵀ, in the order that BLAS reads without a copy."""
+        return np.asfortranarray(self._products[self._kept, self._kept])
+
+    def add(self, s: Array, y: Array) -> None:
+        """Remember a step, and forget the oldest where there is no room."""
+        first, last = self._kept.start, self._kept.stop
+        first += last - first == _MEMORY
+        if last == len(self._s):
+            for array in (self._s, self._y):
+                array[: last - first] = array[first:last]
+            products = self._products[first:last, first:last].copy()
+            self._products[: last - first, : last - first] = products
+            first, last = 0, last - first
+        self._s[last], self._y[last] = s, y
+        self._kept = slice(first, last + 1)
+        self._products[self._kept, last] = self.s @ y
+
+
 class InTheFactor:
     """Limited-memory quasi-Newton steps on L, preconditioned from the right."""
 
     def __init__(self, factors: Factors) -> None:
-        self.steps: list[tuple[Array, Array]] = []
         self.shapes = [factor.shape for factor in factors]
+        self.steps = _Steps(sum(factor.size for factor in factors))
         self.recondition(factors)
 
     def recondition(self, factors: Factors) -> None:
@@ -49,7 +93,7 @@ class InTheFactor:
             slope = float(gradient @ direction)
             found = self._search(evaluate, at, here, direction, slope) if slope > 0 else None
             if found is None and self.steps:
-                self.steps.clear()
+                self.steps = _Steps(gradient.size)
                 continue
             if found is not None:
                 self._remember(_flat(found.factors) - here, _flat(found.gradient) - gradient)
@@ -67,17 +111,15 @@ class InTheFactor:
         return None
 
     def _direction(self, gradient: Array) -> Array:
-        out, weights = gradient.copy(), []
-        for s, y in reversed(self.steps):
-            weights.append(float(s @ out) / float(s @ y))
-            out -= weights[-1] * y
-        out = self._precondition(out)
-        if self.steps:
-            s, y = self.steps[-1]
-            out *= float(s @ y) / float(y @ self._precondition(y))
-        for (s, y), weight in zip(self.steps, reversed(weights), strict=True):
-            out += (weight - float(y @ out) / float(s @ y)) * s
-        return out
+        """The two loops of the limited-memory method, each as a triangular system."""
+        if not self.steps:
+            return self._precondition(gradient)
+        s, y, triangle = self.steps.s, self.steps.y, self.steps.triangle()
+        weights = dtrsv(triangle, s @ gradient)
+        out = self._precondition(gradient - weights @ y)
+        out *= triangle[-1, -1] / float(y[-1] @ self._precondition(y[-1]))
+        rest = np.diag(triangle) * weights - y @ out
+        return np.asarray(out + dtrsv(triangle, rest, trans=1) @ s)
 
     def _precondition(self, vector: Array) -> Array:
         parts = zip(self._unflat(vector), self.inverses, strict=True)
@@ -85,9 +127,11 @@ class InTheFactor:
 
     def _remember(self, s: Array, y: Array) -> None:
         if float(s @ y) > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
-            self.steps = [*self.steps[-_MEMORY + 1 :], (s, y)]
+            self.steps.add(s, y)
 
     def _unflat(self, vector: Array) -> Factors:
+        if len(self.shapes) == 1:
+            return [vector.reshape(self.shapes[0])]
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])[:-1]
         parts = zip(np.split(vector, ends), self.shapes, strict=True)
         return [part.reshape(shape) for part, shape in parts]
@@ -147,4 +191,6 @@ def _root(matrix: Array) -> Array:
 
 
 def _flat(parts: list[Array]) -> Array:
+    if len(parts) == 1:
+        return parts[0].ravel()
     return np.concatenate([part.ravel() for part in parts])

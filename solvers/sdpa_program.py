@@ -32,6 +32,7 @@ from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import check_names
+from sdpkit.solution.progress import LOG
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 
@@ -106,8 +107,7 @@ class SdpaProgram:
         command = [self.executable, *self.command(folder, settings)]
         code, stopped = _watched(command, folder, settings.time_limit)
         output = (folder / "output").read_text(errors="replace")
-        if settings.verbose > 1:
-            print(output)
+        LOG.debug(output)
         stop, words = self.stop(code, output)
         if stopped is not None:
             reason = "at the time limit" if stopped is Stop.TIME_LIMIT else "by Ctrl-C"
@@ -206,8 +206,8 @@ def _csdp_command(folder: Path, settings: Settings) -> list[str]:
     return ["program.dat-s", "solution"]
 
 
-def _csdp_read(folder: Path, sizes: list[int], m: int) -> Point:
-    """First line x; then lines (1 = slack, 2 = Y), block, i, j, value."""
+def read_triplets(folder: Path, sizes: list[int], m: int) -> Point:
+    """As csdp and dsdp write it: a line with x, then (1 = slack, 2 = Y), block, i, j, value."""
     with open(folder / "solution") as file:
         w = np.array(file.readline().split(), dtype=np.float64)
         numbers = np.array(file.read().split(), dtype=np.float64).reshape(-1, 5)
@@ -314,7 +314,7 @@ CSDP = SdpaProgram(
     "coinor-csdp",
     Capabilities(summary="interior point by file; the solver of Weinberger (2007)"),
     _csdp_command,
-    _csdp_read,
+    read_triplets,
     _csdp_stop,
 )
 SDPA = SdpaProgram(

@@ -25,8 +25,8 @@ from sdpkit.program.form import Program
 from sdpkit.program.safe import NormPenalty
 
 Array = NDArray[np.float64]
-# Programs on the PATH, not Python packages: two solvers, and a browser that opens reports.
-PROGRAMS = ("csdp", "sdpa", "chromium")
+# Programs on the PATH, not Python packages: three solvers, and a browser that opens reports.
+PROGRAMS = {"csdp": "csdp", "sdpa": "sdpa", "dsdp": "dsdp5", "chromium": "chromium"}
 FORMS = ("equality", "inequality", "slack", "min_trace")
 EXACT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 
@@ -250,7 +250,7 @@ def _programs_needed(item: pytest.Item) -> set[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A missing program is shown as a skip, and is a failure where SDPKIT_REQUIRE names it."""
     required = os.environ.get("SDPKIT_REQUIRE", "").split()
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    missing = [name for name, program in PROGRAMS.items() if shutil.which(program) is None]
     lost = [name for name in required if name in missing]
     if lost:
         raise pytest.UsageError(f"SDPKIT_REQUIRE names {lost}, not found on the PATH")

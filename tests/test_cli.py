@@ -450,3 +450,12 @@ def test_the_documented_exit_codes_are_those_of_the_program():
     told = " ".join((commands.__doc__ or "").split())
     for code, words in table:
         assert f"{code} {words}" in told
+
+
+def test_limits_are_measured(capsys):
+    assert main(["bench", "limits", "--solvers", "alternating", "--time-limit", "0.5"]) == 0
+    solver, *_, taken, beyond, status = capsys.readouterr().out.splitlines()[1].split()
+    assert (solver, status) == ("alternating", "time_limit")
+    assert float(beyond) == pytest.approx(float(taken) - 0.5, abs=0.02)
+    assert float(beyond) < 2.0
+    assert main(["bench", "limits", "--solvers", "nobody"]) == 2

@@ -27,6 +27,7 @@ from sdpkit.comparison import suites
 from sdpkit.comparison.competition import Progress, _error, compare
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.comparison.records import Described, Run, run_from
+from sdpkit.comparison.report import verdict
 from sdpkit.comparison.table import Comparison, shifted_geometric_mean
 from sdpkit.comparison.trial import _claimed
 from sdpkit.comparison.worker import Job, Worker
@@ -58,7 +59,7 @@ class Solver:
         return 0.0
 
     def solve(self, program, settings):
-        if program.n_rows <= 3:  # what solvers are warmed up with
+        if settings.tol == 1e-2 and self.name != "hang-at-once":  # a warm-up
             return get_solver("interior").solve(program, settings)
         return self.act(program, settings)
 
@@ -67,6 +68,10 @@ def hang(program, settings):
     note(f"hanging {os.getpid()}")
     while True:
         pass
+
+
+def hang_at_once(program, settings):
+    time.sleep(600)
 
 
 def hang_with_child(program, settings):
@@ -128,13 +133,14 @@ def note(text):
         file.write(text + "\\n")
 
 
-acts = [hang, hang_with_child, segfault, lie, eat, fail, leave, vanish, mumble, chatter, hold]
+acts = [hang, hang_at_once, hang_with_child, segfault, lie, eat, fail, leave, vanish, mumble]
+acts += [chatter, hold]
 for act in [*acts, honest]:
     globals()[act.__name__.upper()] = Solver(act.__name__.replace("_", "-"), act)
 """
 NAMES = (
-    "hang", "hang-with-child", "segfault", "lie", "eat", "fail", "leave", "vanish", "mumble",
-    "chatter", "hold", "honest",
+    "hang", "hang-at-once", "hang-with-child", "segfault", "lie", "eat", "fail", "leave", "vanish",
+    "mumble", "chatter", "hold", "honest",
 )  # fmt: skip
 
 
@@ -188,6 +194,7 @@ def row(comparison: Comparison, solver: str) -> Run:
     ("solver", "outcome", "words"),
     [
         ("hang", "timeout", "silent for 3.25 s"),
+        ("hang-at-once", "timeout", "silent for 3.25 s, while warming up"),
         ("hang-with-child", "timeout", "silent for 3.25 s"),
         ("segfault", "crashed", "segmentation fault: about to crash"),
         ("eat", "out_of_memory", "more than 200 MiB"),
@@ -336,17 +343,27 @@ def test_nobody_stays_behind_when_a_comparison_is_killed(package: Path, tmp_path
 def test_killed_at_any_moment_it_loses_no_run_and_repeats_none(
     package: Path, tmp_path: Path
 ) -> None:
+    check_kills(3, 3, package, tmp_path)
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_moments_it_loses_no_run(package: Path, tmp_path: Path) -> None:
+    check_kills(20, 1, package, tmp_path)
+
+
+def check_kills(kills: int, lines: int, package: Path, tmp_path: Path) -> None:
+    """Kill a comparison whenever it has written so many more lines, and a moment later."""
     runs, notes = tmp_path / "runs.jsonl", tmp_path / "notes.txt"
     environment = surroundings(package, notes)
     command = [*COMMAND, "--runs", str(runs), "--json"]
     command += ["--instances", "pentagon", "string-10", "roll-15-equality"]
     command += ["--solvers", "honest", "interior", "--repeats", "2"]
-    rng, kills, before = np.random.default_rng(0), 3, b""
+    rng, before = np.random.default_rng(0), b""
     for kill in range(kills):
         process = subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        _wait_for_lines(runs, 3 * (kill + 1), process)
+        _wait_for_lines(runs, 3 + lines * kill, process)
         time.sleep(rng.uniform(0, 0.5))
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -797,3 +814,78 @@ def test_all_are_all_but_the_methods_for_teaching() -> None:
 
     missing = set(sdpkit.available_solvers()) - set(_all())
     assert missing == {"alternating", "gradient-projection", "dykstra"}
+
+
+# -- solvers check each other -----------------------------------------------------------------
+
+
+def test_a_proven_bound_withdraws_what_contradicts_it() -> None:
+    known = {"sense": "max", "gap": 1e-7}
+    right = made_up("right", "a", 1.0, objective=1.0, bound=1.0000001, **known)
+    wrong = made_up("wrong", "a", 1.0, objective=1.5, bound=1.5000001, **known)
+    near = made_up("near", "a", 1.0, objective=1.000001, bound=1.0000011, **known)
+    comparison = Comparison((right, wrong, near), HERE, ())
+    assert [run.outcome for run in comparison.runs] == ["optimal", "contradicted", "optimal"]
+    withdrawn = comparison.runs[1]
+    assert not withdrawn.success
+    assert "the bound 1.0000001 that right has proven" in withdrawn.message
+    assert verdict(withdrawn) == "contradicted"
+    (tier,) = [tier for tier in comparison.summary() if tier.solver == "wrong"]
+    assert (tier.successes, tier.lied) == (0, 1)
+    least = [replace(run, sense="min") for run in (right, wrong, near)]
+    outcomes = [run.outcome for run in Comparison(tuple(least), HERE, ()).runs]
+    assert outcomes == ["contradicted", "optimal", "contradicted"]  # now 1.5 is the bound
+    unknown = [replace(run, sense="") for run in (right, wrong, near)]
+    assert all(run.success for run in Comparison(tuple(unknown), HERE, ()).runs)
+
+
+def test_proofs_without_a_solution_are_compared_too() -> None:
+    value = made_up("value", "a", 1.0, objective=1.0, bound=1.0, sense="max", gap=0.0)
+    none = made_up("none", "a", 1.0, outcome="infeasible", sense="max")
+    endless = made_up("endless", "a", 1.0, outcome="unbounded", sense="max")
+    found = Comparison((value, none), HERE, ()).runs
+    assert [run.outcome for run in found] == ["contradicted", "infeasible"]
+    found = Comparison((value, endless), HERE, ()).runs
+    assert [run.outcome for run in found] == ["optimal", "contradicted"]
+
+
+def test_the_report_says_who_was_contradicted(tmp_path: Path) -> None:
+    known = {"sense": "max", "gap": 1e-7}
+    right = made_up("right", "a", 1.0, objective=1.0, bound=1.0, **known)
+    wrong = made_up("wrong", "a", 1.0, objective=1.5, bound=1.5, **known)
+    comparison = Comparison((right, wrong), HERE, (Described("a", kind="mvu"),))
+    comparison.report(tmp_path / "report.html")
+    assert "another solver has proven" in (tmp_path / "report.html").read_text()
+    assert "contradicted" in comparison.table()
+    comparison.to_csv(tmp_path / "runs.csv")
+    again = Comparison.from_csv(tmp_path / "runs.csv")
+    assert [run.outcome for run in again.runs] == ["optimal", "contradicted"]
+
+
+def test_timeouts_are_counted_whoever_ended_them() -> None:
+    ended = ("timeout", "time_limit", "crashed", "refused")
+    runs = tuple(
+        made_up("s", name, math.nan, success=False, claimed=False, outcome=name) for name in ended
+    )
+    (tier,) = Comparison(runs, HERE, ()).summary()
+    assert (tier.timeouts, tier.refused, tier.lied) == (2, 1, 0)
+
+
+def test_files_of_programs_are_instances(tmp_path: Path) -> None:
+    RING.program().save(tmp_path / "ring.npz")
+    sdpkit.write_sdpa(RING.program(), tmp_path / "ring.dat-s")
+    files = [str(tmp_path / "ring.npz"), str(tmp_path / "ring.dat-s"), "pentagon"]
+    runs = tmp_path / "runs.jsonl"
+    command = ["compare", "--instances", *files, "--solvers", "interior", "--tols", "1e-6"]
+    assert main([*command, "--runs", str(runs), "--quiet"]) == 0
+    found = {run.instance: run for run in Comparison.load(runs).runs}
+    assert set(found) == {"ring.npz", "ring.dat-s", "pentagon"}
+    assert all(run.success for run in found.values())
+    assert main(["compare", "--instances", str(tmp_path / "none.npz")]) == 2
+
+
+def test_times_of_plugins_are_measured(on_path: Path) -> None:
+    """A plug-in that says nothing about its times has what it took counted as solving."""
+    run = row(compare({"ring": RING}, ["chatter", "hold"], [1e-6], time_limit=5.0), "hold")
+    assert run.setup + run.solve > 0
+    assert run.setup + run.solve <= run.total

@@ -114,6 +114,30 @@ def test_fixed_entries_take_no_rows() -> None:
     assert_kkt(model, np.random.default_rng(0), 1e-6)
 
 
+def test_a_log_det_needs_no_rows() -> None:
+    s = definite(np.random.default_rng(0), 3)
+    X = cp.Variable((3, 3), PSD=True)
+    model = cp.Problem(cp.Maximize(cp.log_det(X) - cp.trace(s @ X)))
+    program = sdpkit.from_cvxpy(model)
+    assert program.n_rows == 0
+    sdpkit.solve(program, solver="clarabel").unpack(model)
+    np.testing.assert_allclose(X.value, np.linalg.inv(s), rtol=1e-3, atol=1e-3)
+
+
+def test_squares_take_no_cone() -> None:
+    a = symmetric(np.random.default_rng(0), 12)
+    X = cp.Variable((12, 12), PSD=True)
+    model = cp.Problem(cp.Minimize(cp.sum_squares(X - a)), [cp.diag(X) == 1])
+    program = sdpkit.from_cvxpy(model)
+    assert [block.size for block in program.blocks] == [12]
+    assert (program.quadratic_x > 0).any()
+    values, vectors = np.linalg.eigh(a)
+    free = cp.Problem(model.objective)  # without constraints: the projection onto the cone
+    sdpkit.solve(sdpkit.from_cvxpy(free), solver="interior", tol=1e-8).unpack(free)
+    nearest = vectors * values.clip(0) @ vectors.T
+    np.testing.assert_allclose(X.value, nearest, atol=1e-4)
+
+
 @pytest.mark.filterwarnings("ignore:The problem has an expression with dimension greater than 2")
 def test_a_stack_of_matrices() -> None:
     B = cp.Variable((2, 3, 3))
@@ -505,13 +529,6 @@ def test_parameters_take_their_present_values() -> None:
     assert sdpkit.solve(sdpkit.from_cvxpy(model), solver="interior").objective == pytest.approx(3)
 
 
-def test_solvers_that_take_scaled_triangles_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sdpkit.solvers.cvxpy_backend import discover
-
-    monkeypatch.setattr(cp, "installed_solvers", lambda: ["CLARABEL", "DIFFCP", "OSQP", "GLPK"])
-    assert [backend.name for backend in discover()] == ["diffcp"]
-
-
 def test_compiling_is_quick() -> None:
     model = max_cut(400)
     start = time.process_time()
@@ -559,6 +576,37 @@ def test_refusals_by_name() -> None:
         sdpkit.certify_cvxpy(cp.Problem(cp.Minimize(cp.norm(x))))
     with pytest.raises(InputError, match="parameter"):
         sdpkit.from_cvxpy(cp.Problem(cp.Minimize(cp.Parameter() * x[0]), [x >= 0]))
+
+
+EXPONENTIAL = {
+    "entr": lambda x: -cp.sum(cp.entr(x)),
+    "exp": lambda x: cp.sum(cp.exp(x)),
+    "kl_div": lambda x: cp.sum(cp.kl_div(x, 1)),
+    "log": lambda x: -cp.sum(cp.log(x)),
+    "log1p": lambda x: -cp.sum(cp.log1p(x)),
+    "log_sum_exp": cp.log_sum_exp,
+    "logistic": lambda x: cp.sum(cp.logistic(x)),
+    "rel_entr": lambda x: cp.sum(cp.rel_entr(x, 1)),
+    "xexp": lambda x: cp.sum(cp.xexp(x)),
+}
+
+
+@pytest.mark.parametrize("name", EXPONENTIAL)
+def test_exponential_atoms_are_named(name: str) -> None:
+    x = cp.Variable(2, nonneg=True)
+    model = cp.Problem(cp.Minimize(EXPONENTIAL[name](x)), [x <= 1])
+    for door in (sdpkit.from_cvxpy, sdpkit.certify_cvxpy):
+        with pytest.raises(InputError, match=f"uses {name}, which needs an exponential"):
+            door(model)
+    with pytest.raises(cp.SolverError):
+        model.solve(solver=sdpkit.cvxpy_solver("interior"))
+
+
+def test_power_cones_are_named() -> None:
+    x = cp.Variable(3)
+    three = cp.Problem(cp.Maximize(x[2]), [cp.PowCone3D(x[0], x[1], x[2], 0.3), x[:2] <= 1])
+    with pytest.raises(InputError, match="PowCone3D"):
+        sdpkit.from_cvxpy(three)
 
 
 def test_a_solution_goes_into_its_own_model_only() -> None:

@@ -201,3 +201,15 @@ def test_a_program_without_an_interior_has_no_feasible_end() -> None:
     certificate = solution.certificate
     assert solution.status is not sdpkit.Status.OPTIMAL or certificate.warnings
     assert certificate.verify().lower is None
+
+
+def test_equations_that_repeat_each_other_do_not_matter() -> None:
+    """max M₁₁ + M₂₂ − M₁₂, M_ii = 1, once more three times as large, and 0 = 0."""
+    block = Block.of(2, np.eye(2), cost=Cost.of(2, sparse=np.array([[1.0, -0.5], [-0.5, 1.0]])))
+    rows = np.array([[1.0, 0], [0, 1], [3, 0], [0, 0]])
+    found = sdpkit.solve(Program.of(block, [1.0, 1.0, 3.0, 0.0], rows_q=rows)).certificate.verify()
+    assert encloses(found, flint.arb(3))
+    assert found.width <= 1e-5
+    contradiction = Program.of(block, [1.0, 1.0, 3.1, 0.0], rows_q=rows)
+    found = certify(contradiction, np.eye(2), dual=[2.0, 2.0, 0.0, 0.0]).verify()
+    assert found.attained is None

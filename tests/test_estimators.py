@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
+import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +21,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -37,6 +40,7 @@ METRICS = (
     estimators.MahalanobisForClustering(),
     estimators.PairMarginMetric(),
     estimators.CoveringEllipsoidMetric(),
+    estimators.RelevantComponentAnalysis(),
 )
 EMBEDDINGS = (
     estimators.MaximumVarianceUnfolding(),
@@ -44,6 +48,11 @@ EMBEDDINGS = (
     estimators.VariationalMaximumVarianceUnfolding(),
 )
 CLASSIFIERS = (estimators.LMNNClassifier(tol=0.05), estimators.QueryMetric())
+SEARCHES = (
+    estimators.WarmGridSearchCV(
+        estimators.LMNNClassifier(tol=0.05), {"mu": [0.4, 0.6]}, cv=2, error_score="raise"
+    ),
+)
 # Whose `fit` takes pairs or triplets of points: scikit-learn's checks pass matrices.
 OF_TUPLES = (
     estimators.MahalanobisForClusteringFromPairs(),
@@ -83,7 +92,7 @@ def data_for(estimator: Any) -> tuple[Array, Any]:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # bridged graphs, few neighbours
-@parametrize_with_checks([*METRICS, *EMBEDDINGS, *CLASSIFIERS])
+@parametrize_with_checks([*METRICS, *EMBEDDINGS, *CLASSIFIERS, *SEARCHES])
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -96,8 +105,8 @@ def test_scikit_learns_checks_of_the_choices(estimator: Any, check: Any) -> None
 
 
 def test_every_estimator_is_checked() -> None:
-    checked = {name_of(e) for e in (*METRICS, *EMBEDDINGS, *CLASSIFIERS, *OF_TUPLES)}
-    assert checked == set(estimators.__all__)
+    checked = (*METRICS, *EMBEDDINGS, *CLASSIFIERS, *SEARCHES, *OF_TUPLES)
+    assert {name_of(e) for e in checked} == set(estimators.__all__)
 
 
 @pytest.mark.parametrize("estimator", OF_TUPLES, ids=name_of)
@@ -130,10 +139,10 @@ def test_an_image_does_not_depend_on_its_batch(estimator: Any) -> None:
     assert np.array_equal(model.transform(new[order]), batch[order])
 
 
-@pytest.mark.parametrize("estimator", METRICS, ids=name_of)
+@pytest.mark.parametrize("estimator", [*METRICS, *OF_TUPLES], ids=name_of)
 def test_metrics_map_a_point_alone_as_in_a_batch(estimator: Any) -> None:
     X, y = iris()
-    model = clone(estimator).fit(X, y)
+    model = clone(estimator).fit(*(pairs_for(estimator) if estimator in OF_TUPLES else (X, y)))
     new = X[np.random.default_rng(0).integers(0, len(X), 10_000)]
     batch = model.transform(new)
     scale = np.abs(batch).max()
@@ -234,11 +243,34 @@ def test_distances_and_kernels_unfold_like_points(estimator: Any) -> None:
     assert np.array_equal(of_lengths.transform(D), of_lengths.embedding_)
     placed = of_lengths.transform(pairwise_distances(new, X))
     assert np.abs(placed - of_points.transform(new)).max() < 1e-2 * size
-    centred = X - X.mean(axis=0)
+    centred, away = X - X.mean(axis=0), new - X.mean(axis=0)
     of_kernel = clone(estimator).set_params(metric="precomputed_kernel").fit(centred @ centred.T)
     assert np.abs(of_kernel.embedding_ - of_points.embedding_).max() < 1e-2 * size
-    with pytest.raises(InputError, match="metric='precomputed'"):
-        of_kernel.transform(centred @ centred.T)
+    own = np.square(away).sum(axis=1)
+    placed = of_kernel.transform(away @ centred.T, diagonal=own)
+    assert np.abs(placed - of_points.transform(new)).max() < 1e-2 * size
+    alone = of_kernel.transform(away[3:4] @ centred.T, diagonal=own[3:4])
+    assert np.abs(alone - placed[3]).max() < 1e-9 * size
+    with pytest.raises(InputError, match=r"pass transform\(X, diagonal=…\), \(10,\)"):
+        of_kernel.transform(away @ centred.T)
+    with pytest.raises(InputError, match="diagonal belongs to a kernel"):
+        of_points.transform(new, diagonal=own)
+    with pytest.raises(InputError, match="squared distance"):
+        of_kernel.transform(away @ centred.T, diagonal=0.0 * own)
+
+
+def test_a_gaussian_kernel_places_new_points_without_their_diagonal() -> None:
+    points = swiss_roll(70, random_state=0)
+    K = rbf_kernel(points, gamma=0.01)
+    model = estimators.MaximumVarianceUnfolding(metric="precomputed_kernel").fit(K[:60, :60])
+    placed = model.transform(K[60:, :60])
+    assert np.array_equal(placed, model.transform(K[60:, :60], diagonal=np.ones(10)))
+    assert np.array_equal(model.transform(K[:60, :60]), model.embedding_)
+    by_distances = estimators.MaximumVarianceUnfolding(metric="precomputed").fit(
+        np.sqrt(2 - 2 * K[:60, :60].clip(max=1.0))
+    )
+    expected = by_distances.transform(np.sqrt(2 - 2 * K[60:, :60]))
+    assert np.abs(placed - expected).max() < 1e-4 * np.abs(expected).max()
 
 
 def test_a_disconnected_graph_is_bridged_with_a_warning() -> None:
@@ -352,6 +384,67 @@ def test_ctrl_c_keeps_the_best_point_or_raises() -> None:
     assert not hasattr(model, "solution_")
 
 
+@pytest.mark.parametrize("on_interrupt", ["keep", "raise"])
+def test_ctrl_c_from_the_keyboard(on_interrupt: Any) -> None:
+    """The real signal, while the solver works."""
+    X, y = load_wine(return_X_y=True)
+    model = estimators.LMNNClassifier(tol=1e-15, on_interrupt=on_interrupt)
+    started = threading.Event()
+    model.set_params(callback=lambda state: started.set())
+
+    def press() -> None:
+        started.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    keyboard = threading.Thread(target=press)
+    keyboard.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        if on_interrupt == "raise":
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(X, y)
+            assert not hasattr(model, "metric_")
+        else:
+            model.fit(X, y)
+            assert model.solution_.status == sdpkit.Status.INTERRUPTED
+            assert model.certificate_.objective >= model.certificate_.safe_bound
+            assert model.score(X, y) > 0.5
+    keyboard.join()
+
+
+@pytest.mark.skipif(
+    not hasattr(estimators.LMNNClassifier, "set_callbacks"), reason="scikit-learn before 1.9"
+)
+def test_callbacks_of_scikit_learn() -> None:
+    """Its callbacks see every iteration as a task, may stop a fit, and pass through a search."""
+    X, y = iris()
+
+    class Counting:
+        def __init__(self, most: int) -> None:
+            self.most, self.names = most, []  # type: tuple[int, list[str]]
+
+        def setup(self, estimator: Any, context: Any) -> None:
+            self.names.append("setup")
+
+        def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+            self.names.append(context.task_name)
+
+        def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
+            return self.names.count("iteration") >= self.most
+
+        def teardown(self, estimator: Any, context: Any) -> None:
+            self.names.append("teardown")
+
+    watching = Counting(10**6)
+    model = estimators.LargeMarginNearestNeighbors().set_callbacks(watching).fit(X, y)
+    rows = len(model.solution_.history)
+    assert watching.names == ["setup", "fit", *["iteration"] * rows, "teardown"]
+    model.set_params(tol=1e-9, on_interrupt="raise").set_callbacks(Counting(2))
+    with pytest.warns(sdpkit.ConvergenceWarning, match="interrupted"):
+        model.fit(X, y)
+    assert len(model.solution_.history) == 2
+
+
 def test_a_callback_may_stop_a_fit() -> None:
     """A callback that asks for the end is no Ctrl-C."""
     X, y = iris()
@@ -384,6 +477,82 @@ def test_fitted_estimators_pickle(estimator: Any, tmp_path: Path) -> None:
     joblib.dump(model, tmp_path / "model.joblib")
     for back in (pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "model.joblib")):
         assert np.array_equal(getattr(back, use)(X + 0.01), expected)
+
+
+def pairs_for(estimator: Any) -> tuple[Array, Any]:
+    """Tuples of points of iris that the estimator is made for."""
+    X, y = iris()
+    i, j = np.random.default_rng(0).integers(0, 150, (2, 100))
+    i, j = i[i != j], j[i != j]
+    if isinstance(estimator, estimators.LargeMarginFromTriplets):
+        return np.stack([X[:40], X[1:41], X[60:100]], axis=1), None
+    return np.stack([X[i], X[j]], axis=1), np.where(y[i] == y[j], 1, -1)
+
+
+@pytest.mark.parametrize(
+    "estimator", [*METRICS, *EMBEDDINGS, *CLASSIFIERS, *OF_TUPLES], ids=name_of
+)
+def test_fitted_estimators_save_without_pickles(estimator: Any, tmp_path: Path) -> None:
+    of_tuples = estimator in OF_TUPLES
+    X, y = pairs_for(estimator) if of_tuples else data_for(estimator)
+    model = clone(estimator).fit(X, y)
+    model.save(tmp_path / "model.npz")
+    back = type(model).load(tmp_path / "model.npz")
+    assert back.get_params() == model.get_params()
+    new = X[:, 0] + 0.01 if of_tuples else X + 0.01
+    use = "predict" if estimator in CLASSIFIERS else "transform"
+    assert np.array_equal(getattr(back, use)(new), getattr(model, use)(new))
+    assert back.n_features_in_ == model.n_features_in_
+    if hasattr(model, "certificate_"):
+        assert repr(back.certificate_) == repr(model.certificate_)
+        assert back.certificate_.program.fingerprint == model.certificate_.program.fingerprint
+        assert repr(back.certificate_.verify()) == repr(model.certificate_.verify())
+        assert "certified relative gap" in back._repr_html_()
+    if isinstance(model, estimators.PseudoMetricOnlineLearning):
+        assert np.array_equal(
+            back.partial_fit(X, -y).components_, model.partial_fit(X, -y).components_
+        )
+
+
+def test_saved_estimators_keep_names_and_labels(tmp_path: Path) -> None:
+    X, y = iris()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    names = np.array(["setosa", "versicolor", "virginica"], dtype=object)[y]
+    model = estimators.LMNNClassifier(random_state=np.int64(3)).fit(frame, names)
+    model.save(tmp_path / "model.npz")
+    back = estimators.LMNNClassifier.load(tmp_path / "model.npz")
+    assert back.feature_names_in_.tolist() == list("abcd")
+    assert back.feature_names_in_.dtype == object
+    assert back.score(frame, names) == model.score(frame, names)
+    scaled = estimators.LargeMarginNearestNeighbors().set_output(transform="pandas").fit(frame, y)
+    scaled.save(tmp_path / "scaled.npz")
+    out = estimators.LargeMarginNearestNeighbors.load(tmp_path / "scaled.npz").transform(frame)
+    assert isinstance(out, pd.DataFrame)
+
+
+def test_what_cannot_be_saved_or_read_is_refused(tmp_path: Path) -> None:
+    X, y = iris()
+    path = tmp_path / "model.npz"
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        estimators.LMNNClassifier().save(path)
+    model = estimators.LMNNClassifier(callback=lambda state: None).fit(X, y)
+    with pytest.raises(InputError, match=r"use set_params\(callback=…\)"):
+        model.save(path)
+    model.set_params(callback=None).save(path)
+    with pytest.raises(InputError, match=r"it holds a LMNNClassifier: use LMNNClassifier\.load"):
+        estimators.QueryMetric.load(path)
+    with pytest.raises(InputError, match="not a saved metric"):
+        sdpkit.Metric.load(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="not a saved estimator"):
+        estimators.LMNNClassifier.load(path)
+    path.write_bytes(whole)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    np.savez(path, **{**arrays, "metric_/components0": 2 * arrays["metric_/components0"]})
+    with pytest.raises(InputError, match="checksum"):
+        estimators.LMNNClassifier.load(path)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
@@ -439,6 +608,19 @@ def test_contents_that_were_changed_are_refused(tmp_path: Path) -> None:
     os.unlink(path)
     with pytest.raises(FileNotFoundError):
         sdpkit.Metric.load(path)
+
+
+def test_relevant_components_whiten_the_chunklets() -> None:
+    X, y = iris()
+    images = estimators.RelevantComponentAnalysis().fit_transform(X, y)
+    within = np.vstack([images[y == k] - images[y == k].mean(axis=0) for k in range(3)])
+    assert within.T @ within / len(X) == pytest.approx(np.eye(4), abs=1e-9)
+    flat = np.c_[X, X[:, :1]]
+    with pytest.raises(InputError, match="along 1 of 5 directions"):
+        estimators.RelevantComponentAnalysis().fit(flat, y)
+    assert estimators.RelevantComponentAnalysis(ridge=1e-3).fit(flat, y).components_.shape == (5, 5)
+    with pytest.raises(InputError, match="no chunklet has two points"):
+        estimators.RelevantComponentAnalysis().fit(X[:3], [0, 1, 2])
 
 
 def test_any_linear_map_is_judged_by_our_rules() -> None:

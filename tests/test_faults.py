@@ -29,11 +29,13 @@ from sdpkit.comparison import builders
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
+from sdpkit.solving import registry
 from sdpkit.solving.choice import refusal
 from sdpkit.solving.registry import get_solver, why_not
 
-# Seconds that an answer may take after Ctrl-C or a limit.
-PATIENCE = 2.0
+# Seconds of the processor that an answer may take after Ctrl-C or a limit; by the clock it may be
+# more where other processes keep the cores busy.
+PATIENCE, BUSY = 2.0, 5.0
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +58,7 @@ def long_program(kind: str) -> Program:
     if kind == "inequality":
         return sdpkit.MVU(datasets.swiss_roll(400), n_neighbors=5, form="inequality").program()
     if kind == "hinges":
-        return builders.clouds(1500, 20, 6).program()
+        return builders.clouds(700, 20, 6).program()
     if kind == "roots":
         rng = np.random.default_rng(0)
         return sdpkit.MMC(rng.standard_normal((180, 40)), np.arange(180) % 3).program()
@@ -96,39 +98,49 @@ def quietly(problem: Any, solver: str = "auto", **options: Any) -> Solution:
         return sdpkit.solve(problem, solver=solver, **options)
 
 
-def interrupted_after(seconds: float, work: Callable[[], Solution]) -> tuple[Solution, float]:
-    """The answer, and the seconds between the signal and it."""
-    sent: list[float] = []
+class Late:
+    """Seconds since some moment, by the processor and by the clock."""
+
+    def __init__(self) -> None:
+        self.cpu, self.clock = time.process_time(), time.monotonic()
+
+    def check(self, what: str) -> None:
+        cpu, clock = time.process_time() - self.cpu, time.monotonic() - self.clock
+        assert cpu < PATIENCE, f"{what}: {cpu:.1f} s of the processor"
+        assert clock < BUSY, f"{what}: {clock:.1f} s by the clock"
+
+
+def interrupted_after(seconds: float, work: Callable[[], Solution]) -> Solution:
+    """The answer, which must come soon after the signal."""
+    sent: list[Late] = []
 
     def send() -> None:
-        sent.append(time.monotonic())
+        sent.append(Late())
         os.kill(os.getpid(), signal.SIGINT)
 
     timer = threading.Timer(seconds, send)
     timer.start()
     try:
         solution = work()
-        ended = time.monotonic()
+        for late in sent:
+            late.check(f"after Ctrl-C at {seconds:.2f} s")
     finally:
         timer.cancel()
         with contextlib.suppress(KeyboardInterrupt):
             timer.join()
-    return solution, ended - sent[0] if sent else 0.0
+    return solution
 
 
 def check_interrupts(name: str, kind: str, count: int) -> None:
-    program = long_program(kind)
-    quietly(program, name, tol=1e-10, time_limit=0.3)  # kernels are compiled
+    program, tol = long_program(kind), 1e-10 if name in OURS else 1e-7
+    quietly(program, name, tol=tol, time_limit=0.3)  # kernels are compiled
     started = time.monotonic()
     assert refusal(get_solver(name), program) is None
     asked = time.monotonic() - started  # before the solver is called there is nothing to return
     moments = random.Random(name)
     for _ in range(count):
         delay = 1.2 * asked + 0.02 + moments.uniform(0.0, 0.6)
-        solution, late = interrupted_after(
-            delay, lambda: quietly(program, name, tol=1e-10, time_limit=20)
-        )
-        assert late < PATIENCE, f"{name}: {late:.1f} s after Ctrl-C at {delay:.2f} s"
+        solution = interrupted_after(delay, lambda: quietly(program, name, tol=tol, time_limit=20))
         assert solution.status in (Status.INTERRUPTED, Status.OPTIMAL, Status.INACCURATE)
         assert all(np.isfinite(np.asarray(matrix)).all() for matrix in solution.matrices)
         assert np.isfinite(solution.objective)
@@ -162,8 +174,7 @@ def test_a_sequence_of_programs_ends_with_what_is_certified() -> None:
     steps = []
     for _ in range(8):
         delay = moments.uniform(0.1, 0.8) * seconds
-        solution, late = interrupted_after(delay, lambda: quietly(problem))
-        assert late < PATIENCE
+        solution = interrupted_after(delay, lambda: quietly(problem))
         if solution.status is Status.INTERRUPTED:
             steps.append(len(solution.trajectory or ()))
     assert len(steps) >= 6
@@ -176,6 +187,7 @@ def test_nothing_is_started_after_ctrl_c() -> None:
 
     class Interrupted:
         name = "asked-twice"
+        handles = True
         capabilities = sdpkit.Capabilities()
 
         def unavailable(self) -> None:
@@ -186,14 +198,24 @@ def test_nothing_is_started_after_ctrl_c() -> None:
 
         def solve(self, program: Program, settings: Any) -> Any:
             calls.append(program)
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.01)
-            assert is_interrupted()
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(1.0)
+            except KeyboardInterrupt:
+                if not self.handles:
+                    raise
             return sdpkit.Answer(sdpkit.Stop.CLAIMS_INFEASIBLE, "infeasible, it says")
 
-    sdpkit.register_solver(Interrupted())
-    quietly(sdpkit.MVU(graph=datasets.cycle_graph(5)), "asked-twice")
-    assert len(calls) == 1
+    solver = Interrupted()
+    sdpkit.register_solver(solver)
+    try:
+        for solver.handles in (True, False):
+            calls.clear()
+            solution = quietly(sdpkit.MVU(graph=datasets.cycle_graph(5)), "asked-twice")
+            assert len(calls) == 1
+        assert solution.status is Status.INTERRUPTED
+    finally:
+        registry._registered.pop("asked-twice", None)
 
 
 def test_a_second_ctrl_c_is_not_remembered() -> None:
@@ -222,12 +244,12 @@ def test_children_end_with_their_solver(tmp_path: Path, monkeypatch: pytest.Monk
         return quietly(program, "csdp", time_limit=0.5)
 
     def endless() -> Solution:
-        return interrupted_after(0.5, lambda: quietly(program, "csdp"))[0]
+        return interrupted_after(0.5, lambda: quietly(program, "csdp"))
 
     for work, status in ((limited, Status.TIME_LIMIT), (endless, Status.INTERRUPTED)):
         started = time.monotonic()
         assert work().status is status
-        assert time.monotonic() - started < 0.5 + PATIENCE
+        assert time.monotonic() - started < 0.5 + BUSY
         time.sleep(0.1)
         for pid in pids.read_text().split():
             assert not _is_alive(int(pid))
@@ -241,9 +263,10 @@ def _is_alive(pid: int) -> bool:
 
 
 def test_solves_from_several_threads_restore_the_limits() -> None:
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info, threadpool_limits
 
     program = sdpkit.MVU(datasets.swiss_roll(40), n_neighbors=5).program()
+    three = threadpool_limits(3)
     names = ["interior", "projection", "interior", "lowrank", "interior", "barrier"] * 2
     quietly(program, "interior")
 
@@ -258,6 +281,7 @@ def test_solves_from_several_threads_restore_the_limits() -> None:
             solved = pool.map(lambda name: sdpkit.solve(program, name, tol=1e-3), names)
             assert {solution.status for solution in solved} == {Status.OPTIMAL}
         assert limits() == before
+    three.restore_original_limits()
 
 
 # -- limits -------------------------------------------------------------------------------------
@@ -269,9 +293,9 @@ def test_a_time_limit_is_kept(name: str) -> None:
         pytest.skip(f"{name} is not installed")
     program = long_program({**OURS, **THEIRS}[name])
     quietly(program, name, tol=1e-10, time_limit=0.2)
-    started = time.monotonic()
+    started = Late()
     solution = quietly(program, name, tol=1e-10, time_limit=0.7)
-    assert time.monotonic() - started < 0.7 + PATIENCE
+    started.check(f"{name} with a limit of 0.7 s")
     assert np.isfinite(solution.objective)
     assert not np.isnan(solution.certificate.safe_bound)
 

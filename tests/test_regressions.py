@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status, certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.solution.answer import Answer, Stop
+from sdpkit.program.roots import Roots
+from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solving.judgement import judge
+from sdpkit.solving.registry import get_solver
+from sdpkit.testing.planted import weak
 
 
 def scalar(cost: float = 0.0) -> Block:
@@ -343,3 +349,87 @@ def test_auto_takes_programs_that_are_no_sums_of_roots() -> None:
         scalar(-1.0), [3.0] * 3, rows_q=np.ones((3, 1)), rows_x=np.ones((3, 1)), relations="<="
     )
     assert sdpkit.solve(program).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("limit", [10.0, 1e3, 1e6, 1e8])
+def test_a_wrong_value_without_an_interior_carries_a_warning(limit: float) -> None:
+    """max −Z₃₃, Z₂₂ = 0, 2Z₁₂ + Z₃₃ = 1, tr Z ≤ limit: Z₁₂ = 0, so that the optimum is −1."""
+    vectors = np.array([[0, 1.0, 0], [1, 1, 0], [1, -1, 0], [0, 0, 1], [1, 0, 0]])
+    program = Program.of(
+        Block.of(3, vectors, cost=Cost.of(3, sparse=np.diag([0, 0, -1.0]))),
+        [0.0, 1.0, limit],
+        rows_q=np.array([[1.0, 0, 0, 0, 0], [0, 0.5, -0.5, 1, 0], [1, 0, 0, 1, 1]]),
+        relations=["==", "==", "<="],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        solution = solve(program)
+    right = abs(solution.objective + 1) <= 1e-4
+    assert solution.status is not Status.OPTIMAL or right or solution.certificate.warnings
+    assert solution.certificate.safe_bound >= -1
+    assert solution.certificate.verify().lower is None
+
+
+@pytest.mark.parametrize("solver", ["interior", "projection", "lowrank"])
+@pytest.mark.parametrize("seed", [0, 1, 8])
+def test_infeasible_programs_are_not_unbounded(seed: int, solver: str) -> None:
+    program = weak(np.random.default_rng(seed)).program
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        solution = sdpkit.solve(program, solver=solver, max_iter=2000)
+    assert solution.status not in (Status.UNBOUNDED, Status.OPTIMAL)
+
+
+def test_no_direction_beside_a_finite_bound() -> None:
+    """max x₁, x₁ ≤ x₂ ≤ 1 + (1 − 1e-7)x₁: the direction (1, 1) is off by 1e-7 only."""
+    program = Program.of(
+        scalar(),
+        [0.0, 1.0, 1.0],
+        rows_q=[[0.0], [0.0], [1.0]],
+        rows_x=[[1.0, -1.0], [-(1 - 1e-7), 1.0], [0, 0]],
+        relations=[-1, -1, 0],
+        cost_x=[1.0, 0.0],
+    )
+    answer = Answer(
+        matrices=(np.ones((1, 1)),),
+        x=np.zeros(2),
+        dual=np.array([1.1e7, 1.1e7, 0.0]),
+        matrix_ray=((np.zeros((1, 1)),), np.ones(2)),
+        stop=Stop.CLAIMS_UNBOUNDED,
+        native_status="unbounded",
+    )
+    solution = judge(program, get_solver("interior"), "", Settings(), answer, 0.0)
+    assert solution.certificate.safe_bound == pytest.approx(1.1e7)
+    assert solution.status is Status.INACCURATE
+
+
+def test_recognition_builds_nothing_large() -> None:
+    """Rows of a slack form would take 6 GiB as a dense array."""
+    n = 20_000
+    rows = sp.diags_array(np.ones(n), shape=(n, 2 * n)).tocsr()
+    chain = sp.diags_array([1.0, -1.0], offsets=[0, 1], shape=(n, n + 1)).tocsr()
+    block = Block.of(n + 1, chain, null=np.ones(n + 1), cost=Cost.of(n + 1, identity=1.0))
+    program = Program.of(block, np.ones(n), rows_x=rows, cost_x=-np.ones(2 * n))
+    tracemalloc.start()
+    try:
+        assert Roots.of(program) is None
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("beta", [1e-2, 1e-4, 1e-6])
+def test_small_weights_of_a_log_det(beta: float) -> None:
+    """max M₁₁ + 2M₂₂ + β log det M, M_ii ≤ 1: 3 at M = I."""
+    block = Block.of(2, np.eye(2), cost=Cost.of(2, sparse=np.diag([1.0, 2.0])), log_det=beta)
+    solution = sdpkit.solve(Program.of(block, np.ones(2), relations="<="))
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(3.0, rel=1e-5)
+
+
+def test_residuals_count_at_their_price() -> None:
+    """M = 1 written twice, at prices of 3 and −2: the gap sees one of five."""
+    program = Program.of(scalar(1.0), [1.0, 1.0], rows_q=[[1.0], [1.0]])
+    certificate = certify(program, np.array([[1 - 9e-7]]), dual=[3.0, -2.0])
+    assert certificate.residual_price == pytest.approx(4.5e-6, rel=1e-5)
+    assert certificate.failures(1e-6) == ["price of the residuals is 4.5e-06"]

@@ -23,6 +23,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
+from sdpkit.testing.fuzz import Choice, fuzz
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -449,8 +450,16 @@ def test_without_an_interior_there_is_a_reason() -> None:
 
 
 def test_fuzzing_finds_nothing_wrong() -> None:
-    from sdpkit.testing.fuzz import fuzz
-
-    tally = fuzz(runs=60, seed=7, attacks=["theorems", "garbage"])
-    assert tally.runs == 60
+    """Ten seconds of the command; its other seeds are for longer runs."""
+    tally = fuzz(runs=120, seed=7, choice=Choice(solvers=["interior", "auto"]))
+    assert tally.runs == 120
     assert tally.wrong == []
+
+
+@pytest.mark.parametrize(("solver", "share"), [("interior", 0.99), ("auto", 0.99)])
+def test_planted_programs_are_solved(solver: str, share: float) -> None:
+    choice = Choice(solvers=[solver], kinds=["solvable"])
+    tally = fuzz(runs=60, seed=8, attacks=["statuses"], choice=choice)
+    assert tally.wrong == []
+    optimal = sum(n for what, n in tally.seen.items() if what[-1] == "optimal")
+    assert optimal >= share * tally.runs

@@ -23,7 +23,7 @@ from sdpkit.program.sdpa import read_sdpa, standard_columns, write_sdpa
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
-SOLVERS = ("csdp", "clarabel", "scs", "cvxopt", "sdpa")
+SOLVERS = ("csdp", "clarabel", "scs", "cvxopt", "sdpa", "dsdp")
 seeds = st.integers(0, 2**32 - 1)
 quick = settings(deadline=None, max_examples=25)
 

@@ -38,8 +38,8 @@ from sdpkit.solving.rays import elastic, recession
 from sdpkit.solving.registry import get_solver
 
 Array = NDArray[np.float64]
-SOLVERS = ("clarabel", "csdp", "cvxopt", "scs", "sdpa")
-LIMITED = ("clarabel", "csdp", "scs", "sdpa")
+SOLVERS = ("clarabel", "csdp", "cvxopt", "dsdp", "scs", "sdpa")
+LIMITED = ("clarabel", "csdp", "dsdp", "scs", "sdpa")
 
 
 def cycle(n: int = 6, **more: Any) -> sdpkit.MVU:
@@ -572,7 +572,13 @@ def test_settings_reach_the_solver(register: Callable[..., Fake]) -> None:
 
 @pytest.mark.parametrize(
     ("solver", "option"),
-    [("csdp", "maxiter"), ("scs", "max_iters"), ("cvxopt", "max_iters"), ("sdpa", "maxIteration")],
+    [
+        ("csdp", "maxiter"),
+        ("scs", "max_iters"),
+        ("cvxopt", "max_iters"),
+        ("sdpa", "maxIteration"),
+        ("dsdp", "maxit"),
+    ],
 )
 def test_options_reach_the_backends(solver: str, option: str) -> None:
     """One iteration, said in each solver's own words."""

@@ -79,7 +79,7 @@ def _follows_prompt(lines: list[str], k: int) -> bool:
 
 
 def _opens_block(lines: list[str], k: int, margin: int) -> bool:
-    rest = list(lines[k + 1 : k + 3])
+    rest = lines[k + 1 : k + 3]
     if len(rest) < 2 or rest[0].strip() or not rest[1].strip():
         return False
     return len(rest[1]) - len(rest[1].lstrip()) > margin

@@ -46,14 +46,17 @@ def convert(notebook: Any, values: dict[str, str]) -> Any:
 def plain_markdown(text: str, values: dict[str, str]) -> str:
     """MyST's Markdown → what Jupyter shows."""
     text = _GLUE.sub(lambda m: _formatted(values[m[1]], m[2]), text)
-    text = _DROPDOWN.sub(
-        lambda m: f"<details><summary>{m[2]}</summary>\n\n{_OPTION.sub('', m[3])}\n</details>\n",
-        text,
-    )
+    text = _DROPDOWN.sub(_folded, text)
     text = _ADMONITION.sub(lambda m: f"**{m[3].strip() or m[2].capitalize()}**\n\n{m[4]}", text)
     text = _NUMREF.sub(r"the figure (*\1*)", text)
     text = _ROLE.sub(r"`\1`", text)
     return _PAGE.sub(lambda m: f"](../course/{m[1]}.html{m[2] or ''})", text)
+
+
+def _folded(match: re.Match[str]) -> str:
+    """A dropdown as HTML that Jupyter folds."""
+    body = _OPTION.sub("", match[3])
+    return f"<details><summary>{match[2]}</summary>\n\n{body}\n</details>\n"
 
 
 def _glued(path: Path) -> dict[str, str]:

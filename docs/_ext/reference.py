@@ -19,6 +19,7 @@ ROOMS = {
     "doors": "Doors: cvxpy and scikit-learn",
     "comparison": "Comparing solvers",
     "graphs": "Graphs",
+    "papers": "Experiments of the papers",
     "numerics": "Threads",
     "errors": "Errors",
 }
@@ -47,7 +48,8 @@ def names_by_room() -> dict[str, list[str]]:
     out: dict[str, list[str]] = {title: [] for title in ROOMS.values()}
     for name, (module, _) in sdpkit._EXPORTS.items():
         if not inspect.ismodule(getattr(sdpkit, name)):
-            out[ROOMS[module.split(".")[1]]].append(f"sdpkit.{name}")
+            room = module.split(".")[1]
+            out.setdefault(ROOMS.get(room, room.capitalize()), []).append(f"sdpkit.{name}")
     return {title: names for title, names in out.items() if names}
 
 

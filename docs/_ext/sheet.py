@@ -12,7 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 _SOLUTION = re.compile(r"^(:{3,}|`{3,})\{(?:dropdown|code-cell)\}.*?^\1\s*$", re.M | re.S)
-_TARGET = re.compile(r"\{(?:numref|eq|ref|glue:text)\}`[^`]+`")
+_FIGURE = re.compile(r"\{(?:numref|ref|eq)\}`[^`]+`")
+_GLUE = re.compile(r"\{glue:text\}`[^`]+`")
 
 
 def exercises(text: str) -> list[tuple[str, str]]:
@@ -41,9 +42,9 @@ class ExerciseSheet(SphinxDirective):
             self.env.note_dependency(str(path))
             lines += [f"**[{title[1] if title else path.stem}]({path.name})**", ""]
             for heading, question in exercises(text):
-                if _TARGET.search(question):
-                    raise self.error(f"{path.name}, {heading}: a question must stand alone")
-                lines += [f"*{heading}.* {question}", ""]
+                if _GLUE.search(question):
+                    raise self.error(f"{path.name}, {heading}: a question cannot quote a result")
+                lines += [f"*{heading}.* {_FIGURE.sub('the figure in the chapter', question)}", ""]
         holder = nodes.container(classes=["exercise-sheet"])
         self.state.nested_parse(StringList(lines, source="exercises"), self.content_offset, holder)
         return [holder]

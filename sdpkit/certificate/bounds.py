@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 _ROUNDING = 1e-12
 # Reduced costs of doubtful sign that are decided in rational arithmetic, at most.
 _DOUBTS = 2000
+# Steps onto the equations of free variables.
+_MAX_CORRECTIONS = 6
 
 
 # What directions of facial reduction may be off.
@@ -80,8 +82,7 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
 
     `eigenvalues` are the smallest ones of its dual slacks, if they are known already.
     """
-    lo, hi = program.multiplier_box
-    given, w = w, np.clip(_onto_free_equations(program, w), lo, hi)
+    given, w = w, _into_conditions(program, w)
     if not np.isfinite(w).all():
         return SafeBound(np.inf, "the multipliers overflow")
     if _breaks_equations(program, w):
@@ -161,7 +162,7 @@ def _reduced_cost_lack(program: Program, w: Array) -> float:
 
 def _leaves_linear_conditions(program: Program, w: Array) -> bool:
     lo, hi = program.multiplier_box
-    inside = np.all((w >= lo) & (w <= hi)) and _equality_violation(program, w) == 0
+    inside = np.all((w >= lo) & (w <= hi)) and not _breaks_equations(program, w)
     return not inside or _reduced_cost_lack(program, w) > 0
 
 
@@ -170,17 +171,28 @@ def _value(program: Program, w: Array) -> float:
     return program.dual_value(w) + sum_rounding(program, w)
 
 
-def _onto_free_equations(program: Program, w: Array) -> Array:
-    """The nearest multipliers with r_j = 0 for the free, unpenalised variables."""
+def _into_conditions(program: Program, w: Array) -> Array:
+    """Multipliers near w in their box, with r_j = 0 for the free, unpenalised variables."""
+    lo, hi = program.multiplier_box
+    w = np.clip(w, lo, hi)
     grouped = {j for penalty in program.norms for j in penalty.group}
     free = program.free_x & (program.quadratic_x == 0)
     free[list(grouped)] = False
     if not free.any():
         return w
     equations = sp.csr_array(program.rows_x.T)[np.flatnonzero(free)]
-    residual = program.reduced_costs(w)[free]
-    step = scipy.sparse.linalg.lsqr(equations, residual, atol=1e-15, btol=1e-15)[0]
-    return np.asarray(w - step)
+    for _ in range(_MAX_CORRECTIONS):
+        # Multipliers at an end of their box stay there.
+        inside = (w > lo) & (w < hi)
+        residual = program.reduced_costs(w)[free]
+        if not residual.any() or not np.isfinite(residual).all():
+            break
+        part = equations[:, np.flatnonzero(inside)]
+        step = scipy.sparse.linalg.lsqr(part, residual, atol=1e-15, btol=1e-15)[0]
+        w = w.copy()
+        w[inside] -= step
+        w = np.clip(w, lo, hi)
+    return w
 
 
 _NO_BOUND = SafeBound(np.inf, "the dual is infeasible and the program has no repair")
@@ -201,6 +213,11 @@ def _by_direction(program: Program, w: Array, lack: float) -> SafeBound:
     # The move is rounded too, and so is the slack after it.
     lack = 1.01 * lack + max(slack_roundings(program, w))
     moved = w + (lack / strength) * program.repair_direction
+    if np.isfinite(moved).all() and _breaks_equations(program, moved):
+        # Back onto the equations, with twice the move to spare for it.
+        moved = _into_conditions(program, moved + 2 * (moved - w))
+        if min(_beyond_rounding(program, moved, slack_eigenvalues(program, moved))) < 0:
+            return _NO_BOUND
     if not np.isfinite(moved).all() or _leaves_linear_conditions(program, moved):
         return _NO_BOUND
     return SafeBound(_value(program, moved), "repair direction", moved)

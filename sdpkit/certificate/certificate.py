@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from sdpkit.certificate.feasible import attained
 from sdpkit.certificate.rigor import Verification, verify_dual
 from sdpkit.certificate.scales import ratio
+from sdpkit.errors import InputError
 from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.plotting.cards import card_of
+from sdpkit.plotting.pictures import plot_multipliers
 from sdpkit.program.form import Program
 
 if TYPE_CHECKING:
@@ -128,3 +131,14 @@ class Certificate:
         return "\n".join(["certificate", *(f"  {name:<28} {text}" for name, text in rows)])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return card_of(str(self))
+
+    def plot(self, ax: Any = None) -> Any:
+        """The multipliers by size: which rows hold the optimum back; returns the axes."""
+        if self.multipliers is None:
+            raise InputError(
+                "this certificate has no multipliers to plot: the solver returned no dual"
+            )
+        return plot_multipliers(self.multipliers, ax)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import scipy.linalg
@@ -36,6 +37,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix
+from sdpkit.program.safe import SafeBounds
 
 Array = NDArray[np.float64]
 
@@ -68,7 +70,7 @@ def _attained(program: Program, matrices: tuple[Matrix, ...], x: Array) -> tuple
     if program.family is not None:
         value = value_above(program, given)
         return value, _OF_A_FACTOR if value is not None else _FAMILY_BESIDE
-    rows = _Rows.of(program)
+    rows = _Rows.of(program) or _Rows.of(_without_repeats(program))
     if rows is None:
         return None, "the rows are linearly dependent, or so nearly that no proof was found"
     x = np.concatenate([x, rows.slacks(given, x)])
@@ -191,6 +193,35 @@ def _norm(values: Array) -> float:
     return largest * float(np.linalg.norm(values / largest)) * (1 + 1e-9) + TINY
 
 
+def _without_repeats(program: Program) -> Program:
+    """The program without equations that are exact multiples of others, or 0 = 0."""
+    kept: list[int] = []
+    seen: dict[tuple[Fraction, ...], int] = {}
+    wide = sp.csr_array(sp.hstack([program.rows_q, program.rows_x]))
+    for e in range(program.n_rows):
+        part = slice(wide.indptr[e], wide.indptr[e + 1])
+        row = [Fraction(float(a)) for a in wide.data[part]]
+        right = Fraction(float(program.rhs[e]))
+        if program.relations[e] == 0:
+            if not row and right == 0:
+                continue
+            lead = row[0] if row else Fraction(1)
+            places = map(Fraction, wide.indices[part].tolist())
+            key = (*places, *(a / lead for a in row), right / lead)
+            if key in seen:
+                continue
+            seen[key] = e
+        kept.append(e)
+    return replace(
+        program,
+        rows_q=program.rows_q[kept],
+        rows_x=program.rows_x[kept],
+        relations=program.relations[kept],
+        rhs=program.rhs[kept],
+        safe=SafeBounds(),
+    )
+
+
 def _edges_alone(program: Program) -> float | None:
     """σ² = 2 for rows that are one edge each of distinct edges; None for other rows."""
     single = np.all(np.diff(program.rows_q.indptr) == 1)
@@ -266,7 +297,8 @@ def _value(program: Program, matrices: list[Array], x: Array, rho: float) -> flo
     size_x = float(np.abs(program.cost_x) @ np.abs(x)) + abs(program.offset)
     lost += 1.01 * gamma(x.size + 8) * size_x + x.size * TINY
     lost += rho * _norm(np.array(norms)) * (1 + 1e-9) + 4e-15 * abs(total) + TINY
-    return float(np.nextafter(total - program.sign * lost, -np.inf * program.sign))
+    value = float(np.nextafter(total - program.sign * lost, -np.inf * program.sign))
+    return value if np.isfinite(value) else None
 
 
 def _absolute_cost(block: Block, g: Array) -> Array:

@@ -51,7 +51,7 @@ def value_above(program: Program, matrices: list[Array]) -> float | None:
     chain = sum(
         2 * block.size + 2 * f.shape[1] for block, f in zip(program.blocks, factors, strict=True)
     )
-    each = gamma(chain + 16) * (16 * reach + family.unit) + 16 * TINY
+    each = gamma(chain + 16) * (64 * reach + family.unit) + 64 * TINY
     lost += family.weight * (family.n_rows * each + gamma(family.n_rows + 8) * hinges)
     value = total + family.weight * hinges
     value += 1.01 * lost + 8e-16 * (abs(total) + abs(value))

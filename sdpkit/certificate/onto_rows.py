@@ -32,17 +32,19 @@ _RIDGE = 1e-13
 
 
 def onto_rows(
-    program: Program, matrices: list[Matrix], x: Array, goal: float
+    program: Program, matrices: list[Matrix], x: Array, goal: float, inwards: float = 0.0
 ) -> tuple[list[Matrix], Array]:
-    """The point moved until no row is off by more than `goal` at its own scale, if it can be."""
-    q = program.measure(matrices)
-    off = float(row_residuals(program, matrices, q, x).max(initial=0.0))
-    far = not goal < off < np.inf
-    if far or not is_small(program) or any(isinstance(m, Gram) for m in matrices):
+    """The point moved until no row is off by more than `goal` at its own scale, if it can be.
+
+    It starts `inwards` of the given one, M + inwards·I and x + inwards: a zero stays zero
+    otherwise. Where rows are left, the point that came nearest is returned.
+    """
+    if not is_small(program) or any(isinstance(m, Gram) for m in matrices):
         return matrices, x
     pairs = zip(program.blocks, matrices, strict=True)
-    factors = [root_of(block, np.asarray(m)) for block, m in pairs]
-    best, left = (matrices, x), float(program.violations(q, x).max())
+    factors = [root_of(block, np.asarray(m), inwards) for block, m in pairs]
+    best, least, shortest, idle = (matrices, x), np.inf, np.inf, 0
+    x = np.where(program.free_x, x, np.maximum(x, 0.0) + inwards)
     for _ in range(_MAX_STEPS if program.n_rows <= _MANY_ROWS else _MAX_STEPS // 4):
         step = step_onto_rows(program, factors, x)
         if step is None:
@@ -50,11 +52,16 @@ def onto_rows(
         factors, x = step
         moved: list[Matrix] = [y @ y.T for y in factors]
         q = program.measure(moved)
-        before, left = left, float(program.violations(q, x).max())
-        if not left < 0.9 * before:
+        left = float(program.violations(q, x).max(initial=0.0))
+        off = float(row_residuals(program, moved, q, x).max(initial=0.0))
+        if off < least:
+            best, least = (moved, x), off
+        if off <= goal or not np.isfinite(off):
             break
-        best = moved, x
-        if row_residuals(program, moved, q, x).max(initial=0.0) <= goal:
+        # Where short lengths are halved it is not `off` that falls.
+        idle = 0 if left < 0.9 * shortest else idle + 1
+        shortest = min(left, shortest)
+        if idle > 1:
             break
     return best
 

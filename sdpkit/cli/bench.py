@@ -38,6 +38,10 @@ TABLES = {
     "mixtures": ("sdpkit.papers.bench.mixtures", "mixtures", ("data",)),
     "mmc": ("sdpkit.papers.bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("sdpkit.papers.bench.cvxpy_door", "cvxpy_door", ()),
+    "limits": ("sdpkit.papers.bench.limits", "limits", ("time_limit", "solvers")),
+    "classifier": ("sdpkit.papers.bench.estimators", "classifier", ("data", "repeats")),
+    "grid": ("sdpkit.papers.bench.estimators", "grid", ("jobs",)),
+    "metric-learn": ("sdpkit.papers.bench.estimators", "metric_learn", ("data", "metric_learn")),
     "threads": ("sdpkit.papers.bench.threads", "threads", ("repeats", "solvers")),
 }
 # Tables that need a folder of data.
@@ -48,12 +52,15 @@ _NEED_DATA = (
     "lmnn-digits",
     "lmnn-letters",
     "lmnn-mnist",
+    "classifier",
+    "metric-learn",
 )
 
 # Every option, and what a table uses where the command says nothing.
 _DEFAULTS: dict[str, Any] = {
     "data": None,
     "deskewed": False,
+    "jobs": 1,
     "measure": False,
     "metric_learn": None,
     "neighbors": [4],
@@ -78,7 +85,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--neighbors", type=int, nargs="+", help="(table barrier; default 4)")
     parser.add_argument("--seeds", type=int, nargs="+", help="(table barrier; default 0)")
     parser.add_argument("--tol", type=float, help="(table barrier; default 1e-3)")
-    parser.add_argument("--time-limit", type=float, help="seconds for each run (table barrier)")
+    parser.add_argument("--time-limit", type=float, help="seconds of a run (barrier, limits)")
     parser.add_argument("--no-peers", action="store_true", help="leave other solvers out")
     parser.add_argument("--data", type=Path, help="folder of instances or data sets")
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
@@ -87,8 +94,11 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
     parser.add_argument("--force", action="store_true", help="replace a picture that exists")
-    parser.add_argument("--repeats", type=int, help="runs of each (table threads; default 5)")
-    parser.add_argument("--solvers", nargs="+", help="measure only these (table threads)")
+    parser.add_argument(
+        "--repeats", type=int, help="runs of each (tables threads, classifier; default 5)"
+    )
+    parser.add_argument("--jobs", type=int, help="processes (table grid; default 1)")
+    parser.add_argument("--solvers", nargs="+", help="measure only these (threads, limits)")
     runs = "file of measured runs (table auto)"
     parser.add_argument("--runs", type=Path, help=f"{runs}; default docs/auto.csv")
     parser.add_argument(

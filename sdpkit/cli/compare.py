@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sdpkit.cli.answers import attempt, check_picture, check_places
+from sdpkit.errors import InputError
 from sdpkit.files import one_line, require_writable
 
 
@@ -21,7 +22,9 @@ def add_parser(commands: Any) -> None:
         "as soon as it ends; repeat the command to continue where it was stopped.",
     )
     parser.add_argument("--suite", default="minimal", help="(default minimal) or one of --list")
-    parser.add_argument("--instances", nargs="+", help="only these instances")
+    parser.add_argument(
+        "--instances", nargs="+", help="only these: names of --list, or files .dat-s and .npz"
+    )
     parser.add_argument("--list", action="store_true", help="only show suites and instances")
     parser.add_argument(
         "--solvers",
@@ -65,8 +68,11 @@ def run(chosen: argparse.Namespace) -> int:
     problems: Any = chosen.suite
     limit = chosen.time_limit
     if chosen.instances:
-        problems = [suites.find(name) for name in chosen.instances]
-        limit = limit or max(suites.TIERS[one.tier][0] for one in problems)
+        problems = {Path(name).name: _instance(name) for name in chosen.instances}
+        if len(problems) < len(chosen.instances):
+            raise InputError("two instances have the same name: rename a file")
+        tiers = [one.tier for one in problems.values() if isinstance(one, suites.Instance)]
+        limit = limit or max((suites.TIERS[tier][0] for tier in tiers), default=None)
     runs = chosen.runs or Path(f"compare-{'instances' if chosen.instances else chosen.suite}.jsonl")
     comparison = compare(
         problems,
@@ -91,6 +97,19 @@ def run(chosen: argparse.Namespace) -> int:
     if not chosen.quiet:
         print(f"runs are kept in {runs}; --fresh runs them again", file=sys.stderr)
     return 2 if lost else 0
+
+
+def _instance(name: str) -> Any:
+    """An instance of the suites, or a program in a file."""
+    from sdpkit import Program, read_sdpa
+    from sdpkit.comparison import suites
+
+    path = Path(name)
+    if path.suffix not in (".dat-s", ".npz"):
+        return suites.find(name)
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    return read_sdpa(path) if path.suffix == ".dat-s" else Program.load(path)
 
 
 def _say(progress: Any) -> None:

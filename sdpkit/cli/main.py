@@ -19,7 +19,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from sdpkit import __version__
 from sdpkit.cli import bench, compare, demo, report, reproduce, solve, solvers
@@ -55,10 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know the letters
-    warnings.showwarning = _say
     chosen = _parser().parse_args(arguments)
     try:
-        code = int(COMMANDS[chosen.command].run(chosen))
+        with warnings.catch_warnings():
+            warnings.showwarning = cast(Any, _say)
+            code = int(COMMANDS[chosen.command].run(chosen))
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader has seen enough, as `head` does
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _say(message: Warning | str, *_: Any) -> None:
+def _say(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"sdpkit: {one_line(message, 4000)}", file=sys.stderr)
 
 

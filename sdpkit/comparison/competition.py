@@ -52,7 +52,7 @@ _MEMORY = 0.8
 # Verdicts that the certificate proves.
 _PROVEN = ("optimal", "infeasible", "unbounded", "stationary")
 # What an instance and its solver are, whatever becomes of the run.
-_FACTS = ("n", "n_rows", "fingerprint", "solver_version")
+_FACTS = ("n", "n_rows", "fingerprint", "sense", "solver_version")
 # Endings that a tighter tolerance does not change.
 _HOPELESS = ("timeout", "time_limit", "out_of_memory", "refused")
 
@@ -317,6 +317,7 @@ def _row(plan: _Plan, outcome: Outcome, limit: float) -> Run:
         n=int(facts.get("n", 0)),
         n_rows=int(facts.get("n_rows", 0)),
         fingerprint=str(facts.get("fingerprint", "")),
+        sense=str(facts.get("sense", "")),
         solver=plan.contestant.name,
         solver_version=str(facts.get("solver_version", "")),
         tol=plan.tol,

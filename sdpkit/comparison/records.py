@@ -40,7 +40,7 @@ class Run:
     kind: "mvu", "mve", "lmnn", …;  n: sizes of all blocks together;  n_rows: rows, or comparisons
     start: "cold" or "warm"
     outcome: the granted status, or "crashed", "killed", "out_of_memory", "timeout", "refused",
-        "error"
+        "error", or "contradicted" where another solver's proven bound excludes the answer
     success: certified at `tol` to be what was expected
     claimed: the solver itself said that it succeeded
     reference_error: |objective − reference| relative to the reference, NaN without one
@@ -48,6 +48,7 @@ class Run:
     compile, setup, solve, certify: seconds;  total: seconds by the clock, all in all
     peak: bytes above what the process held before it began
     history: per iteration, may be empty
+    sense: "max" or "min" of the program; "" where an answer takes several programs
     coordinates: points (x, y) of the embedding, 500 at most, or None
     """
 
@@ -82,6 +83,7 @@ class Run:
     total: float = float("nan")
     peak: float = float("nan")
     time_limit: float = float("inf")
+    sense: str = ""
     history: tuple[Mapping[str, float], ...] = ()
     coordinates: tuple[tuple[float, float], ...] | None = None
 

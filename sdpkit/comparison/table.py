@@ -21,11 +21,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from sdpkit.comparison.crosscheck import cross_checked
 from sdpkit.comparison.ledger import read
 from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run, numbers_or_null, run_from
 from sdpkit.comparison.suites import INSTANCES
 from sdpkit.errors import InputError
 from sdpkit.files import one_line, read_text, reading, replace_text
+from sdpkit.plotting.cards import card
 
 # What is not written to a table of text.
 _LISTS = ("history", "coordinates")
@@ -43,6 +45,7 @@ class Tier:
     instances, runs: how many
     successes, refused, lied: runs that succeeded, were declined as beyond the solver, or claimed
         success that the certificate denied
+    timeouts: runs that ended, or were ended, when their time was up, or were left out for it
     success_rate: successes per run, refused runs counted
     mean_time: shifted geometric mean of seconds over instances (median over repeats), a run
         without success at its time limit
@@ -57,6 +60,7 @@ class Tier:
     successes: int
     refused: int
     lied: int
+    timeouts: int
     success_rate: float
     mean_time: float
     relative_time: float
@@ -79,6 +83,9 @@ class Comparison:
     runs: tuple[Run, ...]
     environment: Mapping[str, str]
     instances: tuple[Described, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", cross_checked(self.runs))
 
     def __repr__(self) -> str:
         solvers = list(dict.fromkeys(run.solver for run in self.runs))
@@ -182,6 +189,20 @@ class Comparison:
 
         return plot_runs(self, path)
 
+    def _repr_html_(self) -> str:
+        heads = ("tolerance", "solver", "certified", "mean seconds", "times the best")
+        rows = [
+            (
+                f"{tier.tol:.0e}",
+                tier.solver,
+                f"{tier.successes} of {tier.runs}",
+                f"{tier.mean_time:.3f}",
+                f"{tier.relative_time:.1f}",
+            )
+            for tier in self.summary()
+        ]
+        return card(repr(self).strip("<>"), rows, heads)
+
     def report(self, path: str | Path) -> None:
         """Write the report as one HTML file."""
         from sdpkit.comparison.report import write_report
@@ -221,6 +242,7 @@ def _tiers(runs: list[Run], tol: float, kind: str) -> list[Tier]:
                 successes=successes,
                 refused=sum(run.outcome == "refused" for run in own),
                 lied=sum(run.claimed and not run.success for run in own),
+                timeouts=sum(run.outcome in ("timeout", "time_limit") for run in own),
                 success_rate=successes / len(own),
                 mean_time=means[name],
                 relative_time=means[name] / best if best > 0 else math.nan,

@@ -3,6 +3,7 @@
 Said as soon as it is known, so that it survives what comes after it:
 
     "described"     what the instance is: kind, sizes, fingerprint
+    "loaded"        the solver is imported
     "started"       imports and first calls are over (they are not what is measured)
     "result"        how it ended and what it took
     "coordinates"   the embedding, which is not part of the time
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdpkit.comparison.measuring import timed
+from sdpkit.comparison.measuring import forget_peak, timed
 from sdpkit.errors import NotEnoughMemoryError, SolverUnavailableError, UnsuitableSolverError
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
@@ -33,7 +34,7 @@ from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.call import first_program, solve
 from sdpkit.solving.choice import refusal
-from sdpkit.solving.registry import GROUP, get_solver, load, register_solver
+from sdpkit.solving.registry import GROUP, get_solver, is_ours, load, register_solver
 
 if TYPE_CHECKING:
     from sdpkit.comparison.worker import Tell
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 _DRAWN = 500
 # A warm start is the answer at a tolerance looser by this factor.
 WARM_FACTOR = 100.0
+# Seconds of the program itself before it counts.
+_WARM_SECONDS = 1.0
 _REFUSALS = (SolverUnavailableError, UnsuitableSolverError, NotEnoughMemoryError)
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED)
 _CLAIMS = (Stop.DONE, Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
@@ -103,7 +106,13 @@ def attempt(tell: Tell, trial: Trial) -> None:
         name = trial.name()
         tell("described", {**_description(problem, program), "solver_version": version(name)})
         _refuse(name, program)
-        _warm_up(name, program)
+        if name == "auto" or is_ours(get_solver(name)):
+            _warm_up(name, program, trial.time_limit)  # it may compile kernels for a while
+            tell("loaded", None)
+        else:
+            tell("loaded", None)
+            _warm_up(name, program, trial.time_limit)
+        forget_peak()
         tell("started", None)
         solution = _measured(tell, trial, name, problem, program, compiled)
     except _REFUSALS as error:
@@ -176,19 +185,13 @@ def _refuse(name: str, program: Program) -> None:
         raise refused
 
 
-def _warm_up(name: str, program: Program) -> None:
-    """Solve something tiny of the same sort, so that imports and compilers are done.
+def _warm_up(name: str, program: Program, limit: float) -> None:
+    """Solve the program itself for a second, so that imports and compilers are done.
 
     What goes wrong here will go wrong again when it counts, and is noted then.
     """
-    from sdpkit import LMNN, MVU, datasets
-
-    tiny: Any = MVU(graph=datasets.path_graph(4))
-    if program.family is not None:
-        X, y = datasets.concentric_circles(6)
-        tiny = LMNN(X, y, n_neighbors=1)
     try:
-        solve(tiny, solver=name, tol=1e-2, time_limit=1.0)
+        solve(program, solver=name, tol=1e-2, time_limit=min(_WARM_SECONDS, limit))
     except Exception as error:
         print(f"warming up: {type(error).__name__}: {error}", file=sys.stderr)
 
@@ -203,6 +206,7 @@ def _description(problem: Any, program: Program) -> dict[str, Any]:
         "n": _points(problem, program),
         "n_rows": program.n_rows if family is None else family.n_rows,
         "fingerprint": program.fingerprint,
+        "sense": "" if callable(getattr(problem, "advance", None)) else program.sense,
         "value_scale": float(program.value_scale),
     }
 

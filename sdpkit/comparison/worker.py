@@ -58,7 +58,7 @@ class Job:
     """What a child is to do: call `function` ("module:attribute") with `arguments` and `tell`.
 
     `patience` is the seconds that may pass between two of its messages, `warming` those until it
-    says "started", `memory` the bytes that it may hold beyond what it began with.
+    says "loaded", `memory` the bytes that it may hold beyond what it began with.
     """
 
     function: str
@@ -272,8 +272,8 @@ class _Watch:
         return bool(self.ending)
 
     def _patience(self) -> float:
-        started = "started" in self.told
-        return self.job.patience if started else max(self.job.patience, self.job.warming)
+        loaded = "loaded" in self.told or "started" in self.told
+        return self.job.patience if loaded else max(self.job.patience, self.job.warming)
 
     def outcome(self, tail: str) -> Outcome:
         ending, words, status = self.ending, "", self.status or 0

@@ -19,8 +19,9 @@ import sdpkit
 from sdpkit.doors.fitting import Callback, CertifiedEstimator, seed_of
 from sdpkit.errors import InputError
 from sdpkit.graphs.build import neighborhood_graph
+from sdpkit.graphs.distances import squared_distances_of
 from sdpkit.graphs.graph import NeighborhoodGraph
-from sdpkit.inputs import integer, one_of
+from sdpkit.inputs import finite_vector, integer, one_of
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate
 
@@ -39,6 +40,7 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
     embedding_: (n, n_components) coordinates of the training points
     eigenvalues_: of the Gram matrix, falling;  kernel_: the Gram matrix
     edges_: (m, 2) the pairs of neighbours;  tensions_: (m,) their dual variables
+    diagonal_: (n,) of the kernel, with `metric="precomputed_kernel"`
     result_: the `sdpkit.Embedding`, which also draws itself
     """
 
@@ -64,6 +66,8 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
                 f"X has shape {points.shape}, and metric={self.metric!r} needs a square matrix"
             )
         data: dict[str, Any] = {_DATA[self.metric]: points}
+        if self.metric == "precomputed_kernel":
+            self.diagonal_ = points.diagonal().copy()
         self._solve(self._problem(data, self._graph(data, len(points))))
         self.result_ = self._recover()
         self.embedding_ = self.result_.coordinates
@@ -76,18 +80,36 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
         """Unfold X and return its coordinates, (n, n_components)."""
         return self.fit(X).embedding_
 
-    def transform(self, X: ArrayLike) -> Array:
-        """Coordinates of points X, (t, d); precomputed, of their distances to all n, (t, n)."""
+    def transform(self, X: ArrayLike, diagonal: ArrayLike | None = None) -> Array:
+        """Coordinates of points X, (t, d); precomputed, of their distances to all n, (t, n).
+
+        With `metric="precomputed_kernel"` X holds the kernel between new and training points, and
+        `diagonal`, (t,), that of each new point with itself. It may be left out where the kernel
+        of every point with itself is the same, as it is for Gaussian kernels.
+        """
         check_is_fitted(self)
         points = validate_data(self, X, reset=False, dtype=np.float64)
         if self.metric == "precomputed_kernel":
-            raise InputError(
-                "a kernel between new and training points does not tell their distances: fit with "
-                "metric='precomputed' and pass distances to transform"
-            )
+            own = self._own_kernel(len(points), diagonal)
+            squares = squared_distances_of(points, own, self.diagonal_)
+            return self.result_.extend(distances=np.sqrt(squares))
+        if diagonal is not None:
+            raise InputError(f"diagonal belongs to a kernel; metric is {self.metric!r}")
         if self.metric == "precomputed":
             return self.result_.extend(distances=points)
         return self.result_.extend(points)
+
+    def _own_kernel(self, count: int, diagonal: ArrayLike | None) -> Array:
+        """(t,) the kernel of each new point with itself."""
+        if diagonal is not None:
+            return finite_vector(diagonal, count, "diagonal")
+        first = float(self.diagonal_[0])
+        if not np.allclose(self.diagonal_, first, rtol=1e-12, atol=0):
+            raise InputError(
+                "the distance of a new point needs its kernel with itself, k(x, x), which differs "
+                f"from point to point here: pass transform(X, diagonal=…), ({count},)"
+            )
+        return np.full(count, first)
 
     def quality(self, n_neighbors: int = 5) -> Quality:
         """The thesis's measures of the training embedding: local continuity, local trust and

@@ -14,14 +14,28 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from sdpkit.doors.files import SavedMixin
 from sdpkit.inputs import one_of
 from sdpkit.solution.answer import Stop
+from sdpkit.solution.solution import Solution
 from sdpkit.solving.call import solve
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9 has no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing to support."""
+
+    def with_callbacks(method: Any) -> Any:
+        """The method as it is."""
+        return method
+
 
 Callback = Callable[[Mapping[str, Any]], Any]
 
 
-class CertifiedEstimator(BaseEstimator):
+class CertifiedEstimator(SavedMixin, CallbackSupportMixin, BaseEstimator):
     """An estimator that solves a problem: `problem_`, `solution_`, `certificate_` and `n_iter_`.
 
     Parameters that all of them have
@@ -30,6 +44,8 @@ class CertifiedEstimator(BaseEstimator):
     on_interrupt: what Ctrl-C does while the solver runs: "keep" leaves a fitted estimator with the
         best point found and its certificate (`solution_.status` is `interrupted`), "raise" raises
         `KeyboardInterrupt`
+
+    From scikit-learn 1.9 on, `set_callbacks` takes its callbacks, such as its progress bar.
     """
 
     solver: str
@@ -40,10 +56,14 @@ class CertifiedEstimator(BaseEstimator):
     callback: Callback | None
     on_interrupt: str
 
+    # Too large for a file, or made anew from what is in it.
+    _not_saved = ("problem_", "solution_")
+
+    @with_callbacks  # type: ignore[untyped-decorator]
     def _solve(self, problem: Any) -> None:
         """Solve the problem and keep the answer with its certificate."""
         one_of(self.on_interrupt, "on_interrupt", ("keep", "raise"))
-        watched = _Watched(self.callback)
+        watched = _Watched(self)
         solution = solve(
             problem,
             solver=self.solver,
@@ -51,8 +71,10 @@ class CertifiedEstimator(BaseEstimator):
             max_iter=self.max_iter,
             time_limit=self.time_limit,
             verbose=self.verbose,
-            callback=None if self.callback is None else watched,
+            callback=watched if watched.is_needed else None,
+            warm_start=self._start(problem),
         )
+        watched.end()
         interrupted = solution.stop is Stop.INTERRUPTED and not watched.asked
         if interrupted and self.on_interrupt == "raise":
             raise KeyboardInterrupt
@@ -61,27 +83,51 @@ class CertifiedEstimator(BaseEstimator):
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.iterations
 
+    def _start(self, problem: Any) -> Solution | None:
+        """Where the solver starts, if anywhere in particular."""
+        return None
+
     def _html_repr(self) -> str:
         """scikit-learn's picture of the estimator and, once fitted, its certificate."""
         from sklearn.utils import estimator_html_repr
 
         picture = str(estimator_html_repr(self))
-        if not hasattr(self, "solution_"):
-            return picture
-        return f"{picture}<pre>{html.escape(repr(self.solution_))}</pre>"
+        proof = getattr(self, "solution_", getattr(self, "certificate_", None))
+        return picture if proof is None else f"{picture}<pre>{html.escape(repr(proof))}</pre>"
 
 
 class _Watched:
-    """A callback that remembers whether it asked the solver to stop."""
+    """Calls the callbacks at every iteration, and remembers whether one asked for the end.
 
-    def __init__(self, callback: Callback | None) -> None:
-        self.callback = callback
+    An iteration is a task of scikit-learn's callbacks within the task of the fit.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator, self.callback = estimator, estimator.callback
         self.asked = False
+        self.task: Any = None
+        if getattr(estimator, "_skl_callbacks", None):
+            self.task = estimator._init_callback_context(max_subtasks=None)
+            self.task.call_on_fit_task_begin(estimator=estimator)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anyone to call."""
+        return self.callback is not None or self.task is not None
 
     def __call__(self, state: Mapping[str, Any]) -> Any:
         answer = self.callback(state) if self.callback is not None else None
+        if self.task is not None:
+            step = self.task.subcontext(task_name="iteration")
+            step.call_on_fit_task_begin(estimator=self.estimator)
+            answer = step.call_on_fit_task_end(estimator=self.estimator) or answer
         self.asked = self.asked or answer is True
         return answer
+
+    def end(self) -> None:
+        """The fit is over."""
+        if self.task is not None:
+            self.task.call_on_fit_task_end(estimator=self.estimator)
 
 
 def seed_of(random_state: Any) -> int:

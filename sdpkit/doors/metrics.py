@@ -6,24 +6,29 @@ is the Euclidean distance of their images.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import (
+    BaseEstimator,
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sdpkit
+from sdpkit.doors.files import SavedMixin
 from sdpkit.doors.fitting import Callback, CertifiedEstimator, seed_of
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.results.metric import Metric
+from sdpkit.results.relevant_components import relevant_components
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 
@@ -83,18 +88,24 @@ def points_of(tuples: ArrayLike, size: int, n_features: int | None = None) -> Ar
     return points
 
 
-class MahalanobisTransformer(
-    MahalanobisMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator
-):
+class LinearMap(MahalanobisMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """A learned metric that maps points to where it is Euclidean."""
-
-    metric_: Metric
 
     def transform(self, X: ArrayLike) -> Array:
         """(n, r) the images L x of points X, (n, d)."""
         check_is_fitted(self)
         points = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(points @ self.components_.T)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+
+class MahalanobisTransformer(LinearMap, CertifiedEstimator):
+    """A linear map that a program has learned from labels."""
+
+    metric_: Metric
 
     def _labelled(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
         """X and y as scikit-learn checks them."""
@@ -108,17 +119,55 @@ class MahalanobisTransformer(
         self.components_ = self.metric_.components[0]
         return self
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
 
-class LargeMarginNearestNeighbors(MahalanobisTransformer):
+class WarmStarted(CertifiedEstimator):
+    """Estimators of LMNN: a fit can start from the answer of another.
+
+    With `warm_start=True`, `fit` starts from the answer of the fit before.
+    """
+
+    warm_start: bool
+    # Along which neighbouring fits are good starts: the last first, from small values to large.
+    path_parameters = ("n_neighbors", "mu")
+
+    def start_from(self, fitted: WarmStarted) -> Self:
+        """Take the answer of a fitted estimator as the one that a warm start begins with."""
+        check_is_fitted(fitted)
+        self.problem_, self.solution_ = fitted.problem_, fitted.solution_
+        return self
+
+    def mu_path(self, X: ArrayLike, y: Any = None, *, mu: Sequence[float]) -> list[Self]:
+        """Fitted copies for each mu, each started from the one before."""
+        return self._path(X, y, "mu", mu)
+
+    def n_neighbors_path(
+        self, X: ArrayLike, y: Any = None, *, n_neighbors: Sequence[int]
+    ) -> list[Self]:
+        """Fitted copies for each n_neighbors, each started from the one before."""
+        return self._path(X, y, "n_neighbors", n_neighbors)
+
+    def _path(self, X: ArrayLike, y: Any, name: str, values: Sequence[Any]) -> list[Self]:
+        models: list[Self] = []
+        for value in values:
+            model = clone(self).set_params(warm_start=True, **{name: value})
+            if models:
+                model.start_from(models[-1])
+            models.append(model.fit(X, y).set_params(warm_start=self.warm_start))
+        return models
+
+    def _start(self, problem: Any) -> Solution | None:
+        if not self.warm_start or not hasattr(self, "solution_"):
+            return None
+        start: Solution | None = problem.start_from(self.problem_, self.solution_)
+        return start
+
+
+class LargeMarginNearestNeighbors(WarmStarted, MahalanobisTransformer):
     """Large margin nearest neighbours (LMNN) as a transformer.
 
     Parameters
@@ -128,6 +177,7 @@ class LargeMarginNearestNeighbors(MahalanobisTransformer):
     ridge: add ridge·tr M to the objective
     n_components: rows of a rectangular L. The problem is then not convex and its solution local;
         None learns the full, convex metric.
+    warm_start: start from the answer of the fit before
     random_state: kept for scikit-learn's sake; the result does not depend on it
     solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
 
@@ -153,6 +203,7 @@ class LargeMarginNearestNeighbors(MahalanobisTransformer):
         mu: float = 0.5,
         ridge: float = 0.0,
         n_components: int | None = None,
+        warm_start: bool = False,
         random_state: Any = 0,
         solver: str = "auto",
         tol: float | None = None,
@@ -166,6 +217,7 @@ class LargeMarginNearestNeighbors(MahalanobisTransformer):
         self.mu = mu
         self.ridge = ridge
         self.n_components = n_components
+        self.warm_start = warm_start
         self.random_state = random_state
         self.solver = solver
         self.tol = tol
@@ -190,7 +242,7 @@ class LargeMarginNearestNeighbors(MahalanobisTransformer):
         return self._learn(problem)
 
 
-class LMNNClassifier(MahalanobisMixin, ClassifierMixin, CertifiedEstimator):
+class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
     """Classification by large margin nearest neighbours, by vote or by energy.
 
     Parameters
@@ -199,6 +251,7 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, CertifiedEstimator):
     rule: "knn" (the vote of the nearest) or "energy" (eq. 2.12 of Weinberger 2007)
     metrics: "single", "per_class" or a number of k-means clusters; each has a metric
     mu, ridge, n_components: as in `LargeMarginNearestNeighbors`
+    warm_start: start from the answer of the fit before
     random_state: the seed of k-means
     solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
 
@@ -227,6 +280,7 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, CertifiedEstimator):
         mu: float = 0.5,
         ridge: float = 0.0,
         n_components: int | None = None,
+        warm_start: bool = False,
         random_state: Any = 0,
         solver: str = "auto",
         tol: float | None = None,
@@ -242,6 +296,7 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, CertifiedEstimator):
         self.mu = mu
         self.ridge = ridge
         self.n_components = n_components
+        self.warm_start = warm_start
         self.random_state = random_state
         self.solver = solver
         self.tol = tol
@@ -451,4 +506,41 @@ class CoveringEllipsoidMetric(MahalanobisTransformer):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
+        return tags
+
+
+class RelevantComponentAnalysis(LinearMap, SavedMixin, BaseEstimator):
+    """Relevant component analysis (RCA): whiten the variation within chunklets.
+
+    Points of the same label form a chunklet. There is no program to solve and no certificate.
+
+    Parameters
+    ----------
+    ridge: added to the diagonal of the covariance within chunklets, in the square of the points'
+        unit
+
+    Attributes
+    ----------
+    components_: (d, d) L with M = LᵀL, the inverse of that covariance
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> rca = RelevantComponentAnalysis().fit(X, y)
+    >>> Metric.from_components(rca.components_, X, y).leave_one_out_error() < 0.05
+    True
+    """
+
+    def __init__(self, *, ridge: float = 0.0) -> None:
+        self.ridge = ridge
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from points X, (n, d), and the labels of their chunklets y, (n,)."""
+        points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(labels)
+        self.components_ = relevant_components(points, labels, self.ridge)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
         return tags

@@ -1,27 +1,9 @@
-"""A metric for every query: Algorithm 1 of Abou-Moustafa and Ferrie, "Fast and Regularized Local
-Metric for Query-based Operations".
-
-1. the m nearest training points of the query x_q, Euclidean;
-2. S, the covering ellipsoid of these points around x_q, with γI (`sdpkit.results.ellipsoid.cover`);
-3. its eigenvalues λ_1 ≥ … ≥ λ_d and eigenvectors V: large ones are tangent to the manifold on
-   which the query lies, small ones normal to it;
-4. the d₀ eigenvalues with λ_i/λ_1 > τ count as tangent: d₀ estimates the intrinsic dimension
-   (Fukunaga and Olsen). Their directions get the weight ρ, the others λ_d/λ_i;
-5. D(x, x_q) = Σ_i weight_i (V_iᵀ(x − x_q))², and the neighbours of x_q under it vote.
-
-The paper writes ρ next to 1/λ, without a unit. Here weights are in units of 1/λ_d, the largest
-that the Mahalanobis distance of S has: it is ρ = λ_d/λ_i; at ρ = 1 tangent directions weigh as much
-as the most normal one, at ρ = 0 they do not count. Where every direction is tangent the metric is
-Euclidean. Labels are used for m and ρ alone, which cross-validation chooses.
-`variant="published"` is the metric as printed, ρ next to 1/λ_i in the unit of the data, for
-comparison.
-"""
+"""A metric for every query, as a classifier; `sdpkit.results.query_metric` has the algorithm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,92 +11,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sdpkit.doors.files import SavedMixin
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, one_of
-from sdpkit.numerics.neighbors import nearest
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.results.ellipsoid import cover
 from sdpkit.results.metric import vote
+from sdpkit.results.query_metric import QueryMetrics, Variant, query_metrics
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
-Variant = Literal["relative", "published"]
-
-# Doubles in one slab of differences, (queries, points, dimensions).
-_SLAB = 1 << 22
-# Distances that agree to this share of the largest are tied, and the smaller index comes first.
-_TIE = 12
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class QueryMetrics:
-    """The metrics of b queries.
-
-    Attributes
-    ----------
-    queries: (b, d)
-    eigenvalues: (b, d) of S, largest first;  directions: (b, d, d) eigenvectors, as columns
-    dimensions: (b,) d₀, the estimate of the intrinsic dimension at each query
-    gaps: (b,) the certified gap in log det of each covering ellipsoid
-    rho: ρ;  variant: "relative" (ρ in units of 1/λ_d) or "published" (ρ next to 1/λ_i)
-    """
-
-    queries: Array
-    eigenvalues: Array
-    directions: Array
-    dimensions: Indices
-    gaps: Array
-    rho: float
-    variant: Variant = "relative"
-
-    def __len__(self) -> int:
-        return len(self.queries)
-
-    def __repr__(self) -> str:
-        mean = float(self.dimensions.mean()) if len(self) else 0.0
-        return f"<{len(self)} query metrics: mean dimension {mean:.2f} of {self.queries.shape[1]}>"
-
-    @property
-    def weights(self) -> Array:
-        """(b, d) the weight of each direction."""
-        return np.where(self._tangent, self._tangent_weights(self.rho)[:, None], self._normal)
-
-    @property
-    def matrices(self) -> Array:
-        """(b, d, d) V diag(weights) Vᵀ."""
-        return np.asarray((self.directions * self.weights[:, None]) @ _turned(self.directions))
-
-    @property
-    def _tangent(self) -> NDArray[np.bool_]:
-        return np.arange(self.queries.shape[1]) < self.dimensions[:, None]
-
-    @property
-    def _normal(self) -> Array:
-        unit = 1.0 if self.variant == "published" else self.eigenvalues[:, -1:]
-        return np.asarray(unit / self.eigenvalues)
-
-    def _tangent_weights(self, rho: float) -> Array:
-        """(b,) ρ, or 1 where there is nothing but tangent directions (as printed: ρ always)."""
-        if self.variant == "published":
-            return np.full(len(self), rho)
-        return np.where(self.dimensions == self.queries.shape[1], 1.0, rho)
-
-    def distances(self, X: Array, rhos: Sequence[float]) -> Iterator[tuple[slice, list[Array]]]:
-        """Slabs of queries with their squared distances to X, (queries, n), for each of `rhos`."""
-        n, d = X.shape
-        height = max(1, _SLAB // max(1, n * d))
-        for start in range(0, len(self), height):
-            rows = slice(start, min(start + height, len(self)))
-            along = (X - self.queries[rows, None]) @ self.directions[rows]
-            np.square(along, out=along)
-            tangent = self._tangent[rows]
-            parts = [np.where(tangent, 1.0, 0.0), np.where(tangent, 0.0, self._normal[rows])]
-            inside, across = ((along @ part[:, :, None])[:, :, 0] for part in parts)
-            weights = [self._tangent_weights(rho)[rows, None] for rho in rhos]
-            yield rows, [weight * inside + across for weight in weights]
-
-
-class QueryMetric(ClassifierMixin, BaseEstimator):
+class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
     """k nearest neighbours under a metric of every query's own, after scikit-learn's conventions.
 
     Parameters
@@ -127,7 +35,8 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
     variant: "relative", ρ in units of the largest weight 1/λ_d (the module's metric), or
         "published", ρ as printed, next to 1/λ_i
 
-    After `fit`: `X_`, `classes_`, `n_features_in_`; after `selected` also `cv_errors_`.
+    After `fit`: `X_`, `classes_`, `labels_` (class numbers), `n_features_in_`;
+    after `selected` also `cv_errors_`.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -157,8 +66,6 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
         self.gamma = gamma
         self.variant = variant
 
-    # -- the algorithm -------------------------------------------------------------------------
-
     @one_blas_thread
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Keep the training points; metrics are made when queries come."""
@@ -166,7 +73,7 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
         x, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
         self.X_ = x
-        self.classes_, self._labels = np.unique(labels, return_inverse=True)
+        self.classes_, self.labels_ = np.unique(labels, return_inverse=True)
         self._size_of_neighborhood()
         if not 1 <= self.n_neighbors <= len(x):
             count = f"{len(x)} sample{'s' * (len(x) > 1)}"
@@ -194,20 +101,14 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
     def metrics(self, X: ArrayLike) -> QueryMetrics:
         """The metrics of queries X, (b, d), all at once."""
         queries = self._queries(X)
-        m = self._size_of_neighborhood()
-        local = nearest([queries], [self.X_], m)[0]
-        ellipsoids = cover(self.X_[local], queries, gamma=self.gamma)
-        values, vectors = np.linalg.eigh(ellipsoids.shapes)
-        values, vectors = values[:, ::-1], vectors[:, :, ::-1]
-        flat = np.flatnonzero(values[:, -1] <= 1e-12 * values[:, 0])
-        if flat.size:
-            raise InputError(
-                f"the neighbours of {flat.size} queries (the first is {flat[0]}) lie in a "
-                "subspace, whose normals would count infinitely: use gamma > 0"
-            )
-        dimensions = (values > self.tau * values[:, :1]).sum(axis=1)
-        return QueryMetrics(
-            queries, values, vectors, dimensions, ellipsoids.gaps, float(self.rho), self.variant
+        return query_metrics(
+            self.X_,
+            queries,
+            n_local=self._size_of_neighborhood(),
+            tau=self.tau,
+            rho=self.rho,
+            gamma=self.gamma,
+            variant=self.variant,
         )
 
     def intrinsic_dimension(self, X: ArrayLike) -> Indices:
@@ -221,16 +122,12 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
         metrics = self.metrics(X)
         if not 1 <= k <= len(self.X_):
             raise InputError(f"n_neighbors is {k}; there are {len(self.X_)} training points")
-        lengths, found = np.empty((len(metrics), k)), np.empty((len(metrics), k), dtype=np.int64)
-        for rows, (distances,) in metrics.distances(self.X_, [metrics.rho]):
-            found[rows] = _first(distances, k)
-            lengths[rows] = np.take_along_axis(distances, found[rows], axis=1)
-        return lengths, found
+        return metrics.kneighbors(self.X_, k)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """(b,) labels by the vote of the k nearest; ties shrink the neighbourhood."""
         found = self.kneighbors(X)[1]
-        return np.asarray(self.classes_[vote(self._labels[found], len(self.classes_))])
+        return np.asarray(self.classes_[vote(self.labels_[found], len(self.classes_))])
 
     def _queries(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -300,16 +197,9 @@ class QueryMetric(ClassifierMixin, BaseEstimator):
     ) -> NDArray[Any]:
         """Labels for each ρ and k at once, (len(rho), len(n_neighbors), b)."""
         metrics = self.metrics(X)
-        out = np.empty((len(rho), len(n_neighbors), len(metrics)), dtype=np.int64)
-        most = max(n_neighbors)
-        if not 1 <= min(n_neighbors) <= most <= len(self.X_):
+        if not 1 <= min(n_neighbors) <= max(n_neighbors) <= len(self.X_):
             raise InputError(f"n_neighbors must be from 1 to {len(self.X_)}, not {n_neighbors}")
-        for rows, slabs in metrics.distances(self.X_, rho):
-            for b, distances in enumerate(slabs):
-                found = self._labels[_first(distances, most)]
-                for c, k in enumerate(n_neighbors):
-                    out[b, c, rows] = vote(found[:, :k], len(self.classes_))
-        return np.asarray(self.classes_[out])
+        return np.asarray(self.classes_[metrics.votes(self.X_, self.labels_, rho, n_neighbors)])
 
 
 def _folds(labels: NDArray[Any], cv: int) -> int:
@@ -318,18 +208,3 @@ def _folds(labels: NDArray[Any], cv: int) -> int:
         raise InputError(f"cv is {cv}; cross-validation needs two folds at least")
     smallest = int(np.unique(labels, return_counts=True)[1].min())
     return max(2, min(cv, smallest))
-
-
-def _first(distances: Array, k: int) -> Indices:
-    """(b, k) the nearest of each row by (distance, index)."""
-    scale = distances.max(axis=1, keepdims=True)
-    rounded = np.round(distances / np.where(scale > 0, scale, 1.0), _TIE)
-    few = min(k, rounded.shape[1])
-    kth = np.partition(rounded, few - 1, axis=1)[:, few - 1 : few]
-    # Everything up to the k-th distance, in order; the rest does not matter.
-    order = np.argsort(np.where(rounded <= kth, rounded, np.inf), axis=1, kind="stable")
-    return np.asarray(order[:, :k])
-
-
-def _turned(stack: Array) -> Array:
-    return stack.transpose(0, 2, 1)

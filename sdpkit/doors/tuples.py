@@ -11,15 +11,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 import sdpkit
+from sdpkit.doors.files import SavedMixin
 from sdpkit.doors.fitting import seed_of
 from sdpkit.doors.metrics import (
     LargeMarginNearestNeighbors,
+    LinearMap,
     MahalanobisForClustering,
-    MahalanobisMixin,
     PairMarginMetric,
     points_of,
 )
@@ -134,13 +135,7 @@ class LargeMarginFromTriplets(TuplesMixin, LargeMarginNearestNeighbors):
         return tags
 
 
-class PseudoMetricOnlineLearning(
-    TuplesMixin,
-    MahalanobisMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class PseudoMetricOnlineLearning(TuplesMixin, LinearMap, SavedMixin, BaseEstimator):
     """The pseudo-metric online learning algorithm (POLA) from pairs.
 
     Parameters
@@ -187,12 +182,6 @@ class PseudoMetricOnlineLearning(
         self.n_iter_ = passes
         return self
 
-    def transform(self, X: ArrayLike) -> Array:
-        """(n, r) the images L x of points X, (n, d)."""
-        check_is_fitted(self)
-        points = validate_data(self, X, reset=False, dtype=np.float64)
-        return np.asarray(points @ self.components_.T)
-
     def decision_function(self, X: ArrayLike) -> Array:
         """(m,) the threshold less the squared distance of pairs: positive for similar ones."""
         check_is_fitted(self)
@@ -207,7 +196,3 @@ class PseudoMetricOnlineLearning(
         """The share of pairs that are told rightly."""
         check_is_fitted(self)
         return self.learner_.score(X, y)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])

@@ -34,6 +34,26 @@ DEFAULT_NEIGHBORS = 4
 """Neighbours per point when no rule is given; Weinberger (2007, 3.1.12) has 3 to 5."""
 
 
+def squared_distances_of(kernel: Floats, own: Floats, diagonal: Floats) -> Floats:
+    """(t, n) the squared distances of t new points from n others: own_i + diagonal_j − 2 kernel_ij.
+
+    `kernel`, (t, n), is between new points and the others, `own`, (t,), and `diagonal`, (n,), that
+    of each with itself. Values within the rounding error of that subtraction count as zero.
+
+    >>> squared_distances_of(np.array([[2.0, 6.0]]), np.array([4.0]), np.array([1.0, 9.0]))
+    array([[1., 1.]])
+    """
+    squared = own[:, None] + diagonal - 2 * kernel
+    scale = np.abs(own)[:, None] + np.abs(diagonal)
+    if np.any(squared < -SYMMETRY_TOLERANCE * scale):
+        i, j = position(squared.argmin(), squared.shape)
+        raise InputError(
+            f"the kernel gives new point {i} and training point {j} the squared distance "
+            f"{squared[i, j]:g} < 0: pass inner products, and k(x, x) of new points as diagonal"
+        )
+    return np.where(squared <= 8 * np.finfo(float).eps * scale, 0.0, squared)
+
+
 @dataclass(frozen=True, eq=False)
 class SquaredDistances:
     """Squared distances ‖x_i − x_j‖² between n points, asked for when they are needed.

@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, wraps
 from pathlib import Path
 from threading import RLock, get_ident
@@ -34,6 +36,7 @@ _THEIRS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # -- threads of our own ---------------------------------------------------------------------
 
 _asked: int | None = None
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 
 def set_threads(n: int | None) -> None:
@@ -57,7 +60,25 @@ def workers(processes: int = 1) -> int:
 
     `processes` is how many processes of ours share them.
     """
+    if _alone.get():
+        return 1
     return max(1, min(_wanted(), _cores()) // processes)
+
+
+@contextmanager
+def no_other_threads() -> Iterator[None]:
+    """Share nothing out while this runs: for tasks that run beside each other, and whose answers
+    are to be the same, to the last bit, wherever they run.
+
+    >>> with no_other_threads():
+    ...     workers()
+    1
+    """
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
 
 
 def _wanted() -> int:

@@ -3,6 +3,7 @@
 matplotlib is imported on first use and is an extra: pip install 'sdpkit[plot]'.
 """
 
+from sdpkit.plotting.cards import card, card_of
 from sdpkit.plotting.flipbook import Flipbook, flipbook
 from sdpkit.plotting.pictures import (
     draw,
@@ -31,6 +32,8 @@ __all__ = [
     "MARKERS",
     "SIGNED",
     "Flipbook",
+    "card",
+    "card_of",
     "draw",
     "flipbook",
     "plot_bars",

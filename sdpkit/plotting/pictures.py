@@ -15,16 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError, SdpkitError
 from sdpkit.files import replacing
-from sdpkit.plotting.style import MARKERS, SIGNED, settings
+from sdpkit.plotting.style import COLORS, MARKERS, SIGNED, settings
 
 if TYPE_CHECKING:
     from sdpkit.comparison.records import Run
     from sdpkit.comparison.table import Comparison
-    from sdpkit.doors.query_metric import QueryMetrics
     from sdpkit.program.form import Program
     from sdpkit.results.ellipsoid import Ellipsoid
     from sdpkit.results.embedding import Embedding
     from sdpkit.results.metric import Metric
+    from sdpkit.results.query_metric import QueryMetrics
     from sdpkit.solution.solution import Solution
     from sdpkit.solving.trajectory import Trajectory
 
@@ -182,7 +182,7 @@ def plot_metric(metric: Metric, ax: Any = None) -> Any:
     at distance one from the centre of its points; returns the axes."""
     ax = _axes(ax)
     shown = metric.X[:, :2]
-    ax.scatter(*shown.T, c=metric.labels, s=12, cmap="tab10")
+    ax.scatter(*shown.T, c=metric.labels, s=12, cmap="viridis")
     angle = np.linspace(0, 2 * np.pi, 200)
     circle = np.vstack([np.cos(angle), np.sin(angle)])
     for block, matrix in enumerate(metric.matrices):
@@ -234,7 +234,7 @@ def plot_query_metrics(
         *points.T,
         c="0.6" if labels is None else labels,
         s=10,
-        cmap=None if labels is None else "tab10",
+        cmap=None if labels is None else "viridis",
     )
     floor = 1e-3 * float(metrics.weights.max())
     inverses = np.linalg.inv(metrics.matrices + floor * np.eye(metrics.queries.shape[1]))[:, :2, :2]
@@ -242,7 +242,7 @@ def plot_query_metrics(
     scale = (0.1 * float(np.ptp(points))) ** 2 / largest
     for query, inverse in zip(metrics.queries, inverses, strict=True):
         _draw_ellipse(ax, query[:2], scale * inverse)
-    ax.scatter(*metrics.queries[:, :2].T, s=14, marker="x", color="tab:red")
+    ax.scatter(*metrics.queries[:, :2].T, s=14, marker="x", color=COLORS[3])
     ax.set_aspect("equal")
     return ax
 
@@ -252,7 +252,7 @@ def _draw_ellipse(ax: Any, center: Array, shape: Array) -> None:
     angle = np.linspace(0, 2 * np.pi, 200)
     values, vectors = np.linalg.eigh(shape)
     ring = (vectors * np.sqrt(values.clip(min=0.0))) @ np.vstack([np.cos(angle), np.sin(angle)])
-    ax.plot(*(center[:, None] + ring), color="tab:red", linewidth=1.0)
+    ax.plot(*(center[:, None] + ring), color=COLORS[3], linewidth=1.0)
 
 
 def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
@@ -264,10 +264,10 @@ def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
     if x.shape != y.shape or x.ndim != 2 or x.shape[1] != 2:
         raise SdpkitError(f"positions have shapes {x.shape} and {y.shape}: pass (n, 2) twice")
     ax = _axes(ax)
-    ways = LineCollection(list(np.stack([x, y], axis=1)), colors="tab:red", linewidths=0.8)
+    ways = LineCollection(list(np.stack([x, y], axis=1)), colors=COLORS[3], linewidths=0.8)
     ax.add_collection(ways)
     ax.scatter(*x.T, s=6, color="0.2", label="true", zorder=2)
-    ax.scatter(*y.T, s=6, color="tab:red", label="inferred", zorder=2)
+    ax.scatter(*y.T, s=6, color=COLORS[3], label="inferred", zorder=2)
     ax.set_aspect("equal")
     ax.set_title(f"mean error {np.linalg.norm(x - y, axis=1).mean():.3g}")
     ax.legend(loc="best")
@@ -379,7 +379,7 @@ def plot_iterates(
         ax.scatter(*way[k :: len(stages)].T, s=14, label=_STAGES.get((stage, len(stages)), stage))
     if solution.program.matrix_rows.shape[1] + solution.program.n_auxiliary == 2:
         _draw_rows(solution.program, ax)
-    ax.scatter(*way[-1], marker="*", s=90, color="tab:red", label="end", zorder=3)
+    ax.scatter(*way[-1], marker="*", s=90, color=COLORS[3], label="end", zorder=3)
     ax.set_aspect("equal")
     ax.legend(loc="best")
     return ax
@@ -407,7 +407,7 @@ def _draw_rows(program: Program, ax: Any) -> None:
         if a.any():
             foot, along = b * a / (a @ a), np.array([-a[1], a[0]])
             style = "-" if relation == 0 else "--"
-            ax.axline(foot, foot + along, color="tab:blue", linewidth=1.0, linestyle=style)
+            ax.axline(foot, foot + along, color=COLORS[0], linewidth=1.0, linestyle=style)
 
 
 def draw(answer: Any, path: str | Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 # Okabe and Ito (2008), ordered so that neighbours in the cycle differ in lightness as well.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000")
+COLORS = ("#0072B2", "#E69F00", "#000000", "#D55E00", "#56B4E9", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # Map of signed numbers, such as the tensions of rods: blue, white, brown.
 SIGNED = "PuOr_r"
@@ -32,7 +32,7 @@ def settings() -> dict[str, Any]:
     >>> settings()["image.cmap"]
     'viridis'
     """
-    from cycler import cycler
+    from matplotlib import cycler
 
     cycle = cycler(color=COLORS) + cycler(linestyle=["-", "--", "-.", ":", "-", "--", "-."])
     return {**_SETTINGS, "axes.prop_cycle": cycle}

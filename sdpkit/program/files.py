@@ -112,13 +112,22 @@ def fingerprint_of(program: Program) -> str:
 
 def save_program(program: Program, path: str | Path) -> None:
     """Write a program as npz, without pickles."""
+    replace_npz(path, saved_arrays(program))
+
+
+def saved_arrays(program: Program) -> dict[str, NDArray[Any]]:
+    """All that a file of the program holds: its numbers, and its words in a header."""
     header = np.frombuffer(json.dumps(_header(program)).encode(), dtype=np.uint8)
-    replace_npz(path, {"header": header, **arrays_of(program)})
+    return {"header": header, **arrays_of(program)}
 
 
 def read_program(path: str | Path) -> dict[str, Any]:
     """The arguments of `Program.of` that a file written by `save_program` holds."""
-    arrays = read_arrays(path)
+    return arguments_of(read_arrays(path), path)
+
+
+def arguments_of(arrays: dict[str, NDArray[Any]], path: str | Path) -> dict[str, Any]:
+    """The arguments of `Program.of` in the arrays of the file `path`."""
     try:
         return _arguments(path, arrays)
     except InputError:

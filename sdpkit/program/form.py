@@ -52,6 +52,8 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.files import reading
 from sdpkit.inputs import booleans, finite_csr, finite_vector, real_array
+from sdpkit.plotting.cards import card_of
+from sdpkit.plotting.pictures import plot_rows
 from sdpkit.program.block import Block, differences
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
@@ -575,6 +577,13 @@ class Program:
             f"<Program {self.name!r}: {self.sense}, blocks ({sizes}), {self.n_rows} rows, "
             f"{self.rows_q.shape[1]} measurements, fingerprint {self.fingerprint}>"
         )
+
+    def _repr_html_(self) -> str:
+        return card_of(str(self))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Which squared lengths each row touches, as a pattern of dots; returns the axes."""
+        return plot_rows(self, ax)
 
 
 def _relations(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:

@@ -119,8 +119,7 @@ def _parse(path: Path) -> Entries:
         words = " ".join(lines[start:]).translate(_ENTRY_LETTERS).split()
         entries = np.array(words, dtype=float).reshape(-1, 5)
     except (IndexError, ValueError) as error:
-        words = one_line(error)
-        raise InputError(f"{path} is not in SDPA sparse format: {words}") from error
+        raise InputError(f"{path} is not in SDPA sparse format: {one_line(error)}") from error
     if not all(size.is_integer() for size in sizes.tolist()):
         raise InputError(f"{path} has block sizes {one_line(sizes)}: pass whole numbers")
     content = Entries(rhs, [int(s) for s in sizes], entries, sense, offset)

@@ -7,7 +7,8 @@ free. For γ = 0 it is the covering ellipsoid of least volume (and t = d).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -103,6 +104,16 @@ class Ellipsoid:
     def contains(self, X: ArrayLike, tol: float = 1e-9) -> NDArray[np.bool_]:
         """(b,) which points lie inside, up to a relative `tol`."""
         return np.asarray(self.lengths(X) <= self.radius * (1 + tol))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The ellipsoid as plain arrays."""
+        return {part.name: np.asarray(getattr(self, part.name)) for part in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> Ellipsoid:
+        """The ellipsoid that gave these arrays."""
+        parts: dict[str, Any] = {name: x if x.ndim else float(x) for name, x in a.items()}
+        return cls(**parts)
 
     def plot(self, X: ArrayLike | None = None, ax: Any = None) -> Any:
         """The ellipse in the first two dimensions, over points X; returns the axes."""

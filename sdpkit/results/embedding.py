@@ -5,7 +5,7 @@ K = Σ_α λ_α v_α v_αᵀ,      y_i = (√λ_1 v_1i, …, √λ_d v_di)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -158,48 +158,51 @@ class Embedding:
     def save(self, path: str | Path) -> None:
         """Write the embedding and its inputs as npz: without pickles, with a version and a
         checksum."""
-        arrays: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in (
-                "coordinates",
-                "eigenvalues",
-                "edges",
-                "tensions",
-                "components",
-                "variance",
-            )
-            if getattr(self, name) is not None
-        }
-        if self.inputs is not None and self.inputs.points is not None:
-            arrays["points"] = self.inputs.points
-        elif self.inputs is not None:
-            arrays["squared_distances"] = self.inputs.to_all(np.arange(self.inputs.n_points))
-        write_arrays(path, "embedding", arrays)
+        write_arrays(path, "embedding", self.arrays())
 
     @classmethod
     def load(cls, path: str | Path) -> Embedding:
         """Read an embedding written by `save`."""
         a = read_arrays(path, "embedding")
         with reading(path, "a saved embedding"):
-            coordinates, edges = finite_matrix(a["coordinates"], "coordinates"), a["edges"]
-            n, points, table = len(coordinates), a.get("points"), a.get("squared_distances")
-            if points is not None:
-                points = finite_rows(points, np.atleast_2d(points).shape[-1], "points")
-            if table is not None:
-                table = finite_rows(table, n, "squared_distances")
-            for array in (points, table):
-                if array is not None and len(array) != n:
-                    raise InputError(f"{n} coordinates belong to {len(array)} inputs")
-            tensions = a.get("tensions")
-            return cls(
-                coordinates,
-                finite_array(a["eigenvalues"], "eigenvalues").ravel(),
-                indices(edges, (len(edges), 2), n, "edges"),
-                None if tensions is None else finite_vector(tensions, len(edges), "tensions"),
-                indices(a["components"], (n,), n, "components"),
-                None if points is None and table is None else SquaredDistances(points, table),
-                float(a["variance"]) if "variance" in a else None,
-            )
+            return cls.from_arrays(a)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The embedding and its inputs as plain arrays."""
+        names = ("coordinates", "eigenvalues", "edges", "tensions", "components", "variance")
+        arrays = {
+            name: np.asarray(getattr(self, name))
+            for name in names
+            if getattr(self, name) is not None
+        }
+        if self.inputs is not None and self.inputs.points is not None:
+            arrays["points"] = self.inputs.points
+        elif self.inputs is not None:
+            arrays["squared_distances"] = self.inputs.to_all(np.arange(self.inputs.n_points))
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> Embedding:
+        """The embedding that gave these arrays; anything else is refused."""
+        coordinates, edges = finite_matrix(a["coordinates"], "coordinates"), a["edges"]
+        n, points, table = len(coordinates), a.get("points"), a.get("squared_distances")
+        if points is not None:
+            points = finite_rows(points, np.atleast_2d(points).shape[-1], "points")
+        if table is not None:
+            table = finite_rows(table, n, "squared_distances")
+        for array in (points, table):
+            if array is not None and len(array) != n:
+                raise InputError(f"{n} coordinates belong to {len(array)} inputs")
+        tensions = a.get("tensions")
+        return cls(
+            coordinates,
+            finite_array(a["eigenvalues"], "eigenvalues").ravel(),
+            indices(edges, (len(edges), 2), n, "edges"),
+            None if tensions is None else finite_vector(tensions, len(edges), "tensions"),
+            indices(a["components"], (n,), n, "components"),
+            None if points is None and table is None else SquaredDistances(points, table),
+            float(a["variance"]) if "variance" in a else None,
+        )
 
     def plot(self, ax: Any = None, *, color: Any = None, tension: bool = True) -> Any:
         """Draw the first two coordinates, the rods coloured by tension. Needs matplotlib."""

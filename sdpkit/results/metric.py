@@ -6,6 +6,7 @@ o; with one metric it is the Mahalanobis distance of M = LᵀL.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -307,6 +308,17 @@ class Metric:
 
     def save(self, path: str | Path) -> None:
         """Write the metric as npz: without pickles, with a version and a checksum."""
+        write_arrays(path, "metric", self.arrays())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Metric:
+        """Read a metric written by `save`."""
+        a = read_arrays(path, "metric")
+        with reading(path, "a saved metric"):
+            return cls.from_arrays(a)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The metric as plain arrays; labels of type object as their texts."""
         arrays: dict[str, Any] = {f"components{k}": part for k, part in enumerate(self.components)}
         for name in ("X", "labels", "classes", "block_of", "target_pairs", "n_neighbors", "mu"):
             arrays[name] = np.asarray(getattr(self, name))
@@ -314,32 +326,30 @@ class Metric:
             arrays["block_of_class"] = self.block_of_class
         if arrays["classes"].dtype == object:
             arrays["classes"] = np.array([str(label) for label in self.classes])
-        write_arrays(path, "metric", arrays)
+        return arrays
 
     @classmethod
-    def load(cls, path: str | Path) -> Metric:
-        """Read a metric written by `save`."""
-        a = read_arrays(path, "metric")
-        with reading(path, "a saved metric"):
-            count = sum(name.startswith("components") for name in a)
-            X, n_classes = finite_points(a["X"], "X"), len(a["classes"])
-            n, blocks = len(X), a.get("block_of_class")
-            parts = [finite_matrix(a[f"components{k}"], "components") for k in range(count)]
-            for part in parts:
-                require_squarable(X, "X")
-                require_squarable(part, "components")
-                require_squarable(X @ finite_matrix(part, "components", X.shape[1]).T, "X")
-            return cls(
-                tuple(parts),
-                X,
-                indices(a["labels"], (n,), n_classes, "labels"),
-                a["classes"],
-                indices(a["block_of"], (n,), count, "block_of"),
-                indices(a["target_pairs"], (len(a["target_pairs"]), 2), n, "target_pairs"),
-                integer(int(a["n_neighbors"]), "n_neighbors", most=n - 1),
-                float(a["mu"]),
-                None if blocks is None else indices(blocks, (n_classes,), count, "block_of_class"),
-            )
+    def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> Metric:
+        """The metric that gave these arrays; anything else is refused."""
+        count = sum(name.startswith("components") for name in a)
+        X, n_classes = finite_points(a["X"], "X"), len(a["classes"])
+        n, blocks = len(X), a.get("block_of_class")
+        parts = [finite_matrix(a[f"components{k}"], "components") for k in range(count)]
+        for part in parts:
+            require_squarable(X, "X")
+            require_squarable(part, "components")
+            require_squarable(X @ finite_matrix(part, "components", X.shape[1]).T, "X")
+        return cls(
+            tuple(parts),
+            X,
+            indices(a["labels"], (n,), n_classes, "labels"),
+            a["classes"],
+            indices(a["block_of"], (n,), count, "block_of"),
+            indices(a["target_pairs"], (len(a["target_pairs"]), 2), n, "target_pairs"),
+            integer(int(a["n_neighbors"]), "n_neighbors", most=n - 1),
+            float(a["mu"]),
+            None if blocks is None else indices(blocks, (n_classes,), count, "block_of_class"),
+        )
 
 
 def factor(matrix: Array, rank: int | None = None) -> Array:

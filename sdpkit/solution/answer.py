@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sdpkit.program.families import Rows
     from sdpkit.program.gram import Matrix
     from sdpkit.solution.checkpoint import Checkpoint
+    from sdpkit.solution.progress import Progress
     from sdpkit.solution.solution import Solution
 
 
@@ -48,6 +49,7 @@ class Settings:
     warm_start: Solution | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, eq=False)

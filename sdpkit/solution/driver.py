@@ -2,7 +2,7 @@
 
 An engine supplies its state, one step and its answer (`Engine`). The `Driver` supplies what all
 engines share: the clock, the limits on time and iterations, interruption, the callback, the
-checkpoint, printing, and the history.
+checkpoint, the progress that is shown and logged, and the history.
 
 Every row of a history has the keys of `COLUMNS`, in this order; a number that an engine does not
 know in a row is NaN there. Further keys are the engine's own.
@@ -18,6 +18,7 @@ know in a row is NaN there. Further keys are the engine's own.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -32,6 +33,7 @@ from sdpkit.numerics import kernels
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import Option, checked_options
+from sdpkit.solution.progress import LOG, shown
 
 COLUMNS = (
     "iteration",
@@ -67,7 +69,7 @@ class Driver:
 
     Attributes
     ----------
-    settings: what the solver was told;  options: the solver's own, with their defaults
+    solver: its name;  settings: what it was told;  options: the solver's own, with their defaults
     iterations: counted by the engine through `count`
     stop, words: why the run ended, or None and ""
     history: the rows so far
@@ -98,7 +100,7 @@ class Driver:
         clock: Callable[[], float] = kernels.clock,
     ) -> None:
         """`max_iter` holds where the settings have none; `options` are those that it has."""
-        self.settings = settings
+        self.solver, self.settings = solver, settings
         self.options = checked_options(solver, settings.options, options)
         self._clock, self._started = clock, clock()
         self._setup: float | None = None
@@ -175,7 +177,7 @@ class Driver:
         dual_residual: float = np.nan,
         **own: float,
     ) -> None:
-        """Keep a row of the history, print it, and show it to the callback.
+        """Keep a row of the history, log it, and show it to the callback.
 
         `matrices` are computed for the callback alone. A callback that returns True ends the run.
         """
@@ -183,11 +185,13 @@ class Driver:
         common = zip(COLUMNS, (float(self.iterations), self.seconds, *numbers), strict=True)
         row = {**dict(common), **own}
         self.history.append(row)
-        if self.settings.verbose > 1:
-            print(_line(row), flush=True)
+        if LOG.isEnabledFor(logging.DEBUG):
+            LOG.debug(_line(row))
+        if self.settings.progress is not None:
+            self.settings.progress.show(self.solver, row)
         if self.settings.callback is not None:
-            shown = row if matrices is None else {**row, "matrices": matrices()}
-            if self.settings.callback(shown) is True:
+            told = row if matrices is None else {**row, "matrices": matrices()}
+            if self.settings.callback(told) is True:
                 words = f"stopped by the callback after {self.iterations} iterations"
                 self.end(Stop.INTERRUPTED, words)
 
@@ -197,19 +201,23 @@ class Driver:
         """Step until the end; the checkpoint is written when it is due, and at the end."""
         if self._setup is None:
             self._setup = self.seconds
-        checkpoint = self.settings.checkpoint
         try:
-            while True:
-                engine.step(self)
-                if self.must_stop:
-                    break
-                if checkpoint is not None and checkpoint.is_due:
-                    self._save(engine)
+            with shown(self.settings.verbose):
+                self._step_on(engine)
         except KeyboardInterrupt:
             self.end(Stop.INTERRUPTED, f"interrupted after {self.iterations} iterations")
         self._save(engine)
         assert self.stop is not None
         return self.finish(engine.answer(self.stop))
+
+    def _step_on(self, engine: Engine) -> None:
+        checkpoint = self.settings.checkpoint
+        while True:
+            engine.step(self)
+            if self.must_stop:
+                return
+            if checkpoint is not None and checkpoint.is_due:
+                self._save(engine)
 
     def finish(self, answer: Answer) -> Answer:
         """The answer with what the driver knows; also for one that was found without a step."""

@@ -2,14 +2,16 @@
 
 While a solver runs in the main thread, the first Ctrl-C is remembered, and whoever asks
 `is_interrupted` ends at a point that is consistent: the driver, the loop over several programs,
-the searches that would start another solve. A second Ctrl-C raises `KeyboardInterrupt` as usual.
+the searches that would start another solve. A second Ctrl-C raises `KeyboardInterrupt` as usual,
+and so does the first in a solver of another package.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -52,6 +54,26 @@ def remembering_interrupts(function: Callable[P, R]) -> Callable[P, R]:
     return remembered
 
 
+@contextmanager
+def raising_interrupts() -> Iterator[None]:
+    """Code of others, which knows `KeyboardInterrupt` alone; the interrupt is remembered too."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not _remember:
+        yield
+        return
+    signal.signal(signal.SIGINT, _remember_and_raise)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, _remember)
+
+
+def _remember_and_raise(number: int, frame: Any) -> None:
+    global _interrupted
+    _interrupted = True
+    raise KeyboardInterrupt
+
+
 def _remember(number: int, frame: Any) -> None:
     global _interrupted
     if _interrupted:
@@ -59,4 +81,4 @@ def _remember(number: int, frame: Any) -> None:
     _interrupted = True
 
 
-__all__ = ["is_interrupted", "remembering_interrupts"]
+__all__ = ["is_interrupted", "raising_interrupts", "remembering_interrupts"]

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.plotting.cards import card
+from sdpkit.plotting.pictures import plot_convergence
 from sdpkit.solution.answer import Stop
 
 if TYPE_CHECKING:
@@ -121,6 +123,24 @@ class Solution:
                 "for cvxpy, solve sdpkit.from_cvxpy(problem) and unpack that solution"
             )
         _unpackers[library](self, problem)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The certified gap and the residuals, iteration by iteration; returns the axes."""
+        return plot_convergence(self, ax)
+
+    def _repr_html_(self) -> str:
+        certificate = self.certificate
+        rows = [
+            ("objective", f"{self.objective:.9g}"),
+            ("safe bound", f"{certificate.safe_bound:.9g}"),
+            ("certified relative gap", f"{certificate.relative_gap:.2g}"),
+            ("iterations", "?" if self.iterations is None else str(self.iterations)),
+            ("seconds", f"{self.times.total:.3g}"),
+            ("chosen because", self.reason),
+            *(("note", note) for note in self.notes),
+        ]
+        title = f"{self.status} by {self.solver}"
+        return card(title if self.status == Status.OPTIMAL else f"{title}: {self.message}", rows)
 
     def __repr__(self) -> str:
         t = self.times

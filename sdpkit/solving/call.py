@@ -21,6 +21,7 @@ Two questions are asked of the same solver a second time, as programs of their o
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -40,8 +41,13 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
+from sdpkit.solution.interruption import (
+    is_interrupted,
+    raising_interrupts,
+    remembering_interrupts,
+)
 from sdpkit.solution.process import apart, can_fork
+from sdpkit.solution.progress import LOG, Progress, shown
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import choose, estimate, refusal
@@ -99,16 +105,18 @@ def solve(
         its price (`sdpkit.solving.choice`)
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6
-    max_iter, time_limit: limits on iterations and on seconds; a solver looks at the clock
-        between its iterations only, and compiling kernels on a first call does not count; of
-        several programs, the time is that of all together
-    verbose: 0 silent, 1 the solution at the end, 2 the solver's own output too
+    max_iter, time_limit: limits on iterations and on seconds; solvers that may outlast the limit
+        work in a separate process, which is stopped; compiling kernels on a first call does not
+        count; of several programs, the time is that of all together
+    verbose: 0 silent; 1 a line with gap and time that updates in a terminal and in a notebook, and
+        the solution at the end; 2 a line per iteration and the output of solvers that print. The
+        logger `sdpkit` gets the same, solutions at level INFO and iterations at DEBUG
     callback: called once per iteration by solvers that can, else once at the end; where it returns
         True the solver stops, and the best point is judged as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
         resumes if the file exists; of several programs, the state of the first, and the
-        others are solved from the start
+        others are solved from the start; a file that cannot be written is a warning
     options: passed to the solver unchanged
 
     >>> import sdpkit
@@ -126,21 +134,33 @@ def solve(
         callback,
         warm_start,
         options,
+        progress=Progress(sys.stdout) if verbose == 1 else None,
     )
+    with shown(verbose):
+        solution = _solve(problem, settings, solver, checkpoint)
+        if settings.progress is not None:
+            settings.progress.close()
+        LOG.info(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
+    if solution.status not in _CLEAR:
+        warnings.warn(f"{solution.status}: {solution.message}", convergence_warning(), stacklevel=3)
+    return solution
+
+
+def _solve(
+    problem: Problem | Advancing | Program,
+    settings: Settings,
+    solver: str,
+    checkpoint: str | Path | None,
+) -> Solution:
+    """One program, or several one after the other."""
     if callable(getattr(problem, "advance", None)):
         files = iter([checkpoint])  # the first program's; those after it depend on its answer
 
         def solve_step(program: Program, left: Settings) -> Solution:
             return _solve_one(program, left, solver, next(files, None))
 
-        solution = follow(cast(Advancing, problem), solve_step, settings)
-    else:
-        solution = _solve_one(cast(Problem | Program, problem), settings, solver, checkpoint)
-    if verbose:
-        print(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
-    if solution.status not in _CLEAR:
-        warnings.warn(f"{solution.status}: {solution.message}", convergence_warning(), stacklevel=3)
-    return solution
+        return follow(cast(Advancing, problem), solve_step, settings)
+    return _solve_one(cast(Problem | Program, problem), settings, solver, checkpoint)
 
 
 def _check_arguments(problem: Any, solver: Any, callback: Any, warm_start: Any) -> None:
@@ -181,6 +201,8 @@ def _answered(
     if asked.time_limit == 0:  # compiling took all of it; a solver may take 0 for no limit
         asked = replace(asked, time_limit=_LEAST_SECONDS)
     answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, asked)
+    if is_interrupted() and isinstance(answer, Answer) and answer.stop is Stop.FAILED:
+        answer = replace(answer, stop=Stop.INTERRUPTED)  # Ctrl-C is why, or might as well be
     rest = _remaining(settings, started)
     solution = judge(program, chosen, reason, rest, answer, compiled)
     rest = _remaining(settings, started)
@@ -239,7 +261,10 @@ def _remaining(settings: Settings, started: float) -> Settings:
 def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
     if program.family is None or solver.capabilities.families:
         before = program.fingerprint if not is_ours(solver) else ""
+        called = clock()
         answer = _in_time(program, solver, settings)
+        if before and isinstance(answer, Answer) and not answer.setup_time + answer.solve_time:
+            answer = replace(answer, solve_time=clock() - called)  # it did not look at the clock
         if before and replace(program).fingerprint != before:
             raise SolverError(f"solver {solver.name!r} changed the program that it was given")
         return answer
@@ -252,8 +277,10 @@ def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
     """Solve; where a solver of ours expects to need far more time than it has, one of its steps
     may outlast the limit, and it works in a process that can be stopped."""
     work = partial(_continued, program, solver, settings)
+    if not is_ours(solver):
+        return _of_others(solver, work)
     limit = settings.time_limit
-    stops_itself = getattr(solver, "separate", False) or not is_ours(solver)
+    stops_itself = getattr(solver, "separate", False)
     if limit is None or settings.callback is not None or stops_itself or not can_fork():
         return work()
     if estimate(solver, program, settings.tol).seconds < _FAR_MORE * limit:
@@ -263,6 +290,17 @@ def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
         found: Answer = returned.value
         return found
     return Answer(returned.stop, f"{solver.name} {returned.words}", solve_time=limit)
+
+
+def _of_others(solver: Solver, work: Callable[[], Answer]) -> Answer:
+    """The answer of another package's solver; Ctrl-C, if it does not handle it, is one too."""
+    try:
+        with raising_interrupts():
+            return work()
+    except KeyboardInterrupt:
+        if not is_interrupted():
+            raise  # nobody remembers it: it is not ours to answer
+        return Answer(Stop.INTERRUPTED, f"{solver.name} was interrupted")
 
 
 def _continued(program: Program, solver: Solver, settings: Settings) -> Answer:
@@ -288,7 +326,7 @@ def _nothing_left(program: Program) -> Answer | None:
 
 def _no_rows(program: Program) -> Answer | None:
     """Without rows the optimum is zero or there is none; no solver is called."""
-    if program.n_rows or program.family is not None:
+    if program.n_rows or program.family is not None or program.has_log_det:
         return None
     return Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
 

@@ -83,10 +83,7 @@ def judge(
     dual = _into_box(program, answer.dual)
     certificate = certify(program, matrices, x, dual, answer.rows)
     if _may_be_moved(program, certificate, settings.tol):
-        moved, moved_x = onto_rows(program, matrices, x, 0.1 * settings.tol)
-        better = certify(program, moved, moved_x, dual)
-        if better.passes(settings.tol):
-            matrices, x, certificate = moved, moved_x, better
+        matrices, x, certificate = _moved(program, matrices, x, dual, certificate, settings.tol)
     ray = None
     if not certificate.passes(settings.tol) and program.family is None:
         ray = find_ray(program, solver, settings, answer)
@@ -123,14 +120,31 @@ def judge(
 
 
 def _may_be_moved(program: Program, certificate: Certificate, tol: float) -> bool:
-    """Whether the rows alone are in the way: met beside the largest, but not at their own scale."""
-    if program.family is not None or certificate.x is None or certificate.matrices is None:
+    """Whether the values are near each other, and the rows or their price are in the way."""
+    if program.family is not None or not np.isfinite(certificate.primal_residual):
         return False
-    if certificate.passes(tol) or not certificate.relative_gap <= 1e3 * tol:
-        return False
-    violations = program.violations(program.measure(certificate.matrices), certificate.x)
-    largest = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
-    return bool((violations / program.row_norms).max(initial=0.0) <= 10 * tol * largest)
+    rows = max(certificate.primal_residual, certificate.residual_price) > tol
+    return rows and certificate.relative_gap <= 100 * tol
+
+
+def _moved(
+    program: Program,
+    matrices: list[Matrix],
+    x: Array,
+    dual: Array | None,
+    certificate: Certificate,
+    tol: float,
+) -> tuple[list[Matrix], Array, Certificate]:
+    """The point moved onto its rows, if it passes there."""
+    violations = program.violations(program.measure(matrices), x) / program.row_norms
+    for inwards in (0.0, float(violations.max())):
+        moved, moved_x = onto_rows(program, matrices, x, 0.1 * tol, inwards)
+        if not all(is_finite(m) for m in [*moved, moved_x]):
+            continue
+        better = certify(program, moved, moved_x, dual)
+        if better.passes(tol):
+            return moved, moved_x, better
+    return matrices, x, certificate
 
 
 def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> bool:

@@ -47,6 +47,7 @@ _OURS = {
     "copt": "sdpkit.solvers.cvxpy_backend:COPT",
     "csdp": "sdpkit.solvers.sdpa_program:CSDP",
     "sdpa": "sdpkit.solvers.sdpa_program:SDPA",
+    "dsdp": "sdpkit.solvers.dsdp:DSDP",
 }
 # Functions that find further solvers at run time.
 _FAMILIES = ("sdpkit.solvers.cvxpy_backend:discover",)
@@ -206,7 +207,7 @@ def solver_table() -> str:
     width = max(len(row["name"]) for row in rows)
     lines = []
     for row in rows:
-        state = "available" if row["available"] else one_line(row["why_not"])
+        state = "available" if row["available"] else f"unavailable: {one_line(row['why_not'])}"
         said = [f"{state}; {one_line(row['summary']) or 'not loaded'}"]
         said += [f"takes {', '.join(row['capabilities'])}"] if row["capabilities"] else []
         parts = [part for words in said for part in textwrap.wrap(words, 78 - width)]

@@ -39,6 +39,23 @@ TOL = 1e-6
 SOLVERS = ("interior", "auto", "projection", "lowrank")
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Which solvers are asked, and which kinds of programs they are asked to solve.
+
+    kinds: names of `sdpkit.testing.planted.KINDS`; empty for all, six in ten of them solvable
+    """
+
+    solvers: Sequence[str] = SOLVERS
+    kinds: Sequence[str] = ()
+
+    def kind(self, rng: Rng) -> str:
+        """One of the kinds."""
+        if self.kinds:
+            return str(rng.choice(list(self.kinds)))
+        return str(rng.choice(list(KINDS), p=[0.6, 0.1, 0.1, 0.1, 0.1]))
+
+
 @dataclass
 class Tally:
     """What was seen: a counter of outcomes, and one line for each that is wrong."""
@@ -62,7 +79,7 @@ def fuzz(
     seconds: float | None = None,
     seed: int = 0,
     attacks: Sequence[str] = (),
-    solvers: Sequence[str] = SOLVERS,
+    choice: Choice | None = None,
 ) -> Tally:
     """Attack until `runs` or `seconds` are used up; every run can be repeated from its seed.
 
@@ -70,6 +87,7 @@ def fuzz(
     []
     """
     tally, started, number = Tally(), time.monotonic(), 0
+    choice = choice or Choice()
     names = list(attacks or ATTACKS)
     while (runs is None or number < runs) and (
         seconds is None or time.monotonic() - started < seconds
@@ -79,7 +97,7 @@ def fuzz(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                outcome, complaints = ATTACKS[attack](rng, solvers)
+                outcome, complaints = ATTACKS[attack](rng, choice)
         except SdpkitError as error:
             outcome, complaints = (type(error).__name__,), []
         except Exception as error:
@@ -95,13 +113,13 @@ def fuzz(
 Outcome = tuple[tuple[str, ...], list[str]]
 
 
-def statuses(rng: Rng, solvers: Sequence[str]) -> Outcome:
+def statuses(rng: Rng, choice: Choice) -> Outcome:
     """Solve a planted program and compare."""
-    kind = str(rng.choice(list(KINDS), p=[0.6, 0.1, 0.1, 0.1, 0.1]))
+    kind = choice.kind(rng)
     planted, scaled = KINDS[kind](rng), ""
     if kind == "solvable" and rng.random() < 0.4:
         planted, scaled = rescaled(planted, rng, 8), " scaled"
-    solver = str(rng.choice(list(solvers)))
+    solver = str(rng.choice(list(choice.solvers)))
     solution = solve(planted.program, solver=solver, tol=TOL, time_limit=20.0)
     return (kind + scaled, solver, str(solution.status)), [
         f"{kind}{scaled}, {solver}: {complaint}" for complaint in complaints(planted, solution)
@@ -145,7 +163,7 @@ def false_theorems(verification: Verification, planted: Planted) -> list[str]:
     return out
 
 
-def theorems(rng: Rng, solvers: Sequence[str]) -> Outcome:
+def theorems(rng: Rng, choice: Choice) -> Outcome:
     """Perturb the exact optimal pair and let it be verified, at any scale."""
     planted = solvable(rng)
     span = int(rng.choice([0, 20, 150, 300, 480]))
@@ -169,7 +187,7 @@ def theorems(rng: Rng, solvers: Sequence[str]) -> Outcome:
     return (f"scales 2^±{span}", known), words + false_theorems(verification, planted)
 
 
-def garbage(rng: Rng, solvers: Sequence[str]) -> Outcome:
+def garbage(rng: Rng, choice: Choice) -> Outcome:
     """Numbers that are no answer must not pass, and must not crash."""
     planted = solvable(rng)
     if rng.random() < 0.5:
@@ -197,7 +215,7 @@ def garbage(rng: Rng, solvers: Sequence[str]) -> Outcome:
     return ("certified",), words
 
 
-def files(rng: Rng, solvers: Sequence[str]) -> Outcome:
+def files(rng: Rng, choice: Choice) -> Outcome:
     """Change some bytes of a saved program: it loads, or it is refused in our words."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.npz"
@@ -210,7 +228,7 @@ def files(rng: Rng, solvers: Sequence[str]) -> Outcome:
     return ("loaded",), []
 
 
-ATTACKS: dict[str, Callable[[Rng, Sequence[str]], Outcome]] = {
+ATTACKS: dict[str, Callable[[Rng, Choice], Outcome]] = {
     "statuses": statuses,
     "theorems": theorems,
     "garbage": garbage,
@@ -227,11 +245,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--attack", action="append", choices=list(ATTACKS), default=[])
     parser.add_argument("--solver", action="append", default=[])
+    parser.add_argument("--kind", action="append", choices=list(KINDS), default=[])
     given = parser.parse_args(arguments)
     if given.minutes is None and given.runs is None:
         given.minutes = 1.0
     seconds = None if given.minutes is None else 60 * given.minutes
-    tally = fuzz(given.runs, seconds, given.seed, given.attack, given.solver or SOLVERS)
+    choice = Choice(given.solver or SOLVERS, given.kind)
+    tally = fuzz(given.runs, seconds, given.seed, given.attack, choice)
     print(tally)
     return 1 if tally.wrong else 0
 

@@ -44,6 +44,9 @@ class Verdict:
 VERDICTS: Mapping[str, Verdict] = {
     "certified": Verdict("✓", "certified", "good", "proven to the tolerance"),
     "lied": Verdict("!", "not as claimed", "bad", "the solver said done; the certificate did not"),
+    "contradicted": Verdict(
+        "≠", "contradicted", "bad", "another solver has proven that it cannot be"
+    ),
     "inaccurate": Verdict("≈", "inaccurate", "warn", "an answer, not to the tolerance"),
     "time_limit": Verdict("◷", "time limit", "warn", "stopped by itself when its time was up"),
     "iteration_limit": Verdict("↻", "iteration limit", "warn", "stopped at its last iteration"),
@@ -63,6 +66,8 @@ def verdict(run: Run) -> str:
     """
     if run.success:
         return "certified"
+    if run.outcome == "contradicted":
+        return run.outcome
     return "lied" if run.claimed else run.outcome
 
 
@@ -193,7 +198,8 @@ def _summary(comparison: Comparison) -> list[dict[str, Any]]:
             "certified": tier.successes,
             "lied": tier.lied,
             "refused": tier.refused,
-            "failed": tier.runs - tier.successes - tier.refused - tier.lied,
+            "timeouts": tier.timeouts,
+            "failed": tier.runs - tier.successes - tier.refused - tier.lied - tier.timeouts,
             "mean": tier.mean_time,
             "relative": tier.relative_time,
             "peak": peaks.get((tier.solver, tier.tol), math.nan),

@@ -388,7 +388,10 @@
   function head() {
     const certified = runs.filter((r) => r.success).length;
     const lied = runs.filter((r) => r.verdict === "lied").length;
-    const lost = runs.filter((r) => verdict(r.verdict).tone === "bad" && r.verdict !== "lied").length;
+    const late = runs.filter((r) => r.verdict === "timeout" || r.verdict === "time_limit").length;
+    const denied = ["lied", "timeout", "contradicted"];
+    const lost = runs.filter((r) => verdict(r.verdict).tone === "bad" && !denied.includes(r.verdict)).length;
+    const contradicted = runs.filter((r) => r.verdict === "contradicted").length;
     const tried = runs.filter((r) => r.verdict !== "refused").length;
     const fact = (title, value, more) => h("div", {}, h("dt", {}, title), h("dd", {}, value, h("small", {}, more)));
     return h("section", { id: "overview" },
@@ -398,7 +401,9 @@
         fact("Certified", `${certified} of ${tried}`, tried < runs.length
           ? `runs proven; ${runs.length - tried} more were not attempted` : "runs whose answer was proven"),
         fact("Not as claimed", String(lied), "the solver said done, the certificate did not"),
-        fact("Crashed or ran out", String(lost), "of time, of memory, or of luck"),
+        contradicted ? fact("Contradicted", String(contradicted), "excluded by a bound that another solver has proven") : null,
+        fact("Out of time", String(late), "stopped at the limit, by themselves or from outside"),
+        fact("Crashed or ran out", String(lost), "of memory, or of luck"),
         fact("Tasks", plural(data.instances.length, "instance"), `${plural(solvers.length, "solver")}, ${plural(data.tols.length, "tolerance")}`)));
   }
   function summaries() {
@@ -419,6 +424,7 @@
       } },
       number("× fastest", "relative", (x) => significant(x, 2)),
       number("not as claimed", "lied", whole),
+      number("out of time", "timeouts", whole),
       number("otherwise failed", "failed", whole),
       number("not attempted", "refused", whole),
       number("peak MiB", "peak", mebibytes),

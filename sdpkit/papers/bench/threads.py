@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 import sdpkit
-from sdpkit.comparison.worker import die_with_parent
 from sdpkit.errors import InputError
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.results.ellipsoid import cover
+from sdpkit.solution.process import die_with_parent
 
 # The largest ratios that are all right: beside other work, and of default threads to one thread.
 _BUSY, _DEFAULT = 2.5, 1.1

@@ -1,0 +1,34 @@
+"""Execute downloaded chapters as Jupyter would: python docs/run_notebooks.py FOLDER.
+
+Needs nbclient and ipykernel beside `sdpkit[plot]`; nothing of what builds the site.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+
+def run(path: Path) -> str:
+    """One notebook in a folder of its own; raises what the notebook raises."""
+    notebook = nbformat.read(path, as_version=4)
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        resources = {"metadata": {"path": folder}}
+        NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+    return f"{path.name}: {len(notebook.cells)} cells in {time.monotonic() - begin:.0f} s"
+
+
+if __name__ == "__main__":
+    found = sorted(Path(sys.argv[1]).glob("*.ipynb"))
+    if not found:
+        sys.exit(f"there are no notebooks in {sys.argv[1]}: run 'make docs' first")
+    with ThreadPoolExecutor(2) as pool:
+        for line in pool.map(run, found):
+            print(line, flush=True)
