@@ -53,7 +53,7 @@ def _tree(name: str, bars: dict[str, tuple[float, ...]], **given: Any) -> Items:
         closest = problem.progress(solution).get("closest pair")
         yield Row.claim(
             f"{name}, {word}: share of the variance in two dimensions, SDE and MVE",
-            "MVE has more",
+            "MVE has at least as much",
             f"{shares[1]:.3f}, {shares[2]:.3f}",
             shares[2] >= shares[1] - 1e-3,
             mve,

@@ -300,11 +300,14 @@ def _few_dimensions(setting: Setting) -> Items:
     )
     yield Row.claim(
         "LMNN (rec) against PCA, 2 dimensions",
-        "PCA never outperforms it",
+        "less",
         f"{curves['LMNN (rec)'][0]:.1f} against {curves['PCA'][0]:.1f} %",
         curves["LMNN (rec)"][0] < curves["PCA"][0],
         proof,
     )
+    wins = sum(a <= b for a, b in zip(curves["PCA"], curves["LMNN (rec)"], strict=True))
+    what = "dimensions in which PCA is as good as LMNN (rec) or better"
+    yield Row.claim(what, "none", f"{wins} of {len(dims)}", wins == 0, proof)
     yield Row.claim(
         "LMNN (rec) against LMNN (sq), 2 dimensions",
         "clearly better, converging",
@@ -494,8 +497,9 @@ ENTRIES = {
         uses=("mnist",),
         seconds=41,
         growth=1.7,
-        differs="in two dimensions the rectangular L ends at a local solution that errs as much "
-        "as LMNN-S; from five dimensions on the order is the published one",
+        differs="LMNN (rec) errs more than LMNN (sq) in every dimension here. It is a local "
+        "solution: on wine with two dimensions it ends at a loss of 453 where LMNN-S "
+        "has 397",
     ),
     "figure-2.20": Entry(
         "Two Gaussians under PCA, RCA and LDA",
