@@ -77,8 +77,9 @@ class Row:
     def claim(
         cls, what: str, published: str, ours: str, holds: bool | None, proof: Proof = NO_PROGRAM
     ) -> Row:
-        """A statement of the paper, and whether it holds here."""
-        verdict = None if holds is None else bool(holds)
+        """A statement of the paper, and whether it holds here; not judged if the program behind it
+        was not certified."""
+        verdict = None if holds is None or not proof.proven else bool(holds)
         return cls(what, published, ours, verdict, proof.words, proof.proven, proof.gap)
 
     @classmethod

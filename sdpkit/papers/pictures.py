@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Values = Sequence[float] | NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class Curves:
 
     title: str
     x: Sequence[float]
-    curves: Mapping[str, Sequence[float]]
+    curves: Mapping[str, Values]
     xlabel: str
     ylabel: str
     log: bool = False
@@ -58,7 +59,7 @@ class Bars:
     """A group of bars per key, a bar per name."""
 
     title: str
-    groups: Mapping[str, Sequence[float]]
+    groups: Mapping[str, Values]
     names: Sequence[str]
 
     def draw(self, ax: Any) -> None:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.measuring import labelled, timed, timed_solve
-from sdpkit.papers.bench.lmnn import euclidean, split
+from sdpkit.papers.bench.lmnn import euclidean
+from sdpkit.papers.sets import split
 from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]

@@ -149,20 +149,22 @@ def svm_error(X: Array, y: Labels, X_test: Array, y_test: Labels) -> float:
     return 100 * float(np.mean(model.predict(X_test / scale) != y_test))
 
 
-def _rows(name: str, k: int, trials: Trials, within: float | None = None) -> Iterator[Row]:
-    """The rows of one set; errors agree within two deviations of our splits."""
+def _rows(name: str, k: int, trials: Trials) -> Iterator[Row]:
+    """The rows of one set; errors agree within two deviations of our splits, and one split alone
+    is shown without judgement."""
     column = SETS.index(name)
     for (measure, method), values in trials.errors.items():
         deviation = float(np.std(values))
-        yield Row.number(
+        row = Row.number(
             f"{name}, k = {k}: {method}, {measure}",
             _PUBLISHED[measure, method][column],
             float(np.mean(values)),
-            2 * deviation if within is None else within,
+            2 * deviation,
             " %",
             trials.proof(method),
             deviation if len(values) > 1 else None,
         )
+        yield row if len(values) > 1 else replace(row, agrees=None)
 
 
 def _learning_helps(name: str, trials: Trials) -> Row:
@@ -217,10 +219,8 @@ def _letters(setting: Setting) -> Items:
                 if key[1] != "PCA-LMNN":
                     trials.errors[key] = single.errors[key]
                     trials.solutions[key[1]] = single.solutions[key[1]]
-    spread = {key: 2 * float(np.std(values)) for key, values in trials.errors.items()}
-    widest = max(spread.values())
-    yield from _rows("letter", 3, trials, within=max(widest, 0.4))
-    yield from _rows("letter", 1, one, within=max(widest, 0.4))
+    yield from _rows("letter", 3, trials)
+    yield from _rows("letter", 1, one)
     yield _learning_helps("letter", trials)
     made = dict.fromkeys(method for _, method in trials.errors)
     groups = {m: [float(np.mean(trials.errors[r, m])) for r in MEASURES] for m in made}
@@ -332,26 +332,31 @@ ENTRIES = {
             "cross-validation, inputs divided by their largest entry",
         ),
         runs=(10, 100),
-        seconds=60,
-        differs="wine: leave-one-out errors on the training set are near zero for LMNN and higher "
-        "for the raw inputs, so its inputs or its stopping rule must have been others (ours are "
-        "certified optima); balance: a polynomial kernel separates the torques exactly",
+        seconds=111,
+        differs="the reasons have not been found: on wine, leave-one-out errors of LMNN on the "
+        "training set are near zero here (certified optima) and those of the raw inputs "
+        "are higher than published. A polynomial kernel separates the classes of "
+        "balance exactly, hence no errors of the SVM",
     ),
     "table-2.1-letters": Entry(
         "Letters: all rows but the SVM",
         f"{THESIS}, Table 2.1",
         _letters,
         (
-            "k = 3 and for the energy also k = 1, chosen on no test data: the two smallest odd k; "
+            "k = 3; for the energy rule k = 1 was added after test errors had been seen, and both "
+            "are shown (the thesis chose k by cross-validation)",
             "all methods but LMNN itself on the first split only; three passes and a metric per "
             "class in the full version only",
-            "errors agree within two deviations of our splits or 0.4 points",
+            "errors agree within two deviations of our splits; two splits estimate these badly",
         ),
         points=(20000, 20000),
         runs=(2, 10),
         needs=("letter",),
-        seconds=25,
+        seconds=51,
         growth=1.7,
+        differs="energy rule: 3.2 % with k = 3 and 2.8 % with k = 1 on two splits, whose "
+        "deviation is small by chance; ten splits in docs/lmnn.md have 2.69 ± 0.20 % "
+        "with k = 1, which agrees, and 3.14 ± 0.20 % with k = 3, which does not",
     ),
     "table-2.1-mnist": Entry(
         "MNIST, deskewed, 164 dimensions",
@@ -364,32 +369,39 @@ ENTRIES = {
         ),
         points=(10000, 60000),
         needs=("mnist",),
-        seconds=25,
+        seconds=15,
         growth=1.2,
-        differs="with all 60,000 points our kNN errs less (1.35 % against 1.72 %), the energy rule "
-        "as published (1.33 % against 1.37 %): the thesis does not say how it deskewed; without "
-        "deskewing both are at 2.0 %",
+        differs="not judged with fewer than 60,000 points. docs/lmnn.md has all of them: kNN "
+        "1.35 % against 1.72 % published, energy 1.33 % against 1.37 %, deskewed by "
+        "moments; the thesis does not say how it deskewed. As the images are, both are "
+        "at 2.0 %",
     ),
     "figure-2.9": Entry(
         "Several passes of LMNN relative to one",
         f"{THESIS}, figure 2.9",
         _relative("MUL-LMNN"),
-        ("k = 3 and three passes on every set", "digits of scikit-learn in addition"),
+        (
+            "k = 3 and three passes on every set; digits of scikit-learn in addition",
+            "ratios below 0.01 count as 0.01 in the mean",
+        ),
         points=(300, 2000),
         runs=(1, 5),
         uses=("letter",),
-        seconds=15,
+        seconds=2.5,
         growth=1.7,
     ),
     "figure-2.12": Entry(
         "A metric per class relative to one metric",
         f"{THESIS}, figure 2.12",
         _relative("MM-LMNN"),
-        ("k = 3 on every set", "digits of scikit-learn in addition"),
+        (
+            "k = 3 on every set; digits of scikit-learn in addition",
+            "ratios below 0.01 count as 0.01 in the mean",
+        ),
         points=(300, 2000),
         runs=(1, 5),
         uses=("letter",),
-        seconds=15,
+        seconds=3.6,
         growth=1.7,
     ),
 }

@@ -80,7 +80,7 @@ def _spectra(which: str) -> Callable[[Setting], Items]:
         for name, count in counts.items():
             published = "fewest" if name == "MVU" else "more than MVU"
             if which != "digits":
-                published = "2" if name == "MVU" else "3 or more"
+                published = "2 at most" if name == "MVU" else "3 or more"
             holds = count == min(counts.values()) if name == "MVU" else count > counts["MVU"]
             if which != "digits":
                 holds = count <= 2 if name == "MVU" else count > 2
@@ -160,6 +160,12 @@ def _svm(setting: Setting) -> Items:
         "much worse",
         f"{totals[3] / 4:.2f} % against {totals[:3].min() / 4:.2f} %",
         totals[3] > totals[:3].min(),
+    )
+    yield Row.claim(
+        "mean over the pairs: MVU is the worst of the four kernels",
+        "yes",
+        listed(totals / 4, 2),
+        totals[3] > totals[:3].max(),
     )
     yield Bars("test errors, per cent", bars, ("linear", "polynomial", "Gaussian", "MVU"))
 
@@ -297,7 +303,7 @@ ENTRIES = {
         _spectra("roll"),
         ("noise of 0.05 in each coordinate; polynomial of degree 4", _SIGMA),
         points=(800, 800),
-        seconds=3,
+        seconds=4.3,
     ),
     "figure-3.33": Entry(
         "Kernel PCA of the teapot with four kernels",
@@ -305,7 +311,7 @@ ENTRIES = {
         _spectra("teapots"),
         ("100 frames instead of 400; polynomial of degree 4", _SIGMA),
         needs=("teapots100",),
-        seconds=2,
+        seconds=0.2,
     ),
     "figure-3.34": Entry(
         "Gaussian kernels map patches to orthogonal directions",
@@ -314,7 +320,9 @@ ENTRIES = {
         (_SIGMA,),
         points=(800, 800),
         uses=("teapots100",),
-        seconds=1,
+        seconds=0.4,
+        differs="teapots: 100 frames instead of 400, so the width of the kernel, the distance "
+        "to neighbours, is larger and patches overlap",
     ),
     "figure-3.35": Entry(
         "Kernel PCA of handwritten twos and threes with four kernels",
@@ -323,7 +331,7 @@ ENTRIES = {
         (_DIGITS, _SIGMA),
         points=(400, 953),
         uses=("usps",),
-        seconds=4,
+        seconds=0.9,
     ),
     "table-3.3": Entry(
         "SVM with the kernel of MVU and with others",
@@ -337,15 +345,17 @@ ENTRIES = {
         points=(400, 900),
         runs=(10, 10),
         uses=("usps",),
-        seconds=10,
+        seconds=5.2,
+        differs="MVU errs as often as the linear kernel, not more. The Gaussian of width 1 fails "
+        "(19 %): the scale of the inputs is not published, and width 1 does not fit ours",
     ),
     "figure-3.36": Entry(
         "A simple boundary that unfolding makes complicated",
         f"{THESIS}, figure 3.36",
         _boundary,
         ("labels by the sign of the first coordinate of the roll",),
-        points=(400, 800),
-        seconds=3,
+        points=(200, 800),
+        seconds=1,
     ),
     "figure-3.37": Entry(
         "Isomap's matrix has negative eigenvalues, MVU's has none",
@@ -354,7 +364,7 @@ ENTRIES = {
         (_DIGITS, "k = 4 for both"),
         points=(400, 953),
         uses=("usps",),
-        seconds=3,
+        seconds=1.0,
     ),
     "lecture-kernel-pca": Entry(
         "Linear SVM on components of kernel PCA",
@@ -366,6 +376,8 @@ ENTRIES = {
         ),
         points=(1500, 3000),
         uses=("usps",),
-        seconds=8,
+        seconds=18,
+        differs="1500 images instead of all of USPS; linear components do as well as the others "
+        "there",
     ),
 }

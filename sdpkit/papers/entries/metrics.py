@@ -300,11 +300,14 @@ def _few_dimensions(setting: Setting) -> Items:
     )
     yield Row.claim(
         "LMNN (rec) against PCA, 2 dimensions",
-        "PCA never outperforms it",
+        "less",
         f"{curves['LMNN (rec)'][0]:.1f} against {curves['PCA'][0]:.1f} %",
         curves["LMNN (rec)"][0] < curves["PCA"][0],
         proof,
     )
+    wins = sum(a <= b for a, b in zip(curves["PCA"], curves["LMNN (rec)"], strict=True))
+    what = "dimensions in which PCA is as good as LMNN (rec) or better"
+    yield Row.claim(what, "none", f"{wins} of {len(dims)}", wins == 0, proof)
     yield Row.claim(
         "LMNN (rec) against LMNN (sq), 2 dimensions",
         "clearly better, converging",
@@ -419,7 +422,7 @@ ENTRIES = {
         _stretch,
         ("k = 1, μ = 0.5",),
         points=(1000, 1000),
-        seconds=2,
+        seconds=0.2,
     ),
     "figure-2.4": Entry(
         "1-NN error with more and more training points",
@@ -427,7 +430,7 @@ ENTRIES = {
         _convergence,
         ("k = 1; error measured on 5000 points instead of by areas",),
         runs=(10, 100),
-        seconds=8,
+        seconds=6.9,
     ),
     "figure-2.6": Entry(
         "LMNN ignores illumination, PCA does not",
@@ -435,7 +438,7 @@ ENTRIES = {
         _illumination,
         ("the Yale faces are not available: scikit-learn's digits with a random slope of light",),
         points=(1797, 1797),
-        seconds=4,
+        seconds=2.4,
         growth=1.7,
     ),
     "figure-2.8": Entry(
@@ -445,7 +448,7 @@ ENTRIES = {
         ("scikit-learn's digits; with --data the first images of USPS; 50 principal components",),
         points=(1797, 5000),
         uses=("usps",),
-        seconds=4,
+        seconds=2.3,
         growth=1.7,
     ),
     "figure-2.10": Entry(
@@ -453,7 +456,7 @@ ENTRIES = {
         f"{THESIS}, figure 2.10",
         _circles,
         ("40 points on each circle, radii 1 and 1.14; clusters by k-means",),
-        seconds=2,
+        seconds=0.2,
         differs="68 and 35 % with two and three metrics against 21 and 0 %: the thesis does not "
         "describe its sample; ours are certified optima, so the data make the difference",
     ),
@@ -463,7 +466,7 @@ ENTRIES = {
         _local_metrics,
         ("scikit-learn's digits in their first two principal components, k = 3",),
         points=(400, 720),
-        seconds=6,
+        seconds=0.7,
     ),
     "figure-2.13": Entry(
         "Ball trees and dimension reduction speed up the search",
@@ -472,7 +475,7 @@ ENTRIES = {
         (_SKLEARN, _COUNTS),
         points=(1500, 10000),
         uses=("mnist",),
-        seconds=2,
+        seconds=1.4,
         growth=1.5,
     ),
     "figure-2.16": Entry(
@@ -482,7 +485,7 @@ ENTRIES = {
         (_SKLEARN, _COUNTS),
         points=(800, 5000),
         uses=("mnist",),
-        seconds=4,
+        seconds=4.4,
         growth=2.0,
     ),
     "figure-2.17": Entry(
@@ -492,8 +495,11 @@ ENTRIES = {
         (_SKLEARN, "70 % for training, k = 3; images of MNIST in 100 principal components"),
         points=(1797, 4000),
         uses=("mnist",),
-        seconds=15,
+        seconds=41,
         growth=1.7,
+        differs="LMNN (rec) errs more than LMNN (sq) in every dimension here. It is a local "
+        "solution: on wine with two dimensions it ends at a loss of 453 where LMNN-S "
+        "has 397",
     ),
     "figure-2.20": Entry(
         "Two Gaussians under PCA, RCA and LDA",
@@ -501,7 +507,7 @@ ENTRIES = {
         _traditional,
         ("500 points each, deviations 6 and 0.7, means 4 apart across; first direction judged",),
         points=(600, 1000),
-        seconds=1,
+        seconds=0.2,
     ),
     "journal-zebra": Entry(
         "Zebra stripes: global and local distances",
@@ -513,7 +519,7 @@ ENTRIES = {
             "MMC on the first 150 training points; NCA and LDA of scikit-learn",
         ),
         points=(600, 2000),
-        seconds=15,
+        seconds=1.0,
         growth=1.7,
     ),
 }

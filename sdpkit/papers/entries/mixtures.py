@@ -187,21 +187,21 @@ ENTRIES = {
         _eigenmaps,
         ("the paper has no experiments; iris with weights of rank 5", "k = 3"),
         points=(150, 150),
-        seconds=3,
+        seconds=0.3,
     ),
     "min-circles": Entry(
         "Kernels separate what linear maps cannot",
         f"{MIN}, section 3",
         _circles,
         ("the paper has no experiments; two circles of 40 points, radii 1 and 1.14",),
-        seconds=2,
+        seconds=0.2,
     ),
     "min-width": Entry(
         "The width of a Gaussian, learned from the classes",
         f"{MIN}, eq. 5",
         _width,
         ("the paper has no experiments; standardised iris and wine",),
-        seconds=3,
+        seconds=0.2,
     ),
     "min-kernel-mixture": Entry(
         "A mixture of kernels",
@@ -209,7 +209,7 @@ ENTRIES = {
         _kernel_mixture,
         (f"{_WINE}; rank 2",),
         points=(178, 178),
-        seconds=8,
+        seconds=4.3,
     ),
     "min-distance-mixture": Entry(
         "A mixture of distances, convex and by EM",
@@ -217,6 +217,6 @@ ENTRIES = {
         _distance_mixture,
         (f"{_WINE}; rank 2 each",),
         points=(178, 178),
-        seconds=4,
+        seconds=2.0,
     ),
 }

@@ -39,7 +39,8 @@ def fold_errors(
     mean, deviation = X[train].mean(axis=0), X[train].std(axis=0)
     Z = (X - mean) / np.where(deviation > 0, deviation, 1.0)
     points, labels, truth = Z[train], y[train], y[test]
-    sizes = neighborhoods(*points.shape, folds)
+    n, d = points.shape
+    sizes = neighborhoods(n, d, folds)
     found: list[Solution] = []
     out = np.empty((len(METRICS), len(NEIGHBORS)))
     variants: tuple[Any, ...] = ("relative", "published")
@@ -103,14 +104,17 @@ def _figure_1(setting: Setting) -> Items:
         )
     table = np.array(list(bars.values()))
     proof = Proof.of_all(everything)
-    for row, name, words in ((0, "Euclidean", "less"), (1, "LMNN", "no significant difference")):
+    for row, name, words in (
+        (0, "Euclidean", "significantly less"),
+        (1, "LMNN", "no significant difference"),
+    ):
         difference = table[:, 2] - table[:, row]
         p = float(wilcoxon(table[:, 2], table[:, row]).pvalue) if difference.any() else 1.0
         yield Row.claim(
             f"query metric against {name}: mean difference in error over the sets",
             words,
             f"{difference.mean():+.2f} points, p = {p:.2f}",
-            bool(difference.mean() < 0) if row == 0 else p > 0.05,
+            bool(difference.mean() < 0 and p < 0.05) if row == 0 else p > 0.05,
             proof,
         )
     yield Bars("error, per cent, mean over k", bars, METRICS)
@@ -131,7 +135,10 @@ ENTRIES = {
         points=(250, 1000),
         runs=(3, 10),
         uses=FURTHER,
-        seconds=25,
+        seconds=29,
         growth=1.3,
+        differs="at 250 points and three folds the query metric errs 0.62 points less than "
+        "Euclidean, which is not significant (p = 0.38). docs/ellipsoid.md has the full "
+        "run",
     ),
 }
