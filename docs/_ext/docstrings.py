@@ -18,7 +18,9 @@ _MARKUP = re.compile(r"(?<!\\)([|*]|_(?=\W|$))")
 
 
 def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = to_rst(sections(lines))
+    # Inherited docstrings of scikit-learn refer to its glossary.
+    plain = [re.sub(r":term:`([^`<]*)[^`]*`", r"\1", line) for line in lines]
+    lines[:] = to_rst(sections(plain))
 
 
 def sections(lines: list[str]) -> list[str]:

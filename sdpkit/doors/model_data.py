@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -130,8 +131,10 @@ def _implied(data: ConicData, cone: Cone, weighted: Sequence[Cone]) -> bool:
     def same(other: Cone) -> bool:
         if other.kind != cone.kind or other.size != cone.size:
             return False
+        rows: Any
+        others: Any
         rows, others = data.matrix[cone.rows], data.matrix[other.rows]
-        return (rows != others).nnz == 0 and np.array_equal(
+        return bool((rows != others).nnz == 0) and np.array_equal(
             data.rhs[cone.rows], data.rhs[other.rows]
         )
 
@@ -145,7 +148,11 @@ def _with_squares(data: ConicData, squares: sp.csr_array) -> tuple[ConicData, in
     if not k:
         return replace(data, quadratic=direct), 0
     top, bottom = data.matrix[: data.n_zero], data.matrix[data.n_zero :]
-    parts = [[top, None], [matrix, -sp.eye_array(k)], [bottom, sp.csr_array((bottom.shape[0], k))]]
+    parts: Any = [
+        [top, None],
+        [matrix, -sp.eye_array(k)],
+        [bottom, sp.csr_array((bottom.shape[0], k))],
+    ]
     return replace(
         data,
         cost=np.r_[data.cost, np.zeros(k)],
@@ -169,7 +176,7 @@ def _factored(
     squares: sp.csr_array, in_cones: NDArray[np.bool_]
 ) -> tuple[sp.csr_array, Array, Array]:
     """(U, λ, q) with P = Uᵀ diag(λ) U + diag(q), q on entries that P does not couple."""
-    p = clean(squares + squares.T) / 2
+    p: Any = clean(squares + squares.T) / 2
     count, label = sp.csgraph.connected_components(p, directed=False)
     alone = np.bincount(label, minlength=count)[label] == 1
     diagonal = p.diagonal()

@@ -32,7 +32,7 @@ def settings() -> dict[str, Any]:
     >>> settings()["image.cmap"]
     'viridis'
     """
-    from matplotlib import cycler
+    from matplotlib.rcsetup import cycler
 
     cycle = cycler(color=COLORS) + cycler(linestyle=["-", "--", "-.", ":", "-", "--", "-."])
     return {**_SETTINGS, "axes.prop_cycle": cycle}

@@ -48,24 +48,24 @@ class Timing:
 # -- instances ----------------------------------------------------------------------------------
 
 
-def _roll(n: int, form: str, k: int = 4, seed: int = 0) -> Problem:
+def _roll(n: int, form: Any, k: int = 4, seed: int = 0) -> Problem:
     points = sdpkit.datasets.swiss_roll(n, random_state=seed)
     return sdpkit.MVU(points, n_neighbors=k, form=form, connect="bridge")
 
 
-def _noisy(n: int, form: str) -> Problem:
+def _noisy(n: int, form: Any) -> Problem:
     points = sdpkit.datasets.swiss_roll(n, noise_dims=5, noise=0.3, random_state=1)
     return sdpkit.MVU(points, n_neighbors=5, form=form, connect="bridge")
 
 
-def _digits(n: int, form: str) -> Problem:
+def _digits(n: int, form: Any) -> Problem:
     """A graph of images: the first n of scikit-learn's digits."""
     from sklearn.datasets import load_digits
 
     return sdpkit.MVU(load_digits().data[:n], n_neighbors=4, form=form, connect="bridge")
 
 
-def _cloud(n: int, form: str) -> Problem:
+def _cloud(n: int, form: Any) -> Problem:
     """Random points in space, six neighbours: a graph with a large fill."""
     points = np.random.default_rng(0).random((n, 3))
     return sdpkit.MVU(points, n_neighbors=6, form=form, connect="bridge")

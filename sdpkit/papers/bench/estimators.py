@@ -17,7 +17,8 @@ import sdpkit
 from sdpkit.comparison.measuring import labelled, median, timed, timed_solve
 from sdpkit.errors import InputError
 from sdpkit.estimators import LargeMarginNearestNeighbors, LMNNClassifier, WarmGridSearchCV
-from sdpkit.papers.bench.lmnn import run_metric_learn, split
+from sdpkit.papers.bench.lmnn import run_metric_learn
+from sdpkit.papers.sets import split
 from sdpkit.solution.solution import Solution
 
 SETS = ("wine", "ionosphere", "vehicle", "digits", "letter")
