@@ -98,7 +98,7 @@ _KNOWN_OPTIONS = {
     "CVXOPT": ("abstol", "reltol", "feastol", "max_iters", "refinement", "kktsolver"),
 }
 # CVXOPT's default factorisation breaks down near some solutions where a slower one does not.
-_SECOND_ATTEMPT = {"CVXOPT": {"kktsolver": "robust"}}
+_SECOND_ATTEMPT = {"CVXOPT": {"kktsolver": "ldl"}}
 # A solver that expects to need more seconds than this works in a process that can be stopped.
 _WATCHED = 2.0
 # The time limit of a solver whose model took all of the time.

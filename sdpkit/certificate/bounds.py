@@ -313,8 +313,9 @@ def _scaling_interval(program: Program, w: Array, eigenvalues: list[float]) -> t
         limits = np.where(w > 0, hi / w, np.where(w < 0, lo / w, np.inf))
     low, high = 0.0, float(np.nanmin(limits, initial=np.inf))
     weights = program.split(np.asarray(program.rows_q.T @ w))
-    # s·w is rounded too, which moves its slack by less than s times the rounding of that of w.
-    roundings = slack_roundings(program, w)
+    # s·w is rounded too, entry by entry, which moves its slack by s times this at most.
+    sizes = program.split(np.asarray(abs(program.rows_q).T @ np.abs(w)))
+    roundings = [2 * EPS * size_of_image(b, u) for b, u in zip(program.blocks, sizes, strict=True)]
     parts = zip(program.blocks, weights, eigenvalues, roundings, strict=True)
     for block, u, smallest, rounding in parts:
         part = _pencil_interval(block, program.sign, u, smallest, rounding)
