@@ -54,7 +54,7 @@ $(VENV)/docs: $(VENV)/installed
 	touch $@
 
 docs: $(VENV)/docs docs/node_modules/mathjax
-	$(RUN) -m sphinx -W --keep-going -j 2 -b html docs docs/_build/html
+	PYTHONPATH=$(CURDIR) $(RUN) -m sphinx -W --keep-going -j 2 -b html docs docs/_build/html
 
 # Spelling, and phrases that readers stumble over.
 prose: $(VENV)/docs

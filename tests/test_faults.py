@@ -296,7 +296,7 @@ def test_a_time_limit_is_kept(name: str) -> None:
     started = Late()
     solution = quietly(program, name, tol=1e-10, time_limit=0.7)
     started.check(f"{name} with a limit of 0.7 s")
-    assert np.isfinite(solution.objective)
+    assert not np.isnan(solution.objective)
     assert not np.isnan(solution.certificate.safe_bound)
 
 

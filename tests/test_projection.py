@@ -208,6 +208,7 @@ def test_algorithm_1_is_refused_as_an_optimum() -> None:
     assert solution.certificate.relative_gap == np.inf
 
 
+@pytest.mark.slow
 def test_fifty_points_slowly() -> None:
     """Dykstra approaches the optimum and the others do not get there in as many rounds."""
     problem = MVU(sdpkit.datasets.swiss_roll(50, random_state=0), n_neighbors=4)

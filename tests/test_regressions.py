@@ -370,7 +370,9 @@ def test_a_wrong_value_without_an_interior_carries_a_warning(limit: float) -> No
     assert solution.certificate.verify().lower is None
 
 
-@pytest.mark.parametrize("solver", ["interior", "projection", "lowrank"])
+@pytest.mark.parametrize(
+    "solver", ["interior", "projection", pytest.param("lowrank", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("seed", [0, 1, 8])
 def test_infeasible_programs_are_not_unbounded(seed: int, solver: str) -> None:
     program = weak(np.random.default_rng(seed)).program

@@ -156,6 +156,7 @@ def test_claims_of_the_paper_hold_at_a_small_size(name: str, data: Path, tmp_pat
     assert back == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, e in ENTRIES.items() if e.uses and not e.needs])
 def test_entries_take_data_if_there_are_some(name: str, data: Path) -> None:
     sizes, _ = CLAIMS[name]

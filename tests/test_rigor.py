@@ -456,6 +456,7 @@ def test_fuzzing_finds_nothing_wrong() -> None:
     assert tally.wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "share"), [("interior", 0.99), ("auto", 0.99)])
 def test_planted_programs_are_solved(solver: str, share: float) -> None:
     choice = Choice(solvers=[solver], kinds=["solvable"])

@@ -208,6 +208,7 @@ def same(one: Any, other: Any) -> None:
     assert np.abs(M - N).max() <= 1e-9 * np.abs(M).max()
 
 
+@pytest.mark.slow
 def test_two_processes_find_the_same() -> None:
     X, y = wine()
     alone, both = (
@@ -229,6 +230,7 @@ def cluster() -> Any:
         yield client
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_finds_the_same(cluster: Any) -> None:
     X, y = wine()
     search = WarmGridSearchCV(LMNNClassifier(), GRID, cv=3)
