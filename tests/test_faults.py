@@ -296,6 +296,7 @@ def test_a_time_limit_is_kept(name: str) -> None:
     started = Late()
     solution = quietly(program, name, tol=1e-10, time_limit=0.7)
     started.check(f"{name} with a limit of 0.7 s")
+    # Before the first point a minimisation has the value inf, which is a number; nan is none.
     assert not np.isnan(solution.objective)
     assert not np.isnan(solution.certificate.safe_bound)
 
