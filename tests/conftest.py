@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,14 @@ Array = NDArray[np.float64]
 PROGRAMS = {"csdp": "csdp", "sdpa": "sdpa", "dsdp": "dsdp5", "chromium": "chromium"}
 FORMS = ("equality", "inequality", "slack", "min_trace")
 EXACT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
+
+
+@pytest.fixture
+def python_handles_ctrl_c() -> Iterator[None]:
+    """A shell starts what it runs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @dataclass

@@ -417,17 +417,14 @@ def test_verbose_goes_to_standard_error(roll, capsys):
     assert "objective" in said.err
 
 
+@pytest.mark.usefixtures("python_handles_ctrl_c")
 def test_ctrl_c_ends_with_130_and_the_answer(tmp_path, capsys):
     """What was found is printed; without anything found, the word alone."""
     np.save(tmp_path / "roll.npy", sdpkit.datasets.swiss_roll(300))
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        command = ["solve", str(tmp_path / "roll.npy"), "--solver", "projection", "--tol", "1e-12"]
-        assert main(command) == 130
-    finally:
-        signal.signal(signal.SIGINT, before)
+    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    command = ["solve", str(tmp_path / "roll.npy"), "--solver", "projection", "--tol", "1e-12"]
+    assert main(command) == 130
     said = capsys.readouterr()
     assert "interrupted" in said.out + said.err
 

@@ -529,9 +529,11 @@ def test_a_sequence_that_ran_out_of_time_is_no_lie() -> None:
 def test_refusals_are_rows(on_path: Path) -> None:
     given = [RING.program(), suites.find("new-point")]
     comparison = compare(given, ["barrier", "factored"], tols=[1e-3, 1e-6])
-    refused = {run.message for run in comparison.runs if run.outcome == "refused"}
-    assert len(refused) == 2  # the same words at both tolerances
-    assert all("Use solver='interior'" in words for words in refused)
+    refused = [run for run in comparison.runs if run.outcome == "refused"]
+    assert len(refused) == 6
+    words = {(run.instance, run.solver): run.message for run in refused}
+    assert all(run.message == words[run.instance, run.solver] for run in refused)  # at both tols
+    assert all("Use solver='interior'" in each for each in words.values())
     outcomes = {(run.kind, run.solver): run.outcome for run in comparison.runs}
     assert outcomes == {
         ("program", "barrier"): "optimal",

@@ -384,6 +384,7 @@ def test_ctrl_c_keeps_the_best_point_or_raises() -> None:
     assert not hasattr(model, "solution_")
 
 
+@pytest.mark.usefixtures("python_handles_ctrl_c")
 @pytest.mark.parametrize("on_interrupt", ["keep", "raise"])
 def test_ctrl_c_from_the_keyboard(on_interrupt: Any) -> None:
     """The real signal, while the solver works."""

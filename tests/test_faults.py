@@ -38,13 +38,7 @@ from sdpkit.solving.registry import get_solver, why_not
 PATIENCE, BUSY = 2.0, 5.0
 
 
-@pytest.fixture(autouse=True)
-def python_handles_ctrl_c() -> Iterator[None]:
-    """A shell starts what it runs in the background with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
+pytestmark = pytest.mark.usefixtures("python_handles_ctrl_c")
 
 # -- instances that take every engine a while ---------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import linecache
 import os
 import signal
@@ -162,16 +161,14 @@ def test_an_interrupt_at_any_line_leaves_no_limit(
         assert set(pool.submit(work).result(5)) == {1}
 
 
+@pytest.mark.usefixtures("python_handles_ctrl_c")
 def test_an_interrupted_solve_leaves_no_limit(
     problem: sdpkit.MVU, three_blas_threads: list[tuple[str, int]]
 ) -> None:
     def interrupt(_: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    # A shell starts what it runs in the background with SIGINT ignored.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
-        stack.callback(signal.signal, signal.SIGINT, before)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for engine in ("interior", "projection"):
             try:
@@ -315,10 +312,11 @@ def test_programs_on_the_path_get_one_thread(
     assert given["PATH"] == os.environ["PATH"]
 
 
+@pytest.mark.slow
 def test_the_bench_measures_an_engine(capsys: pytest.CaptureFixture[str]) -> None:
     from sdpkit.papers.bench.threads import threads as table
 
-    with pytest.raises(InputError, match="choose from interior"):
+    with pytest.raises(InputError, match="choose from loop"):
         table(1, ["nobody"])
     table(1, ["titterington"])
     row = capsys.readouterr().out.splitlines()[2].split()
