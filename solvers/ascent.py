@@ -29,6 +29,7 @@ from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
+from sdpkit.solvers.forecast import forecast
 
 Array = NDArray[np.float64]
 
@@ -195,8 +196,12 @@ class AscentSolver:
         return 8.0 * (4 * squares + 8 * program.n_rows * width)
 
     def seconds(self, program: Program, tol: float) -> float:
+        """At measured prices."""
+        return forecast(self.name, self.work(program, tol))
+
+    def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Steps over the vectors."""
-        return 0.005 + 1e-8 * program.n_rows * program.blocks[-1].size ** 2
+        return 1.0, float(program.n_rows * program.blocks[-1].size ** 2)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Ascend; interrupted, the best point so far is returned."""

@@ -34,6 +34,7 @@ from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.barrier_centres import NEAR_DECREMENT, BarrierPrimal, PathOfCentres
 from sdpkit.solvers.barrier_dual import CLUSTER_EDGES, ONE_CLUSTER_EDGES, BarrierDual, BarrierPoint
 from sdpkit.solvers.barrier_newton import LOW_RANK_PRODUCTS
+from sdpkit.solvers.forecast import forecast
 from sdpkit.solvers.recognition import components, drifting_apart, shortcut
 
 Array = NDArray[np.float64]
@@ -331,13 +332,17 @@ class Barrier:
         return float(8.0 * (2.0 * blocks + formed + pairs + 60.0 * m))
 
     def seconds(self, program: Program, tol: float) -> float:
-        """By rows and the fill of the sparse factor; below 1500 nodes K is formed too."""
+        """At measured prices."""
+        return forecast(self.name, self.work(program, tol))
+
+    def work(self, program: Program, tol: float) -> tuple[float, ...]:
+        """Rows, times nodes where K is formed, or else by the fill of the sparse factor."""
         m = float(program.n_rows)
         if any(block.is_large_graph for block in program.blocks):
             pairs = sum(block.pattern.pairs for block in program.blocks if block.is_large_graph)
-            return 5e-5 * digits(tol) * m * math.pow(pairs, 0.25)
-        nodes = sum(block.size for block in program.blocks)
-        return 0.05 + (digits(tol) + 6) / 12 * m * (2e-4 + 7e-7 * nodes)
+            return 0.0, 0.0, 0.0, digits(tol) * m * math.pow(pairs, 0.25)
+        steps = 6 + digits(tol)
+        return 1.0, steps * m, steps * m * sum(block.size for block in program.blocks), 0.0
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else follow the path of centres."""

@@ -32,6 +32,7 @@ from sdpkit.program.kinds import why_no_covering
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
+from sdpkit.solvers.forecast import forecast
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -255,10 +256,14 @@ class CoveringSolver:
         return 8.0 * (4 * block.n_measurements * block.size + few**2 + 6 * block.size**2)
 
     def seconds(self, program: Program, tol: float) -> float:
-        """Steps over the points; multiplicative updates take a thousand times as many."""
-        block = program.blocks[0]
+        """At the prices of `covering`; multiplicative updates take a thousand times as long."""
         steps = 1.0 if self.engine is CoveringWorkingSet else 1000.0
-        return steps * (0.005 + 1e-8 * block.n_measurements * block.size**2)
+        return steps * forecast("covering", self.work(program, tol))
+
+    def work(self, program: Program, tol: float) -> tuple[float, ...]:
+        """Steps over the points."""
+        block = program.blocks[0]
+        return 1.0, float(block.n_measurements * block.size**2)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Weights, and from them M, t and the multipliers."""

@@ -21,6 +21,7 @@ from sdpkit.solution.driver import Driver
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.algebra import Breakdown, EntryEquations
+from sdpkit.solvers.forecast import forecast
 from sdpkit.solvers.predictor_corrector import (
     Iterate,
     Measures,
@@ -220,7 +221,11 @@ class Interior:
         return 8.0 * (rows + p2 + 4 * widest + 14 * n2)
 
     def seconds(self, program: Program, tol: float) -> float:
-        """Iterations times the factor of the normal equations and ten n × n products."""
+        """At measured prices."""
+        return forecast(self.name, self.work(program, tol))
+
+    def work(self, program: Program, tol: float) -> tuple[float, ...]:
+        """Iterations, times the factor of the normal equations, times ten n × n products."""
         rows = float(program.n_rows)
         equations = rows**3 / 3
         if entries_are_fewer(program):
@@ -228,7 +233,7 @@ class Interior:
             equations = rows * entries**2 + entries**3 / 3
         products = 10.0 * sum(block.size**3 for block in program.blocks)
         iterations = 1 + 4 * digits(tol)
-        return iterations * (0.0008 + (equations + products) / 4.5e10)
+        return iterations, iterations * equations, iterations * products
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, follow the central path, lift the best point."""

@@ -33,6 +33,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.options import Option
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
+from sdpkit.solvers.forecast import forecast
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel, in_boxes, lowest_eigenpairs
 from sdpkit.solvers.lowrank_newton import DENSE_UNKNOWNS, minimised
@@ -284,11 +285,6 @@ def _trimmed(y: Array) -> Array:
 # -- the solver -------------------------------------------------------------------------------
 
 
-# Multiplications of a sparse factorisation per node beyond which low-rank factors are the cheaper
-# ones: graphs of images have thousands, rolled-up strips of 20,000 points a few hundred.
-_FILLED_PER_NODE = 500
-
-
 @dataclass(frozen=True)
 class LowRankSolver:
     """The solver `lowrank`; its option `init` is an embedding to start from, (n, r)."""
@@ -324,17 +320,21 @@ class LowRankSolver:
         return 8.0 * total
 
     def seconds(self, program: Program, tol: float) -> float:
-        """By rows and, where equations keep the optimum from a low rank, by the fill."""
-        m = float(program.n_rows)
+        """At measured prices."""
+        return forecast(self.name, self.work(program, tol))
+
+    def work(self, program: Program, tol: float) -> tuple[float, ...]:
+        """Dense factors; for large graphs rows, times a power of the nodes where the optimum has
+        a low rank and of the fill where equations keep it from one."""
+        m, per_digit = float(program.n_rows), digits(tol)
         large = [block for block in program.blocks if block.is_large_graph]
         if not large or why_no_graph(program) is not None:
-            work = dense_work(program)
-            return 0.5 + digits(tol) / 6 * (2e-5 * work + 2e-8 * m**3)
+            return 1.0, per_digit * dense_work(program), per_digit * m**3, 0.0, 0.0
         if bool((program.relations != 0).all()):
-            nodes = sum(block.size for block in large)
-            return 5e-5 * digits(tol) * m * math.pow(_FILLED_PER_NODE * nodes, 0.25)
+            nodes = float(sum(block.size for block in large))
+            return 0.0, 0.0, 0.0, per_digit * m * math.pow(nodes, 0.25), 0.0
         pairs = float(sum(block.pattern.pairs for block in large))
-        return 6e-5 * digits(tol) * m * math.pow(max(pairs, 4e7), 0.25)
+        return 0.0, 0.0, 0.0, 0.0, per_digit * m * math.pow(max(pairs, 4e7), 0.25)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else update multipliers until the gap is met."""

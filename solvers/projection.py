@@ -25,6 +25,7 @@ from sdpkit.solution.driver import Driver
 from sdpkit.solution.options import Option
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
+from sdpkit.solvers.forecast import forecast
 from sdpkit.solvers.multiplier_repair import feasible_multipliers, reduced_anchor
 from sdpkit.solvers.sets import DENSE_ROWS, RAY_TOL, TwoSets
 from sdpkit.solvers.splitting import Splitting, SplittingPair
@@ -312,9 +313,13 @@ class Projection:
         return feasible_multipliers(program, dual)
 
     def seconds(self, program: Program, tol: float) -> float:
-        """Thousands of eigendecompositions."""
-        work = dense_work(program)
-        return 0.5 + digits(tol) / 6 * (2e-4 * work + 2e-8 * float(program.n_rows) ** 3)
+        """At measured prices."""
+        return forecast(self.name, self.work(program, tol))
+
+    def work(self, program: Program, tol: float) -> tuple[float, ...]:
+        """Thousands of eigendecompositions, and the factor of the rows."""
+        per_digit = digits(tol)
+        return 1.0, per_digit * dense_work(program), per_digit * float(program.n_rows) ** 3
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, iterate, lift."""

@@ -13,7 +13,7 @@ from sdpkit.errors import InputError
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
-    "auto": ("sdpkit.papers.bench.auto", "auto", ("runs", "measure")),
+    "auto": ("sdpkit.papers.bench.auto", "auto", ("runs", "measure", "fit", "jobs")),
     "cold": ("sdpkit.papers.bench.cold", "cold", ()),
     "interior": ("sdpkit.papers.bench.engines", "interior", ("sizes", "peers")),
     "barrier": (
@@ -60,6 +60,7 @@ _NEED_DATA = (
 _DEFAULTS: dict[str, Any] = {
     "data": None,
     "deskewed": False,
+    "fit": False,
     "jobs": 1,
     "measure": False,
     "metric_learn": None,
@@ -97,12 +98,15 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--repeats", type=int, help="runs of each (tables threads, classifier; default 5)"
     )
-    parser.add_argument("--jobs", type=int, help="processes (table grid; default 1)")
+    parser.add_argument("--jobs", type=int, help="processes (tables auto, grid; default 1)")
     parser.add_argument("--solvers", nargs="+", help="measure only these (threads, limits)")
     runs = "file of measured runs (table auto)"
     parser.add_argument("--runs", type=Path, help=f"{runs}; default docs/auto.csv")
     parser.add_argument(
         "--measure", action="store_const", const=True, help="solve everything (table auto)"
+    )
+    parser.add_argument(
+        "--fit", action="store_const", const=True, help="fit prices to the runs (table auto)"
     )
 
 

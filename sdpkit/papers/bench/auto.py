@@ -1,15 +1,14 @@
 """How good the choice of `solver="auto"` is: `sdpkit bench auto`.
 
 Every suitable engine of ours solves every instance; the choice of `auto` is compared with the
-fastest one. The runs are kept in a table, docs/auto.csv, so that the choice can be judged, and the
-forecasts behind it fitted, without solving anything again.
+fastest one. The runs are kept in a table, docs/auto.csv (`--measure`), so that the choice can be
+judged, and the prices behind the forecasts fitted (`--fit`), without solving anything again.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
@@ -18,14 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.optimize
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 import sdpkit
+from sdpkit.papers.bench.threads import processor_time
 from sdpkit.program.form import Program
-from sdpkit.solving.choice import choose, offers
+from sdpkit.solvers.forecast import PRICES
+from sdpkit.solving.choice import choose, offers, suitable
+from sdpkit.solving.registry import get_solver
 
-# An engine gets this many times the seconds of the fastest before it, and at least some seconds.
-_PATIENCE_RATIO, _LEAST_SECONDS = 5.0, 5.0
+# An engine gets this many times the seconds of the fastest before it, and at least some seconds;
+# the first one gets more.
+_PATIENCE_RATIO, _LEAST_SECONDS, _FIRST_SECONDS = 4.0, 2.0, 120.0
 # Differences that nobody notices, in seconds.
 _UNNOTICED_SECONDS = 0.1
 # Engines that are compared: ours, which answer on one thread.
@@ -36,12 +41,14 @@ Problem = Any
 
 @dataclass(frozen=True)
 class Timing:
-    """One run: processor seconds of a solve, infinite if it did not end `optimal`."""
+    """One run: processor seconds of a solve, infinite if it did not end `optimal`, and those that
+    it spent in any case."""
 
     instance: str
     tol: float
     solver: str
     seconds: float
+    spent: float
     status: str
 
 
@@ -162,54 +169,114 @@ def instances() -> dict[str, tuple[Callable[[], Problem], float]]:
 # -- runs ---------------------------------------------------------------------------------------
 
 
-def measured(only: str | None = None) -> Iterator[Timing]:
-    """Runs of every suitable engine on every instance (whose name holds `only`)."""
-    for name, (make, tol) in instances().items():
-        if only is not None and only not in name:
-            continue
-        problem = make()
-        program = problem if isinstance(problem, Program) else problem.program()
-        suited = [o for o in offers(program, tol) if o.refusal is None and o.fits]
-        ours = [o for o in suited if o.solver.name in ENGINES]
-        best = math.inf
-        for offer in sorted(ours, key=lambda o: o.estimate.seconds):
-            limit = max(_LEAST_SECONDS, _PATIENCE_RATIO * best) if best < math.inf else 240.0
-            timing = _timed(name, problem, offer.solver.name, tol, limit)
-            best = min(best, timing.seconds)
-            yield timing
+def measured(only: str | None = None, jobs: int = 1) -> Iterator[Timing]:
+    """Runs of every suitable engine on every instance (whose name holds `only`), `jobs` instances
+    at a time."""
+    from joblib import Parallel, delayed
+
+    names = [name for name in instances() if only is None or only in name]
+    made = Parallel(jobs, return_as="generator_unordered")(delayed(_raced)(n) for n in names)
+    for timings in made:
+        yield from timings
+
+
+def _raced(name: str) -> list[Timing]:
+    """The runs on one instance, the engine with the shortest forecast first."""
+    problem, program, tol = _made(name)
+    ours = [o for o in suitable(offers(program, tol)) if o.solver.name in ENGINES]
+    timings: list[Timing] = []
+    for offer in ours:
+        best = min((timing.seconds for timing in timings), default=math.inf)
+        limit = max(_LEAST_SECONDS, _PATIENCE_RATIO * best) if best < math.inf else _FIRST_SECONDS
+        timings.append(_timed(name, problem, offer.solver.name, tol, limit))
+    return timings
+
+
+def _made(name: str) -> tuple[Problem, Program, float]:
+    """An instance, its program and its tolerance."""
+    make, tol = instances()[name]
+    problem = make()
+    return problem, problem if isinstance(problem, Program) else problem.program(), tol
 
 
 def _timed(name: str, problem: Problem, solver: str, tol: float, limit: float) -> Timing:
     """The better of two runs where they are short: the first one may load libraries."""
-    seconds, status = math.inf, ""
+    seconds, spent, status = math.inf, 0.0, ""
     for _ in range(2):
-        began = time.process_time()
+        began = processor_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             solution = sdpkit.solve(problem, solver=solver, tol=tol, time_limit=limit)
-        spent, status = time.process_time() - began, solution.status.value
+        spent, status = processor_time() - began, solution.status.value
         seconds = min(seconds, spent if status == "optimal" else math.inf)
         if spent > 3.0:
             break
-    return Timing(name, tol, solver, seconds, status)
+    return Timing(name, tol, solver, seconds, spent, status)
 
 
 def read(path: Path) -> list[Timing]:
     """The runs of a table."""
     with path.open(newline="") as file:
         return [
-            Timing(r["instance"], float(r["tol"]), r["solver"], float(r["seconds"]), r["status"])
-            for r in csv.DictReader(file)
+            Timing(
+                row["instance"],
+                float(row["tol"]),
+                row["solver"],
+                float(row["seconds"]),
+                float(row["spent"]),
+                row["status"],
+            )
+            for row in csv.DictReader(file)
         ]
 
 
 def write(path: Path, timings: list[Timing]) -> None:
-    """The table of some runs."""
+    """The table of some runs, in the order of the instances."""
+    order = list(instances())
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, [f.name for f in fields(Timing)], lineterminator="\n")
         writer.writeheader()
+        for timing in sorted(timings, key=lambda t: order.index(t.instance)):
+            rounded = {"seconds": f"{timing.seconds:.3g}", "spent": f"{timing.spent:.3g}"}
+            writer.writerow({**asdict(timing), **rounded})
+
+
+# -- prices ---------------------------------------------------------------------------------------
+
+
+def fitted(timings: list[Timing]) -> dict[str, tuple[float, ...]]:
+    """Prices for every engine of a table, nearest to its runs by ratios.
+
+    A run that ended without success says that the engine takes longer than it was given.
+    """
+    work: dict[str, list[tuple[float, ...]]] = {name: [] for name in PRICES}
+    runs: dict[str, list[Timing]] = {name: [] for name in PRICES}
+    for name in dict.fromkeys(timing.instance for timing in timings):
+        _, program, tol = _made(name)
         for timing in timings:
-            writer.writerow({**asdict(timing), "seconds": f"{timing.seconds:.3g}"})
+            if timing.instance == name and timing.solver in PRICES:
+                solver: Any = get_solver(timing.solver)
+                work[timing.solver].append(solver.work(program, tol))
+                runs[timing.solver].append(timing)
+    return {name: _nearest(PRICES[name], work[name], runs[name]) for name in PRICES if runs[name]}
+
+
+def _nearest(
+    prices: tuple[float, ...], work: list[tuple[float, ...]], runs: list[Timing]
+) -> tuple[float, ...]:
+    """Least squares in the logarithm of the seconds, from the prices at hand."""
+    units = np.array(work)
+    spent = np.log([max(timing.spent, _UNNOTICED_SECONDS / 10) for timing in runs])
+    ended = np.array([math.isfinite(timing.seconds) for timing in runs])
+
+    def residuals(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
+        apart = np.log(units @ np.exp(logarithms)) - spent
+        near = 0.05 * (logarithms - start)  # a term that no run tells of keeps its price
+        return np.r_[np.where(ended, apart, np.minimum(apart, 0.0)), near]
+
+    start = np.log(prices)
+    found = scipy.optimize.least_squares(residuals, start, loss="soft_l1")
+    return tuple(float(f"{price:.2g}") for price in np.exp(found.x))
 
 
 # -- how good the choice is ---------------------------------------------------------------------
@@ -235,29 +302,33 @@ class Verdict:
 
 def verdicts(timings: list[Timing]) -> list[Verdict]:
     """The choice of `auto` for every instance of a table that some engine solved."""
-    known = instances()
     found = []
     for name in dict.fromkeys(t.instance for t in timings):
         runs = {t.solver: t.seconds for t in timings if t.instance == name}
         best = min(runs, key=runs.__getitem__)
         if runs[best] == math.inf:
             continue
-        make, tol = known[name]
-        problem = make()
-        program = problem if isinstance(problem, Program) else problem.program()
+        _, program, tol = _made(name)
         chosen = choose(program, tol)[0].name
         found.append(Verdict(name, chosen, runs.get(chosen, math.inf), best, runs[best]))
     return found
 
 
-def auto(runs: Path = Path("docs/auto.csv"), measure: bool = False) -> None:
-    """Print the choices beside the fastest engines; with `measure`, solve everything first."""
+def auto(
+    runs: Path = Path("docs/auto.csv"), measure: bool = False, fit: bool = False, jobs: int = 1
+) -> None:
+    """Print the choices beside the fastest engines; solve everything or fit prices before."""
     if measure:
         timings = []
-        for timing in measured():
+        for timing in measured(jobs=jobs):
             print(f"{timing.instance:34} {timing.solver:10} {timing.seconds:9.3g}", flush=True)
             timings.append(timing)
         write(runs, timings)
+    if fit:
+        print("PRICES for solvers/forecast.py:")
+        for name, prices in fitted(read(runs)).items():
+            print(f'    "{name}": {prices},')
+            PRICES[name] = prices
     judged = verdicts(read(runs))
     print(
         f"{'instance':34} {'auto':10} {'seconds':>9}   {'fastest':10} {'seconds':>9} {'ratio':>6}"

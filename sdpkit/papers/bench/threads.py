@@ -225,13 +225,13 @@ def _serve(link: Any, name: str) -> None:
             sdpkit.set_threads(link.recv())
         except EOFError:
             return
-        started, used = time.perf_counter(), _processor_time()
+        started, used = time.perf_counter(), processor_time()
         for _ in range(repeats):
             task()
-        link.send((time.perf_counter() - started, _processor_time() - used))
+        link.send((time.perf_counter() - started, processor_time() - used))
 
 
-def _processor_time() -> float:
+def processor_time() -> float:
     """Of this process, its threads, and the programs that it has run."""
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system
