@@ -624,3 +624,41 @@ def test_a_solution_goes_into_models_only() -> None:
 def test_unknown_engines_are_refused() -> None:
     with pytest.raises(sdpkit.SdpkitError, match="nonsense"):
         sdpkit.cvxpy_solver("nonsense")
+
+
+# -- squares that cvxpy compiles wrongly ----------------------------------------------------
+
+
+def nearest_symmetric(A: Any) -> cp.Problem:
+    """min ‖X − A‖² + ‖X‖² + 3 over symmetric X: half the symmetric part of A is the best."""
+    X = cp.Variable(A.shape, symmetric=True)
+    return cp.Problem(cp.Minimize(cp.sum_squares(X - A) + cp.sum_squares(X) + 3))
+
+
+def test_squares_of_symmetric_variables_are_right_or_refused() -> None:
+    """cvxpy before 1.9 misreads them."""
+    A = np.random.default_rng(0).standard_normal((3, 3))
+    model = nearest_symmetric(A)
+    S, skew = (A + A.T) / 2, (A - A.T) / 2
+    if tuple(map(int, cp.__version__.split(".")[:2])) < (1, 9):
+        with pytest.raises(InputError, match="compiles the squares of this model to another"):
+            sdpkit.from_cvxpy(model)
+        return
+    solution = sdpkit.solve(sdpkit.from_cvxpy(model), solver="interior")
+    expected = (skew**2).sum() + (S**2).sum() / 2 + 3
+    assert solution.objective == pytest.approx(expected, rel=1e-6)
+
+
+def test_squares_that_are_compiled_wrongly_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = cp.Problem(cp.Minimize(cp.sum_squares(cp.Variable(3)) + 1))
+    assert sdpkit.from_cvxpy(model).quadratic_x.any()
+    compile_right = cp.Problem.get_problem_data
+
+    def compile_wrongly(self: cp.Problem, *given: Any, **options: Any) -> Any:
+        data, *rest = compile_right(self, *given, **options)
+        return ({**data, "P": 2 * data["P"]}, *rest)
+
+    monkeypatch.setattr(cp.Problem, "get_problem_data", compile_wrongly)
+    with pytest.raises(InputError, match=r"Install cvxpy 1\.9 or newer"):
+        sdpkit.from_cvxpy(model)
+    assert all(v.value is None for v in model.variables())  # the model is as it was

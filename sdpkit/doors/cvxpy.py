@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
@@ -207,6 +208,56 @@ class _Model:
             )
         except cvxpy.error.SolverError as error:
             raise InputError(f"the model has cones that sdpkit does not have: {error}") from error
+        if self.compiled.get("P") is not None:
+            self._refuse_wrong_squares(plain)
+
+    def _refuse_wrong_squares(self, plain: Any) -> None:
+        """Compare the compiled objective with the model's at two points; cvxpy before 1.9 compiles
+        squares of symmetric variables to something else."""
+        import cvxpy
+
+        cost, squares = self.compiled["c"], self.compiled["P"]
+        used = (cost != 0) | (np.ravel(abs(squares).sum(axis=0)) != 0)
+        sign = -1.0 if isinstance(plain.objective, cvxpy.Maximize) else 1.0
+        differences = []  # a constant of the objective is left out of the compiled one
+        for known, value in self._two_points(plain):
+            x = self._by_equations(known)
+            if np.isnan(x[used]).any():
+                return  # entries that only cones limit: there is nothing to compare
+            x = np.where(used, x, 0.0)
+            differences.append(cost @ x + 0.5 * x @ (squares @ x) - sign * value)
+        first, second = differences
+        if abs(first - second) > 1e-8 * (1 + abs(first) + abs(second)):
+            raise InputError(
+                f"cvxpy {cvxpy.__version__} compiles the squares of this model to another "
+                "objective, also for its own solve(). Install cvxpy 1.9 or newer, or replace the "
+                "symmetric variable under the squares by a plain one and an equation"
+            )
+
+    def _by_equations(self, x: Array) -> Array:
+        """x with the entries filled in that an equation gives from known ones."""
+        n_zero, unknown = self.compiled["dims"].zero, np.isnan(x)
+        matrix = sp.csr_array(self.compiled["A"])[:n_zero]
+        theirs = sp.csr_array(matrix[:, np.flatnonzero(unknown)])
+        theirs.eliminate_zeros()
+        alone = np.flatnonzero(np.diff(theirs.indptr) == 1)
+        one = theirs[alone]
+        rest = (self.compiled["b"][:n_zero] - matrix @ np.nan_to_num(x))[alone]
+        out = x.copy()
+        out[np.flatnonzero(unknown)[one.indices]] = rest / one.data
+        return out
+
+    def _two_points(self, plain: Any) -> list[tuple[Array, float]]:
+        """x and the objective for two random values of the variables, which keep their own."""
+        r, variables = np.random.default_rng(0), plain.variables()
+        before, found = [v.value for v in variables], []
+        for _ in range(2):
+            for v in variables:
+                v.save_value(v.project(r.standard_normal(v.shape)))
+            found.append((self._values(variables), float(plain.objective.value)))
+        for v, old in zip(variables, before, strict=True):
+            v.save_value(old)
+        return found
 
     @cached_property
     def data(self) -> ModelData:
@@ -245,6 +296,9 @@ class _Model:
             raise InputError(
                 f"variable {lost[0]!r} has no value; call problem.solve() before certify_cvxpy"
             )
+        return self._values(variables)
+
+    def _values(self, variables: list[Any]) -> Array:
         given = _flat([v.value for v in variables])
         n = self._sizes[0]
         probes = [
