@@ -17,6 +17,12 @@ from sdpkit.errors import InputError
 
 Generator = np.random.Generator
 
+# cvxpy before 1.9 misreads squares of symmetric variables (which is refused), returns other
+# multipliers for Hermitian matrices, and does not compile stacks of matrices or models without
+# rows.
+OLD = tuple(map(int, cp.__version__.split(".")[:2])) < (1, 9)
+needs_new_cvxpy = pytest.mark.skipif(OLD, reason="cvxpy before 1.9 cannot do this")
+
 
 def symmetric(r: Generator, n: int) -> np.ndarray:
     a = r.standard_normal((n, n))
@@ -114,6 +120,7 @@ def test_fixed_entries_take_no_rows() -> None:
     assert_kkt(model, np.random.default_rng(0), 1e-6)
 
 
+@needs_new_cvxpy
 def test_a_log_det_needs_no_rows() -> None:
     s = definite(np.random.default_rng(0), 3)
     X = cp.Variable((3, 3), PSD=True)
@@ -138,6 +145,7 @@ def test_squares_take_no_cone() -> None:
     np.testing.assert_allclose(X.value, nearest, atol=1e-4)
 
 
+@needs_new_cvxpy
 @pytest.mark.filterwarnings("ignore:The problem has an expression with dimension greater than 2")
 def test_a_stack_of_matrices() -> None:
     B = cp.Variable((2, 3, 3))
@@ -279,10 +287,9 @@ MODELS: list[Callable[[Generator], cp.Problem]] = [
     spectral,
     linear,
     shifted,
-    hermitian,
     not_symmetric,
     determinant,
-    forms,
+    *([] if OLD else [hermitian, forms]),
 ]
 
 
@@ -640,7 +647,7 @@ def test_squares_of_symmetric_variables_are_right_or_refused() -> None:
     A = np.random.default_rng(0).standard_normal((3, 3))
     model = nearest_symmetric(A)
     S, skew = (A + A.T) / 2, (A - A.T) / 2
-    if tuple(map(int, cp.__version__.split(".")[:2])) < (1, 9):
+    if OLD:
         with pytest.raises(InputError, match="compiles the squares of this model to another"):
             sdpkit.from_cvxpy(model)
         return
