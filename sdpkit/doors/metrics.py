@@ -265,7 +265,7 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
             random_state=seed_of(self.random_state),
         )
         self._solve(problem)
-        self.metric_ = problem.recover(self.solution_)
+        self.metric_: Metric = problem.recover(self.solution_)
         self.classes_ = self.metric_.classes
         return self
 
