@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,83 @@ def test_nearest_by_distance_then_index(seed: int, k: int, shift: float, blocks:
         expected = sorted(range(n), key=lambda o: (far[o], o))[:k]
         assert found[q].tolist() == expected
         assert lengths[q].tolist() == [far[o] for o in expected]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    k=st.integers(1, 5),
+    scale=st.sampled_from([1e-25, 1.0, 1e25]),
+    shift=st.sampled_from([0.0, 1e3]),
+    blocks=st.integers(1, 3),
+    room=st.sampled_from([0, 60]),
+    themselves=st.booleans(),
+)
+def test_single_precision_screens_without_a_trace(
+    seed: int, k: int, scale: float, shift: float, blocks: int, room: int, themselves: bool
+) -> None:
+    """Ties that only (distance, index) decides, distances that single precision cannot tell apart,
+    squares beyond its range, and more candidates than there is room for."""
+    rng = np.random.default_rng(seed)
+    n, block_of = 40, rng.integers(0, blocks, 40)
+    points = [
+        scale * (rng.integers(0, 3, (n, 2)) + 1e-9 * rng.integers(0, 2, (n, 2)) + shift)
+        for _ in range(blocks)
+    ]
+    queries = points if themselves else [p[:7] + scale * 1e-9 for p in points]
+    found = []
+    for products in (0, 2**60):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sdpkit.numerics.neighbors, "_SCREEN_PRODUCTS", products)
+            patched.setattr(sdpkit.numerics.neighbors, "_ROOM", room - 3 * k if room == 0 else room)
+            found.append(nearest(queries, points, k, block_of=block_of, themselves=themselves))
+    for screened, plain in zip(*found, strict=True):
+        assert np.array_equal(screened, plain)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**31), k=st.integers(1, 3), scale=st.sampled_from([1e-3, 1.0, 1e4]))
+def test_labels_of_least_energy_are_those_of_the_energies(seed: int, k: int, scale: float) -> None:
+    """Points on a grid, so that energies tie: then the first label counts."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.integers(0, 4, (40, 3)), np.arange(40) % 4
+    metric = Metric.from_components(scale * np.eye(3), X, y, n_neighbors=k)
+    new = rng.integers(0, 4, (25, 3)) + 0.0
+    expected = metric.energies(new).argmin(axis=1)
+    assert np.array_equal(metric.predict(new, "energy"), expected)
+
+
+def test_single_precision_decides_most_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the queries that it leaves open are measured in double precision."""
+    X, y = load_iris(return_X_y=True)
+    metric = Metric.from_components(np.eye(4), X[::2], y[::2])
+    expected = metric.energies(X[1::2]).argmin(axis=1)
+    asked: list[int] = []
+    energies = Metric._energies
+
+    def counted(self: Metric, points: Array, *rest: Any) -> Array:
+        asked.append(len(points))
+        return energies(self, points, *rest)
+
+    monkeypatch.setattr(Metric, "_energies", counted)
+    assert np.array_equal(metric.predict(X[1::2], "energy"), expected)
+    assert sum(asked) < 10
+
+
+@pytest.mark.parametrize("rule", ["knn", "energy"])
+def test_a_metric_prepares_its_points_once(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = load_iris(return_X_y=True)
+    metric = Metric.from_components(np.eye(4), X, y)
+    size = len(pickle.dumps(metric))
+    first = metric.predict(X[:1], rule)
+
+    def refused(*_: Any) -> None:
+        raise AssertionError("prepared again")
+
+    monkeypatch.setattr(sdpkit.numerics.neighbors.Points, "__init__", refused)
+    assert np.array_equal(metric.predict(X[:1], rule), first)
+    # What was prepared is not written into pickles.
+    assert len(pickle.dumps(metric)) == size
 
 
 def test_nearest_refuses_too_many() -> None:

@@ -8,6 +8,7 @@ last bit, on the other points of the call. A training point gets its own coordin
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sdpkit
-from sdpkit.doors.fitting import Callback, CertifiedEstimator, seed_of
+from sdpkit.doors.fitting import CertifiedEstimator, seed_of
 from sdpkit.errors import InputError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import squared_distances_of
@@ -32,6 +33,7 @@ Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
 _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "kernel"}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
     """What the embeddings share.
 
@@ -44,12 +46,12 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
     result_: the `sdpkit.Embedding`, which also draws itself
     """
 
-    n_components: int
-    n_neighbors: int
-    metric: Metrics
-    connect: Connect
-    radius: float | None
-    random_state: Any
+    n_components: int = 2
+    n_neighbors: int = 4
+    radius: float | None = None
+    metric: Metrics = "euclidean"
+    connect: Connect = "bridge"
+    random_state: Any = 0
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Unfold points X, (n, d), or with `metric="precomputed"` distances, (n, n)."""
@@ -169,6 +171,7 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MaximumVarianceUnfolding(Unfolding):
     """Maximum variance unfolding (MVU): keep the lengths to neighbours, pull everything apart.
 
@@ -198,42 +201,9 @@ class MaximumVarianceUnfolding(Unfolding):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 2,
-        n_neighbors: int = 4,
-        radius: float | None = None,
-        form: Literal["equality", "inequality", "slack", "min_trace"] = "equality",
-        omega: float | None = None,
-        angles: bool = False,
-        metric: Metrics = "euclidean",
-        connect: Connect = "bridge",
-        random_state: Any = 0,
-        solver: str = "auto",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-        on_interrupt: Literal["keep", "raise"] = "keep",
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.form = form
-        self.omega = omega
-        self.angles = angles
-        self.metric = metric
-        self.connect = connect
-        self.random_state = random_state
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.callback = callback
-        self.on_interrupt = on_interrupt
+    form: Literal["equality", "inequality", "slack", "min_trace"] = "equality"
+    omega: float | None = None
+    angles: bool = False
 
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         return sdpkit.MVU(
@@ -246,6 +216,7 @@ class MaximumVarianceUnfolding(Unfolding):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MinimumVolumeEmbedding(Unfolding):
     """Minimum volume embedding (MVE): MVU that pulls in `n_components` dimensions and squeezes the
     others.
@@ -271,48 +242,12 @@ class MinimumVolumeEmbedding(Unfolding):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 2,
-        n_neighbors: int = 4,
-        radius: float | None = None,
-        form: Literal["equality", "inequality", "slack"] = "equality",
-        omega: float | None = None,
-        angles: bool = False,
-        start: Literal["kernel", "mvu", "random"] = "kernel",
-        min_gain: float = 1e-4,
-        max_steps: int = 50,
-        metric: Metrics = "euclidean",
-        connect: Connect = "bridge",
-        random_state: Any = 0,
-        solver: str = "auto",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-        on_interrupt: Literal["keep", "raise"] = "keep",
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.form = form
-        self.omega = omega
-        self.angles = angles
-        self.start = start
-        self.min_gain = min_gain
-        self.max_steps = max_steps
-        self.metric = metric
-        self.connect = connect
-        self.random_state = random_state
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.callback = callback
-        self.on_interrupt = on_interrupt
+    form: Literal["equality", "inequality", "slack"] = "equality"
+    omega: float | None = None
+    angles: bool = False
+    start: Literal["kernel", "mvu", "random"] = "kernel"
+    min_gain: float = 1e-4
+    max_steps: int = 50
 
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         return sdpkit.MVE(
@@ -329,6 +264,7 @@ class MinimumVolumeEmbedding(Unfolding):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class VariationalMaximumVarianceUnfolding(Unfolding):
     """MVU in a basis of smooth functions on the graph, for thousands of points.
 
@@ -352,46 +288,11 @@ class VariationalMaximumVarianceUnfolding(Unfolding):
     True
     """
 
-    connect: Literal["bridge", "error"]
-
-    def __init__(
-        self,
-        *,
-        n_components: int = 2,
-        n_neighbors: int = 4,
-        radius: float | None = None,
-        n_basis: int = 10,
-        penalty: Literal["squared", "norm"] = "squared",
-        omega: float | None = None,
-        refine: bool = True,
-        metric: Metrics = "euclidean",
-        connect: Literal["bridge", "error"] = "bridge",
-        random_state: Any = 0,
-        solver: str = "auto",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-        on_interrupt: Literal["keep", "raise"] = "keep",
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.n_basis = n_basis
-        self.penalty = penalty
-        self.omega = omega
-        self.refine = refine
-        self.metric = metric
-        self.connect = connect
-        self.random_state = random_state
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.callback = callback
-        self.on_interrupt = on_interrupt
+    n_basis: int = 10
+    penalty: Literal["squared", "norm"] = "squared"
+    omega: float | None = None
+    refine: bool = True
+    connect: Literal["bridge", "error"] = "bridge"
 
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         return sdpkit.VariationalMVU(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -35,6 +36,9 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 Callback = Callable[[Mapping[str, Any]], Any]
 
 
+# A dataclass writes the `__init__` that scikit-learn asks for: it stores its keywords and does
+# nothing else. Comparison and printing stay scikit-learn's.
+@dataclass(kw_only=True, eq=False, repr=False)
 class CertifiedEstimator(SavedMixin, CallbackSupportMixin, BaseEstimator):
     """An estimator that solves a problem: `problem_`, `solution_`, `certificate_` and `n_iter_`.
 
@@ -48,13 +52,13 @@ class CertifiedEstimator(SavedMixin, CallbackSupportMixin, BaseEstimator):
     From scikit-learn 1.9 on, `set_callbacks` takes its callbacks, such as its progress bar.
     """
 
-    solver: str
-    tol: float | None
-    max_iter: int | None
-    time_limit: float | None
-    verbose: int
-    callback: Callback | None
-    on_interrupt: str
+    solver: str = "auto"
+    tol: float | None = None
+    max_iter: int | None = None
+    time_limit: float | None = None
+    verbose: int = 0
+    callback: Callback | None = None
+    on_interrupt: Literal["keep", "raise"] = "keep"
 
     # Too large for a file, or made anew from what is in it.
     _not_saved = ("problem_", "solution_")

@@ -7,6 +7,7 @@ is the Euclidean distance of their images.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sdpkit
 from sdpkit.doors.files import SavedMixin
-from sdpkit.doors.fitting import Callback, CertifiedEstimator, seed_of
+from sdpkit.doors.fitting import CertifiedEstimator, seed_of
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.results.metric import Metric
@@ -125,13 +126,20 @@ class MahalanobisTransformer(LinearMap, CertifiedEstimator):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WarmStarted(CertifiedEstimator):
-    """Estimators of LMNN: a fit can start from the answer of another.
+    """Estimators of LMNN, with their parameters: a fit can start from the answer of another.
 
     With `warm_start=True`, `fit` starts from the answer of the fit before.
     """
 
-    warm_start: bool
+    n_neighbors: int = 3
+    mu: float = 0.5
+    ridge: float = 0.0
+    n_components: int | None = None
+    warm_start: bool = False
+    random_state: Any = 0
+
     # Along which neighbouring fits are good starts: the last first, from small values to large.
     path_parameters = ("n_neighbors", "mu")
 
@@ -196,37 +204,6 @@ class LargeMarginNearestNeighbors(WarmStarted, MahalanobisTransformer):
     (2, 4)
     """
 
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 3,
-        mu: float = 0.5,
-        ridge: float = 0.0,
-        n_components: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        solver: str = "auto",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-        on_interrupt: Literal["keep", "raise"] = "keep",
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.mu = mu
-        self.ridge = ridge
-        self.n_components = n_components
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.callback = callback
-        self.on_interrupt = on_interrupt
-
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric from points X, (n, d), and labels y, (n,)."""
         points, labels = self._labelled(X, y)
@@ -242,6 +219,7 @@ class LargeMarginNearestNeighbors(WarmStarted, MahalanobisTransformer):
         return self._learn(problem)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
     """Classification by large margin nearest neighbours, by vote or by energy.
 
@@ -269,42 +247,8 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
     True
     """
 
-    metric_: Metric
-
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 3,
-        rule: Literal["knn", "energy"] = "knn",
-        metrics: Literal["single", "per_class"] | int = "single",
-        mu: float = 0.5,
-        ridge: float = 0.0,
-        n_components: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        solver: str = "auto",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-        on_interrupt: Literal["keep", "raise"] = "keep",
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.rule = rule
-        self.metrics = metrics
-        self.mu = mu
-        self.ridge = ridge
-        self.n_components = n_components
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.callback = callback
-        self.on_interrupt = on_interrupt
+    rule: Literal["knn", "energy"] = "knn"
+    metrics: Literal["single", "per_class"] | int = "single"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric from points X, (n, d), and labels y, (n,)."""
@@ -321,7 +265,7 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
             random_state=seed_of(self.random_state),
         )
         self._solve(problem)
-        self.metric_ = problem.recover(self.solution_)
+        self.metric_: Metric = problem.recover(self.solution_)
         self.classes_ = self.metric_.classes
         return self
 
@@ -343,6 +287,7 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
         return self.metric_.predict(points, self.rule)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MahalanobisForClustering(MahalanobisTransformer):
     """Mahalanobis metric for clustering (MMC): dissimilar pairs far apart, similar pairs close.
 
@@ -364,28 +309,8 @@ class MahalanobisForClustering(MahalanobisTransformer):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        diagonal: bool = False,
-        max_pairs: int | None = 1000,
-        solver: str = "auto",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-        on_interrupt: Literal["keep", "raise"] = "keep",
-    ) -> None:
-        self.diagonal = diagonal
-        self.max_pairs = max_pairs
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.callback = callback
-        self.on_interrupt = on_interrupt
+    diagonal: bool = False
+    max_pairs: int | None = 1000
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric from points X, (n, d), and labels y, (n,)."""
@@ -396,6 +321,7 @@ class MahalanobisForClustering(MahalanobisTransformer):
         return sdpkit.MMC(points, diagonal=self.diagonal, max_pairs=self.max_pairs, **pairs)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PairMarginMetric(MahalanobisTransformer):
     """A metric under which similar pairs keep within one distance and dissimilar ones beyond
     another.
@@ -418,30 +344,9 @@ class PairMarginMetric(MahalanobisTransformer):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        upper: float = 1.0,
-        lower: float = 2.0,
-        weight: float = 1.0,
-        solver: str = "auto",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-        on_interrupt: Literal["keep", "raise"] = "keep",
-    ) -> None:
-        self.upper = upper
-        self.lower = lower
-        self.weight = weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.callback = callback
-        self.on_interrupt = on_interrupt
+    upper: float = 1.0
+    lower: float = 2.0
+    weight: float = 1.0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric from points X, (n, d), and labels y, (n,)."""
@@ -454,6 +359,7 @@ class PairMarginMetric(MahalanobisTransformer):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CoveringEllipsoidMetric(MahalanobisTransformer):
     """Distances in units of the smallest ellipsoid that covers the points; no labels are used.
 
@@ -473,26 +379,7 @@ class CoveringEllipsoidMetric(MahalanobisTransformer):
     1.0
     """
 
-    def __init__(
-        self,
-        *,
-        gamma: float = 0.0,
-        solver: str = "auto",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-        on_interrupt: Literal["keep", "raise"] = "keep",
-    ) -> None:
-        self.gamma = gamma
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.callback = callback
-        self.on_interrupt = on_interrupt
+    gamma: float = 0.0
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Cover points X, (n, d)."""

@@ -28,7 +28,7 @@ from sdpkit.inputs import (
     require_squarable,
 )
 from sdpkit.numerics.kernels import fast_kernel
-from sdpkit.numerics.neighbors import nearest, squared_distances
+from sdpkit.numerics.neighbors import Points, nearest
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.archive import read_arrays, write_arrays
 from sdpkit.results.targets import target_neighbors
@@ -37,6 +37,27 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Rule = Literal["knn", "energy"]
 Targets = Literal["learned", "euclidean"]
+_EVERY_LABEL = -1
+
+
+@dataclass(frozen=True, eq=False)
+class _ByClass:
+    """Training points in the order of their classes.
+
+    Attributes
+    ----------
+    order: (n,) which point stands where;  starts: (c + 1,) where each class begins
+    points: their outputs
+    first: (n + 1,) where the reaches of each anchor begin;  reaches: (p,) 1 + D(x_i, x_j)
+    farthest: (n,) the largest reach of each anchor, 0 if it has none
+    """
+
+    order: Indices
+    starts: Indices
+    points: Points
+    first: Indices
+    reaches: Array
+    farthest: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,10 +197,9 @@ class Metric:
         points = self._points(X)
         outputs = self._outputs(points)
         if rule == "knn":
-            neighbours = nearest(outputs, self._training, k, block_of=self.block_of)[0]
+            neighbours = self._points_asked.nearest(outputs, k)[0]
             return np.asarray(self.classes[vote(self.labels[neighbours], len(self.classes))])
-        energies = self._energies(points, outputs, k, targets)
-        return np.asarray(self.classes[energies.argmin(axis=1)])
+        return np.asarray(self.classes[self._lowest_energies(points, outputs, k, targets)])
 
     @one_blas_thread
     def energies(
@@ -207,8 +227,7 @@ class Metric:
     def leave_one_out_error(self, n_neighbors: int | None = None) -> float:
         """The kNN error on the training points, none being its own neighbour."""
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        points = self._training
-        neighbours = nearest(points, points, k, block_of=self.block_of, themselves=True)[0]
+        neighbours = self._points_asked.nearest(self._training, k, themselves=True)[0]
         return float(np.mean(vote(self.labels[neighbours], len(self.classes)) != self.labels))
 
     def _blocks(self, points: Array) -> Indices:
@@ -218,65 +237,116 @@ class Metric:
             return np.zeros(points.shape[0], dtype=np.int64)
         return self.block_of[nearest([points], [self.X], 1)[0][:, 0]]
 
-    def _energies(self, points: Array, outputs: list[Array], k: int, targets: Targets) -> Array:
-        """Pull to the k nearest of the class, push by the others, push on the others."""
-        one_of(targets, "targets", ("learned", "euclidean"))
-        blocks = self._blocks(points)
-        sizes = np.bincount(self.labels, minlength=len(self.classes))
+    def _lowest_energies(
+        self, points: Array, outputs: list[Array], k: int, targets: Targets
+    ) -> Indices:
+        """(b,) the label of least energy, the first of several.
+
+        Single precision decides where one label is the lowest whatever the rounding.
+        """
+        asked = self._by_class.points
+        if targets != "learned" or not asked.is_screened:
+            return np.asarray(self._energies(points, outputs, k, targets).argmin(axis=1))
+        self._check_classes(k)
+        known, labels = self._by_class, np.empty(len(points), dtype=np.int64)
+
+        def decide(rows: slice, products: Any, squares: Any, doubts: Array) -> None:
+            layout = (known.starts, known.first, known.reaches, known.farthest)
+            room = np.empty((len(self.classes), k), "f4"), np.empty((4, len(self.classes)))
+            _decide(products, squares, asked.squares, doubts, *layout, self.mu, *room, labels[rows])
+
+        asked.over_products(outputs[0], decide)
+        unsure = np.flatnonzero(labels < 0)
+        if unsure.size:
+            rest = self._energies(points[unsure], [outputs[0][unsure]], k, targets)
+            labels[unsure] = rest.argmin(axis=1)
+        return labels
+
+    def _check_classes(self, k: int) -> None:
+        sizes = np.diff(self._by_class.starts)
         if k > sizes.min():
             label = self.classes[sizes.argmin()]
             raise InputError(
                 f"the energy rule needs at least {k} training points in every class; class {label} "
                 f"has {sizes.min()}. Lower n_neighbors, or use rule='knn'."
             )
-        order = np.argsort(self.labels, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        training = [part[order] for part in self._training]
-        block_of = self.block_of[order]
+
+    def _energies(self, points: Array, outputs: list[Array], k: int, targets: Targets) -> Array:
+        """Pull to the k nearest of the class, push by the others, push on the others."""
+        one_of(targets, "targets", ("learned", "euclidean"))
+        self._check_classes(k)
+        known = self._by_class
         out = np.empty((outputs[0].shape[0], len(self.classes)))
-        slabs = squared_distances(outputs, training, block_of)
         if targets == "euclidean":
             # The same slabs once more: they depend on the number of points alone.
-            plain = squared_distances([points], [self.X[order]], np.zeros_like(order))
+            plain = Points([self.X[known.order]]).squared_distances([points])
         room = np.empty(k), np.empty(k, dtype=np.int64)
-        for rows, distances in slabs:
+        single = len(self.components) == 1
+        for rows, distances in known.points.squared_distances(outputs):
             ranking = distances if targets == "learned" else next(plain)[1]
-            _add_own_energy(distances, ranking, starts, self.mu, *room, out[rows])
-        everyone, every_label = np.arange(out.shape[0]), -1
-        if self.block_of_class is not None:
-            for label, block in enumerate(self.block_of_class):
-                self._push_on_others(outputs, everyone, int(block), label, order, starts, out)
-        elif len(self.components) == 1:
-            self._push_on_others(outputs, everyone, 0, every_label, order, starts, out)
-        else:
-            for block in range(len(self.components)):
-                mine = np.flatnonzero(blocks == block)
-                self._push_on_others(outputs, mine, block, every_label, order, starts, out)
+            _add_own_energy(distances, ranking, known.starts, self.mu, *room, out[rows])
+            if single:
+                self._push_on_others(distances, _EVERY_LABEL, out[rows])
+        if not single:
+            self._push_by_blocks(points, outputs, out)
         return out
 
-    def _push_on_others(
-        self,
-        outputs: list[Array],
-        queries: Indices,
-        block: int,
-        label: int,
-        order: Indices,
-        starts: Indices,
-        out: Array,
-    ) -> None:
+    def _push_by_blocks(self, points: Array, outputs: list[Array], out: Array) -> None:
+        """Add what queries push, each measured by its own block: that of the label it would have,
+        or that of its place."""
+        everyone = np.arange(out.shape[0])
+        if self.block_of_class is not None:
+            measured = [
+                (everyone, int(block), label) for label, block in enumerate(self.block_of_class)
+            ]
+        else:
+            blocks = self._blocks(points)
+            each = range(len(self.components))
+            measured = [(np.flatnonzero(blocks == b), b, _EVERY_LABEL) for b in each]
+        for queries, block, label in measured:
+            training = Points([self._training[block][self._by_class.order]])
+            for rows, distances in training.squared_distances([outputs[block][queries]]):
+                part = out[queries[rows]]
+                self._push_on_others(distances, label, part)
+                out[queries[rows]] = part
+
+    def _push_on_others(self, distances: Array, label: int, out: Array) -> None:
         """Add μ·Σ [1 + D(x_i, x_j) − D(x_i, x_t)]₊ over anchors i of other classes, for queries t
-        that are measured by `block`, under `label` (or under all of them, −1)."""
+        under `label`."""
+        known, sums = self._by_class, np.empty(len(self.classes))
+        layout = (known.starts, known.first, known.reaches)
+        _add_other_energy(distances, *layout, self.mu, label, sums, out)
+
+    @cached_property
+    def _points_asked(self) -> Points:
+        """The training points, prepared for searches."""
+        return Points(self._training, self.block_of)
+
+    @cached_property
+    def _by_class(self) -> _ByClass:
+        """The training points in the order of their classes, for energies."""
+        order = np.argsort(self.labels, kind="stable")
+        sizes = np.bincount(self.labels, minlength=len(self.classes))
         place = np.empty(order.size, dtype=np.int64)
         place[order] = np.arange(order.size)
         anchor = place[self.target_pairs[:, 0]]
         by_anchor = np.argsort(anchor, kind="stable")
         reaches = 1 + self._target_lengths[by_anchor]
-        first = np.searchsorted(anchor[by_anchor], np.arange(order.size + 1))
-        query, points = [outputs[block][queries]], [self._training[block][order]]
-        for rows, distances in squared_distances(query, points, np.zeros_like(order)):
-            part, sums = out[queries[rows]], np.empty(len(starts) - 1)
-            _add_other_energy(distances, starts, first, reaches, self.mu, label, sums, part)
-            out[queries[rows]] = part
+        farthest = np.zeros(order.size)
+        np.maximum.at(farthest, anchor[by_anchor], reaches)
+        return _ByClass(
+            order,
+            np.concatenate([[0], np.cumsum(sizes)]),
+            Points([part[order] for part in self._training], self.block_of[order]),
+            np.searchsorted(anchor[by_anchor], np.arange(order.size + 1)),
+            reaches,
+            # Rounded up: a little more only costs a second look.
+            (farthest * (1 + 1e-6)).astype(np.float32),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was computed for searches is not worth storing."""
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     @cached_property
     def _training(self) -> list[Array]:
@@ -446,3 +516,106 @@ def _add_other_energy(
         for label in range(classes):
             if only < 0 or label == only:
                 out[t, label] += mu * (total - sums[label])
+
+
+@fast_kernel(
+    *("out f4[:,:]", "f4[:]", "f4[:]", "f8[:]", "i8[:]", "i8[:]", "f8[:]", "f4[:]", "f8"),
+    *("out f4[:,:]", "out f8[:,:]", "out i8[:]"),
+)
+def _decide(
+    products: Any,
+    squares: Any,
+    norms: Any,
+    doubts: Any,
+    starts: Any,
+    first: Any,
+    reaches: Any,
+    farthest: Any,
+    mu: float,
+    nearest: Any,
+    bounds: Any,
+    labels: Any,
+) -> None:
+    """The label of least energy of every query, or −1 where the doubt leaves several.
+
+    Distances are squares + norms − products, each wrong by its row's doubt at most, and so are the
+    k smallest of a class. `bounds` is room for four numbers per class: bounds on what a query
+    pushes there, bounds on the energy. `nearest` is room for the k smallest distances of every
+    class. Labels are given up as soon as their lower bound is above another's upper one.
+    """
+    classes, k = nearest.shape
+    for t in range(products.shape[0]):
+        row, doubt = products[t], doubts[t]
+        wide = row.dtype.type(1.01 * doubt)
+        for o in range(row.size):
+            row[o] = squares[t] + (norms[o] - row[o])
+        total_low, total_high, leader, shortest = 0.0, 0.0, 0, np.inf
+        for label in range(classes):
+            begin, end = starts[label], starts[label + 1]
+            small = nearest[label]
+            for s in range(k):
+                small[s] = np.inf
+            low, high = 0.0, 0.0
+            for start in range(begin, end, 256):
+                part, far = row[start : min(start + 256, end)], farthest[start:]
+                limit, nearer, pushed = small[k - 1], 0, 0
+                for c in range(part.size):
+                    nearer += part[c] < limit
+                    pushed += part[c] - far[c] < wide
+                for c in range(part.size if nearer + pushed else 0):
+                    d = part[c]
+                    if d < small[k - 1]:
+                        s = k - 1
+                        while s > 0 and small[s - 1] > d:
+                            small[s] = small[s - 1]
+                            s -= 1
+                        small[s] = d
+                    if d - far[c] < wide:
+                        for p in range(first[start + c], first[start + c + 1]):
+                            low += max(0.0, reaches[p] - d - doubt)
+                            high += max(0.0, reaches[p] - d + doubt)
+            bounds[0, label], bounds[1, label] = low, high
+            total_low += low
+            total_high += high
+            length = 0.0
+            for s in range(k):
+                length += small[s]
+            if length < shortest:
+                leader, shortest = label, length
+        least = np.inf
+        for step in range(classes + 1):
+            # The label with the nearest points goes first: it is a hard one to beat.
+            label = leader if step == 0 else step - 1
+            if step > 0 and label == leader:
+                continue
+            small, begin, end = nearest[label], starts[label], starts[label + 1]
+            low = mu * (total_low - bounds[0, label])
+            high = mu * (total_high - bounds[1, label])
+            for s in range(k):
+                low += (1 - mu) * max(0.0, small[s] - doubt)
+                high += (1 - mu) * (small[s] + doubt)
+            for s in range(k):
+                if low > least:
+                    high = np.inf
+                    break
+                below, above = 0.0, 0.0
+                for side in range(2):
+                    others = row[:begin] if side == 0 else row[end:]
+                    reach = 1.0 + small[s]
+                    for o in range(others.size):
+                        below += max(0.0, reach - 2 * doubt - others[o])
+                        above += max(0.0, reach + 2 * doubt - others[o])
+                low += mu * below
+                high += mu * above
+            bounds[2, label], bounds[3, label] = low, high
+            least = min(least, high)
+        best = leader
+        for label in range(classes):
+            if bounds[3, label] < bounds[3, best]:
+                best = label
+        labels[t] = best
+        # The bounds are sums that round too.
+        least = bounds[3, best] * (1 + 1e-9)
+        for label in range(classes):
+            if label != best and not bounds[2, label] > least:
+                labels[t] = -1
