@@ -544,7 +544,7 @@ def _spread(kernel: Array) -> float:
     """The mean squared distance of a kernel's points from their centre."""
     spread = float(np.trace(_centred(kernel))) / len(kernel)
     if spread <= 0:
-        raise InputError("all points are equal in one of the kernels, which says nothing; drop it")
+        raise InputError("one of the kernels has distance 0 between all points: leave it out")
     return spread
 
 

@@ -322,7 +322,10 @@ class MVE(MVU):
     def kernel_pca(self) -> Embedding:
         """The embedding to compare with: the input's own Gram matrix, cut off at d dimensions."""
         if not np.isfinite(self._input_table).all():
-            raise InputError("a disconnected graph has no distances between its components")
+            raise InputError(
+                "the graph has several components and no distances between them: "
+                "pass X, distances or kernel too"
+            )
         coordinates, eigenvalues = outputs(gram(self._input_table), self.n_components)
         labels = self.neighborhood.component_labels
         return Embedding(coordinates, eigenvalues, self._rods(), None, 0 * labels)
