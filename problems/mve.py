@@ -246,7 +246,9 @@ class MVE(MVU):
             return None
         possible = max(0.0, last.certificate.safe_bound - before) / scale
         status = Status.STATIONARY if possible <= 2 * least else Status.INACCURATE
-        reason = f"the last B leaves at most {100 * possible:.2g} % of the objective to gain"
+        reason = (
+            f"no feasible K raises the last step's objective by more than {100 * possible:.2g} %"
+        )
         return Ending(reason, status)
 
     def _step_from(self, solution: Solution) -> Program:
