@@ -79,8 +79,8 @@ class KernelMixture:
     min_step: the least exchange between two kernels
     max_steps: at most so many programs
 
-    Derived
-    -------
+    Attributes
+    ----------
     grams: the kernels as read-only copies;  scales: (m,) the mean squared distance of each
     target_table: (n, k) the target neighbours of every θ, −1 where there are fewer
 
@@ -285,8 +285,8 @@ class DistanceMixture:
     n_neighbors, targets, mu, ridge: as in `LMNN`; target neighbours that are not given are
         nearest in the sum of the inputs' own distances, each put to the same scale
 
-    Derived
-    -------
+    Attributes
+    ----------
     parts: LMNN on each of the distances alone, all with the same target neighbours
     target_table: (n, k) these neighbours, −1 where there are fewer
 
