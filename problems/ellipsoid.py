@@ -58,8 +58,8 @@ class CoveringEllipsoid:
     center: (d,) the ellipsoid's centre, or None to find the best
     gamma: γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace have one too
 
-    Derived
-    -------
+    Attributes
+    ----------
     points: (m, d) X as a read-only copy
     origin: (d,) the given centre, or the mean of the points: where coordinates begin
 

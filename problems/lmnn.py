@@ -105,8 +105,8 @@ class LMNN:
     search: how impostors are found, "auto", "blocks" or "tree"; the result is the same
     random_state: the seed of k-means
 
-    Derived
-    -------
+    Attributes
+    ----------
     points: (n, D) X, or the kernel, as a read-only copy
     classes: (c,) the labels in order;  labels: (n,) their numbers
     target_pairs: (p, 2) pairs (i, j), j a target neighbour of i

@@ -79,8 +79,8 @@ class KernelMixture:
     min_step: the least exchange between two kernels
     max_steps: at most so many programs
 
-    Derived
-    -------
+    Attributes
+    ----------
     grams: the kernels as read-only copies;  scales: (m,) the mean squared distance of each
     target_table: (n, k) the target neighbours of every θ, −1 where there are fewer
 
@@ -285,8 +285,8 @@ class DistanceMixture:
     n_neighbors, targets, mu, ridge: as in `LMNN`; target neighbours that are not given are
         nearest in the sum of the inputs' own distances, each put to the same scale
 
-    Derived
-    -------
+    Attributes
+    ----------
     parts: LMNN on each of the distances alone, all with the same target neighbours
     target_table: (n, k) these neighbours, −1 where there are fewer
 
@@ -544,7 +544,7 @@ def _spread(kernel: Array) -> float:
     """The mean squared distance of a kernel's points from their centre."""
     spread = float(np.trace(_centred(kernel))) / len(kernel)
     if spread <= 0:
-        raise InputError("all points are equal in one of the kernels, which says nothing; drop it")
+        raise InputError("one of the kernels has distance 0 between all points: leave it out")
     return spread
 
 

@@ -75,8 +75,8 @@ class MMC:
         similar ones than ten times that; a sum over fewer pairs is another problem, and a note
         says so
 
-    Derived
-    -------
+    Attributes
+    ----------
     points: (n, D) X as a read-only copy
     similar_pairs, dissimilar_pairs: (m, 2) the pairs i < j that the sums run over, each once
     notes: what was left out

@@ -246,7 +246,9 @@ class MVE(MVU):
             return None
         possible = max(0.0, last.certificate.safe_bound - before) / scale
         status = Status.STATIONARY if possible <= 2 * least else Status.INACCURATE
-        reason = f"the last B leaves at most {100 * possible:.2g} % of the objective to gain"
+        reason = (
+            f"no feasible K raises the last step's objective by more than {100 * possible:.2g} %"
+        )
         return Ending(reason, status)
 
     def _step_from(self, solution: Solution) -> Program:
@@ -322,7 +324,10 @@ class MVE(MVU):
     def kernel_pca(self) -> Embedding:
         """The embedding to compare with: the input's own Gram matrix, cut off at d dimensions."""
         if not np.isfinite(self._input_table).all():
-            raise InputError("a disconnected graph has no distances between its components")
+            raise InputError(
+                "the graph has several components and no distances between them: "
+                "pass X, distances or kernel too"
+            )
         coordinates, eigenvalues = outputs(gram(self._input_table), self.n_components)
         labels = self.neighborhood.component_labels
         return Embedding(coordinates, eigenvalues, self._rods(), None, 0 * labels)

@@ -68,8 +68,8 @@ class PairMargins:
     weight: the price of a unit of violation
     cost: C, "identity" or a symmetric positive definite (D, D) matrix
 
-    Derived
-    -------
+    Attributes
+    ----------
     points: (n, D) X as a read-only copy
     classes: (c,) the labels in order;  labels: (n,) their numbers; one class if pairs are given
     cost_matrix: (D, D) C

@@ -470,9 +470,9 @@ ALTERNATING = ClassicSolver(
 GRADIENT_PROJECTION = ClassicSolver(
     "gradient-projection",
     GradientRounds,
-    _capabilities("gradient alternating projection (thesis, Algorithm 2); to be read"),
+    _capabilities("gradient alternating projection (thesis, Algorithm 2), for teaching"),
     {"step": Option.one_of("vanishing", "constant")},
 )
 DYKSTRA = ClassicSolver(
-    "dykstra", DykstraRounds, _capabilities("proximal steps by Dykstra's algorithm; to be read")
+    "dykstra", DykstraRounds, _capabilities("proximal steps by Dykstra's algorithm, for teaching")
 )

@@ -96,3 +96,13 @@ def test_every_room_is_a_layer() -> None:
 @pytest.mark.parametrize("room", sorted((ROOT / "sdpkit").glob("*/__init__.py")))
 def test_every_room_says_what_belongs_in_it(room: Path) -> None:
     assert room.read_text().startswith('"""')
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """A name means one thing across the rooms."""
+    places: dict[str, list[str]] = {}
+    for room in ("sdpkit", "problems", "solvers"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            for name in re.findall(r"^class (\w+)", path.read_text(), flags=re.MULTILINE):
+                places.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -442,7 +442,7 @@ def test_listings_fit_eighty_columns(capsys, monkeypatch):
 
 def test_the_documented_exit_codes_are_those_of_the_program():
     """The table of the docs and the help say the same; each code has a test above."""
-    page = (Path(__file__).parents[1] / "docs" / "compare.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "command_line.md").read_text()
     table = re.findall(r"^\| (\d+) \| (.*?) \|$", page, re.MULTILINE)
     assert [code for code, _ in table] == ["0", "1", "2", "3", "4", "130"]
     told = " ".join((commands.__doc__ or "").split())

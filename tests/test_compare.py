@@ -24,7 +24,7 @@ import pytest
 import sdpkit
 from sdpkit.cli.main import main
 from sdpkit.comparison import suites
-from sdpkit.comparison.competition import Progress, _error, compare
+from sdpkit.comparison.competition import ComparisonProgress, _error, compare
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.comparison.records import Described, Run, run_from
 from sdpkit.comparison.report import verdict
@@ -480,7 +480,7 @@ def test_another_instance_of_the_same_name_is_refused(tmp_path: Path) -> None:
 def test_solvers_by_location_and_as_objects_and_warm_and_parallel(on_path: Path) -> None:
     import badsolvers
 
-    seen: list[Progress] = []
+    seen: list[ComparisonProgress] = []
     objects = [badsolvers.Solver(name, badsolvers.chatter) for name in ("mine", "here")]
     given = ["badsolvers:HONEST", objects[0], "here", "interior"]
     registry.register_solver(objects[1])

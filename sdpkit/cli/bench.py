@@ -79,34 +79,39 @@ _DEFAULTS: dict[str, Any] = {
 
 def add_parser(commands: Any) -> None:
     """The options of the command."""
-    parser = commands.add_parser("bench", help="measure the figures that the docs quote")
+    parser = commands.add_parser(
+        "bench",
+        help="measure the numbers that the docs quote",
+        description="Measure one table of the documentation on this machine. Options that belong "
+        "to some tables only name them in parentheses.",
+    )
     names = ", ".join(sorted(TABLES))
     parser.add_argument("table", choices=sorted(TABLES), metavar="TABLE", help=f"one of {names}")
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of points")
-    parser.add_argument("--neighbors", type=int, nargs="+", help="(table barrier; default 4)")
-    parser.add_argument("--seeds", type=int, nargs="+", help="(table barrier; default 0)")
-    parser.add_argument("--tol", type=float, help="(table barrier; default 1e-3)")
-    parser.add_argument("--time-limit", type=float, help="seconds of a run (barrier, limits)")
+    parser.add_argument(
+        "--neighbors", type=int, nargs="+", help="of each point (barrier; default 4)"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", help="random seeds (barrier; default 0)")
+    parser.add_argument("--tol", type=float, help="certified gap (barrier; default 1e-3)")
+    parser.add_argument("--time-limit", type=float, help="seconds for a run (barrier, limits)")
     parser.add_argument("--no-peers", action="store_true", help="leave other solvers out")
     parser.add_argument("--data", type=Path, help="folder of instances or data sets")
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
     parser.add_argument(
         "--deskewed", action="store_const", const=True, help="deskew MNIST's images first"
     )
-    parser.add_argument("--picture", type=Path, help="file to draw to, where there is a picture")
+    parser.add_argument("--picture", type=Path, help="draw to this file, if there is a picture")
     parser.add_argument("--force", action="store_true", help="replace a picture that exists")
-    parser.add_argument(
-        "--repeats", type=int, help="runs of each (tables threads, classifier; default 5)"
-    )
-    parser.add_argument("--jobs", type=int, help="processes (tables auto, grid; default 1)")
+    parser.add_argument("--repeats", type=int, help="runs of each (threads, classifier; default 5)")
+    parser.add_argument("--jobs", type=int, help="processes (auto, grid; default 1)")
     parser.add_argument("--solvers", nargs="+", help="measure only these (threads, limits)")
-    runs = "file of measured runs (table auto)"
+    runs = "file of measured runs (auto)"
     parser.add_argument("--runs", type=Path, help=f"{runs}; default docs/auto.csv")
     parser.add_argument(
-        "--measure", action="store_const", const=True, help="solve everything (table auto)"
+        "--measure", action="store_const", const=True, help="solve everything (auto)"
     )
     parser.add_argument(
-        "--fit", action="store_const", const=True, help="fit prices to the runs (table auto)"
+        "--fit", action="store_const", const=True, help="fit prices to the runs (auto)"
     )
 
 

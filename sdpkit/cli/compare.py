@@ -17,30 +17,43 @@ def add_parser(commands: Any) -> None:
     """The options of the command."""
     parser = commands.add_parser(
         "compare",
-        help="suites of instances by solvers: certified, timed, resumable",
+        help="let solvers compete on a suite of instances",
         description="Run solvers on a suite, each run in a separate process. Every run is saved "
         "as soon as it ends; repeat the command to continue where it was stopped.",
     )
-    parser.add_argument("--suite", default="minimal", help="(default minimal) or one of --list")
+    parser.add_argument("--suite", default="minimal", help="one of --list (default minimal)")
     parser.add_argument(
         "--instances", nargs="+", help="only these: names of --list, or files .dat-s and .npz"
     )
-    parser.add_argument("--list", action="store_true", help="only show suites and instances")
+    parser.add_argument("--list", action="store_true", help="show suites and instances, and stop")
     parser.add_argument(
         "--solvers",
         nargs="+",
         default=["all"],
-        help="names, module:attribute, or all (default; teaching methods by name only)",
+        help="names, module:attribute, or all (the default; it leaves teaching methods out)",
     )
-    parser.add_argument("--tols", type=float, nargs="+", default=[1e-3, 1e-6])
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="(default the suite's)")
-    parser.add_argument("--memory-limit", type=float, metavar="GIB", help="(default 80 %% of free)")
+    parser.add_argument(
+        "--tols",
+        type=float,
+        nargs="+",
+        default=[1e-3, 1e-6],
+        help="tolerances (default 1e-3 1e-6)",
+    )
+    parser.add_argument("--repeats", type=int, default=1, help="runs of each (default 1)")
+    parser.add_argument(
+        "--time-limit", type=float, metavar="SECONDS", help="for each run (default the suite's)"
+    )
+    parser.add_argument(
+        "--memory-limit",
+        type=float,
+        metavar="GIB",
+        help="for each run (default 80 %% of what is free)",
+    )
     parser.add_argument(
         "--jobs",
         type=int,
         default=1,
-        help="runs at the same time (default 1); times suffer",
+        help="runs at the same time (default 1); with more, times are less reliable",
     )
     parser.add_argument("--warm", action="store_true", help="also measure warm starts")
     parser.add_argument("--runs", type=Path, help="file of runs (default compare-SUITE.jsonl)")
@@ -50,7 +63,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--picture", type=Path, help="draw times, profiles and gaps")
     parser.add_argument("--force", action="store_true", help="replace tables, pages and pictures")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -12,9 +12,12 @@ from sdpkit.cli.answers import check_picture, check_places
 def add_parser(commands: Any) -> None:
     """The options of the command."""
     parser = commands.add_parser("demo", help="unfold a Swiss roll and write a picture")
-    parser.add_argument("--points", type=int, default=500, help="how many (default 500)")
+    parser.add_argument("--points", type=int, default=500, help="number of points (default 500)")
     parser.add_argument(
-        "--picture", type=Path, default=Path("swiss_roll.png"), help="(default swiss_roll.png)"
+        "--picture",
+        type=Path,
+        default=Path("swiss_roll.png"),
+        help="draw to this file (default swiss_roll.png)",
     )
     parser.add_argument("--force", action="store_true", help="replace a picture that exists")
 

@@ -1,6 +1,8 @@
-"""The command line: demo, solvers, solve, compare, report, reproduce, bench.
+"""Metric and manifold learning as semidefinite programs, with proofs.
 
-How a command ends:
+Start with `sdpkit demo`, or with a file of points:
+`sdpkit solve points.csv --picture unfolded.png`.
+`sdpkit COMMAND --help` explains a command. Exit codes:
 
     0    done; what was solved is certified
     1    solved, but not certified at the tolerance, or stopped at a limit

@@ -20,10 +20,10 @@ def add_parser(commands: Any) -> None:
         "reproduce",
         help="a table or figure of the papers, next to the published numbers",
         description="Measure a table or figure of the papers again; every program is certified. "
-        "With --all every one of them, kept in a folder: repeat the command to continue.",
+        "--all makes every one of them and keeps them in a folder; repeat the command to continue.",
     )
-    parser.add_argument("name", nargs="?", help="which one; see --list")
-    parser.add_argument("--list", action="store_true", help="name all, one line each")
+    parser.add_argument("name", nargs="?", help="one of --list")
+    parser.add_argument("--list", action="store_true", help="name all entries, one line each")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, seconds each")
     parser.add_argument("--data", type=Path, help="folder of data sets that are not bundled")
     alone = parser.add_argument_group("one entry")

@@ -78,7 +78,7 @@ def add_parser(commands: Any) -> None:
     """The options of the command."""
     parser = commands.add_parser(
         "solve",
-        help="data file → embedding or metric, with its certificate",
+        help="compute an embedding or a metric from a data file, with its certificate",
         description="Solve the problem of a data file: .csv, .tsv, .txt, .npy or .npz of numbers, "
         "a program saved as .npz, or an SDPA file .dat-s. The certificate is printed; files are "
         "written only where --output and --picture name them.",
@@ -104,7 +104,7 @@ def add_parser(commands: Any) -> None:
         help="what the numbers are (default points, one per row)",
     )
     parser.add_argument("--key", help="name of the array in an .npz file (default X)")
-    parser.add_argument("--labels", help="column of a table, array of an .npz, or a file of labels")
+    parser.add_argument("--labels", help="a column of the table, an array of the .npz, or a file")
     parser.add_argument(
         "--form", help="form of MVU and MVE: equality, inequality, slack, min_trace"
     )
@@ -118,13 +118,18 @@ def add_parser(commands: Any) -> None:
         help="any other parameter of the problem, e.g. --set angles=true; "
         "NAME=@FILE reads an array, NAME=@FILE.npz:KEY one of several",
     )
-    parser.add_argument("--solver", default="auto", help="(default auto)")
+    parser.add_argument(
+        "--solver", default="auto", help="one of `sdpkit solvers` (default auto: the cheapest)"
+    )
     parser.add_argument("--tol", type=float, help="certified relative gap (default the problem's)")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS")
+    parser.add_argument(
+        "--time-limit", type=float, metavar="SECONDS", help="stop then, with the best point so far"
+    )
     parser.add_argument(
         "--checkpoint",
         type=Path,
-        help="file to keep the solver's state in; where several programs are solved, the first's",
+        help="keep the solver's state in this file and resume from it; where an answer takes "
+        "several programs, that of the first",
     )
     parser.add_argument("--output", type=Path, help="write the answer to this .csv or .npz")
     parser.add_argument("--picture", type=Path, help="draw the answer to this file")

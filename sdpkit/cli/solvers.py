@@ -9,7 +9,9 @@ from typing import Any
 
 def add_parser(commands: Any) -> None:
     """The options of the command."""
-    parser = commands.add_parser("solvers", help="list solvers and their availability")
+    parser = commands.add_parser(
+        "solvers", help="list the solvers, and why some cannot be used here"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with capabilities")
 
 

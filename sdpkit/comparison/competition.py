@@ -60,7 +60,7 @@ Key = tuple[str, str, float, int, str]
 
 
 @dataclass(frozen=True)
-class Progress:
+class ComparisonProgress:
     """Where a comparison is: runs done of all, the last of them, estimated seconds left."""
 
     done: int
@@ -119,7 +119,7 @@ def compare(
     n_jobs: int = 1,
     warm: bool = False,
     fresh: bool = False,
-    progress: Callable[[Progress], Any] | None = None,
+    progress: Callable[[ComparisonProgress], Any] | None = None,
 ) -> Comparison:
     """Let solvers solve problems, certify what they return, and measure what it took.
 
@@ -141,7 +141,7 @@ def compare(
     n_jobs: runs at a time, by joblib; timings suffer from more than one
     warm: also start from the answer at a tolerance 100 times looser, with the solvers that can
     fresh: delete the runs in `path` first; a file that another comparison has open is refused
-    progress: called after every run with a `Progress`
+    progress: called after every run with a `ComparisonProgress`
 
     >>> import sdpkit
     >>> ring = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
@@ -208,7 +208,7 @@ class _Referee:
         limit: float,
         memory: float,
         workers: list[Worker],
-        progress: Callable[[Progress], Any] | None,
+        progress: Callable[[ComparisonProgress], Any] | None,
     ) -> None:
         self.ledger, self.plans, self.progress = ledger, plans, progress
         self.limit, self.memory, self.n_jobs = limit, memory, len(workers)
@@ -244,7 +244,7 @@ class _Referee:
             self.seconds.append((plan, seconds))
             if self.progress is not None:
                 done = len(self.plans) - len(self.missing) + len(self.seconds)
-                self.progress(Progress(done, len(self.plans), run, self._remaining()))
+                self.progress(ComparisonProgress(done, len(self.plans), run, self._remaining()))
 
     def _make(self, plan: _Plan, worker: Worker) -> Run:
         trial = Trial(

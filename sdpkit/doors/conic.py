@@ -31,7 +31,7 @@ from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program, Sense
 from sdpkit.program.gram import Matrix
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.sdpa import BlockReader, Entries
+from sdpkit.program.sdpa import BlockReader, SdpaContent
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,7 +39,7 @@ Kind = Literal["soc", "psd"]
 
 
 @dataclass(frozen=True, eq=False)
-class Cone:
+class ConeRows:
     """A Lorentz or semidefinite cone: which rows of A it owns.
 
     A semidefinite cone of size n owns n² rows, its matrix column by column, and may have a log
@@ -101,7 +101,7 @@ class ConicData:
     rhs: Array
     n_zero: int
     n_nonneg: int
-    cones: tuple[Cone, ...]
+    cones: tuple[ConeRows, ...]
     quadratic: Array
     offset: float = 0.0
     sense: Sense = "min"
@@ -133,10 +133,10 @@ class ConicData:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DraftBlock:
     """One semidefinite unknown before it is measured: coefficients (m, rows) and costs (rows,)."""
 
-    cone: Cone
+    cone: ConeRows
     coefficients: sp.csr_array
     cost: Array
 
@@ -145,7 +145,7 @@ class Part:
 class Draft:
     """A program over cones, before its matrices become squared lengths."""
 
-    parts: Sequence[Part]
+    parts: Sequence[DraftBlock]
     rows_x: sp.csr_array
     cost_x: Array
     free_x: NDArray[np.bool_]
@@ -245,7 +245,7 @@ def _idle(sense: Sense) -> Block:
     return Block.of(1, sp.csr_array((0, 1)), name="idle", cost=cost)
 
 
-def _reader(part: Part) -> tuple[BlockReader, Ints]:
+def _reader(part: DraftBlock) -> tuple[BlockReader, Ints]:
     """The reader of one unknown's entry matrices, and the rows of the draft that it holds."""
     n = part.cone.size
     held = np.flatnonzero(np.diff(part.coefficients.indptr))
@@ -253,7 +253,9 @@ def _reader(part: Part) -> tuple[BlockReader, Ints]:
     entries = sp.coo_array(sp.csr_array(table) @ part.cone.entries)
     i, j = np.divmod(entries.col, n)
     columns: list[Any] = [entries.row, np.ones(i.size), i + 1, j + 1, entries.data]
-    content = Entries(np.zeros(held.size), [n], np.stack(columns, axis=1).astype(float), "max", 0.0)
+    content = SdpaContent(
+        np.zeros(held.size), [n], np.stack(columns, axis=1).astype(float), "max", 0.0
+    )
     return BlockReader(0, content), held
 
 

@@ -207,7 +207,7 @@ class _Model:
                 solver=cvxpy_solver()
             )
         except cvxpy.error.SolverError as error:
-            raise InputError(f"the model has cones that sdpkit does not have: {error}") from error
+            raise InputError(f"the model needs cones that sdpkit does not take: {error}") from error
         if self.compiled.get("P") is not None:
             self._refuse_wrong_squares(plain)
 

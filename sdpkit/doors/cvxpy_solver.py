@@ -16,7 +16,7 @@ from cvxpy.reductions.solvers import utilities
 from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from numpy.typing import NDArray
 
-from sdpkit.doors.conic import Cone, ConicData, clean
+from sdpkit.doors.conic import ConeRows, ConicData, clean
 from sdpkit.doors.model_data import ModelData
 from sdpkit.doors.readings import Reading
 from sdpkit.program.form import Sense
@@ -140,14 +140,14 @@ def _conic_data(data: dict[str, Any], sense: Sense) -> ConicData:
     start, cones = n_zero + n_nonneg, []
     for constraint in sizes[SOC]:
         for size in constraint.cone_sizes():
-            cones.append(Cone("soc", int(size), np.arange(start, start + size)))
+            cones.append(ConeRows("soc", int(size), np.arange(start, start + size)))
             start += size
     for constraint in sizes[PSD]:
         n = constraint.args[0].shape[-1]
         # A stack of matrices comes interleaved: its first index runs fastest.
         count = constraint.args[0].size // n**2
         for k in range(count):
-            cones.append(Cone("psd", n, start + k + count * np.arange(n**2)))
+            cones.append(ConeRows("psd", n, start + k + count * np.arange(n**2)))
         start += constraint.args[0].size
     cost = np.asarray(data[cvxpy.settings.C], dtype=np.float64)
     matrix = clean(sp.csr_array(data[cvxpy.settings.A], dtype=np.float64))

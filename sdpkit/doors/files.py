@@ -108,7 +108,7 @@ def _pack(name: str, value: Any, arrays: Arrays) -> dict[str, Any]:
         array = np.asarray(value)
         texts = array.dtype == object
         if texts and not all(isinstance(entry, str) for entry in array.ravel()):
-            raise InputError(f"{name} holds objects that are no texts: use joblib.dump")
+            raise InputError(f"{name} holds objects other than numbers and text: use joblib.dump")
         arrays[f"{name}/entries"] = array.astype(str) if texts else array
         return {"kind": "texts" if texts else "array"}
     if isinstance(value, Certificate):

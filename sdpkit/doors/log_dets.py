@@ -11,14 +11,14 @@ from sdpkit.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class LogDet:
+class LogDetTerm:
     """A scalar variable that stands for log det of an expression, and the expression's cone."""
 
     scalar: Any
     cone: Any
 
 
-def without_log_dets(problem: Any) -> tuple[Any, list[LogDet]]:
+def without_log_dets(problem: Any) -> tuple[Any, list[LogDetTerm]]:
     """The problem with each log det of its objective replaced by a scalar, and what they are.
 
     The argument of each becomes a semidefinite constraint. Variables and constraints are the
@@ -26,19 +26,19 @@ def without_log_dets(problem: Any) -> tuple[Any, list[LogDet]]:
     """
     if cvxpy.log_det not in problem.objective.atoms():
         return problem, []
-    found: list[LogDet] = []
+    found: list[LogDetTerm] = []
     goal = _replaced(problem.objective.args[0], found)
     cones = [term.cone for term in found]
     objective = type(problem.objective)(goal)
     return cvxpy.Problem(objective, [*problem.constraints, *cones]), found
 
 
-def _replaced(expression: Any, found: list[LogDet]) -> Any:
+def _replaced(expression: Any, found: list[LogDetTerm]) -> Any:
     if isinstance(expression, cvxpy.log_det):
         matrix = expression.args[0]
         if matrix.is_complex():
             raise InputError("the model uses log_det of a complex matrix; sdpkit takes real ones")
-        found.append(LogDet(cvxpy.Variable(), matrix >> 0))
+        found.append(LogDetTerm(cvxpy.Variable(), matrix >> 0))
         return found[-1].scalar
     if cvxpy.log_det not in expression.atoms():
         return expression

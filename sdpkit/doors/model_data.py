@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.doors.conic import Cone, ConicData, clean
+from sdpkit.doors.conic import ConeRows, ConicData, clean
 from sdpkit.doors.readings import Reading, smaller_reading
 from sdpkit.errors import InputError
 
@@ -98,11 +98,11 @@ class ModelData:
         return np.concatenate([linear, *(c.rows for c in self.data.cones)])
 
 
-def _owner(data: ConicData, row: int) -> Cone:
+def _owner(data: ConicData, row: int) -> ConeRows:
     return next(cone for cone in data.cones if row in cone.rows)
 
 
-def _with_log_dets(data: ConicData, scalars: Ints, owners: Sequence[Cone]) -> ConicData:
+def _with_log_dets(data: ConicData, scalars: Ints, owners: Sequence[ConeRows]) -> ConicData:
     """The data without the scalars, their costs as weights of the cones' log dets."""
     if not scalars.size:
         return data
@@ -125,10 +125,10 @@ def _with_log_dets(data: ConicData, scalars: Ints, owners: Sequence[Cone]) -> Co
     )
 
 
-def _implied(data: ConicData, cone: Cone, weighted: Sequence[Cone]) -> bool:
+def _implied(data: ConicData, cone: ConeRows, weighted: Sequence[ConeRows]) -> bool:
     """Whether a log det is taken of the same matrix: then it is definite without this cone."""
 
-    def same(other: Cone) -> bool:
+    def same(other: ConeRows) -> bool:
         if other.kind != cone.kind or other.size != cone.size:
             return False
         rows: Any

@@ -14,7 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.doors.conic import Compiled, Cone, ConicData, Draft, Part, clean, compile_draft
+from sdpkit.doors.conic import (
+    Compiled,
+    ConeRows,
+    ConicData,
+    Draft,
+    DraftBlock,
+    clean,
+    compile_draft,
+)
 from sdpkit.program.gram import Matrix
 
 Array = NDArray[np.float64]
@@ -79,7 +87,7 @@ class DualReading:
         return compile_draft(
             Draft(
                 parts=[
-                    Part(cone, sp.csr_array(across[:, cone.rows]), -d.sign * rhs[cone.rows])
+                    DraftBlock(cone, sp.csr_array(across[:, cone.rows]), -d.sign * rhs[cone.rows])
                     for cone in d.cones
                 ],
                 rows_x=clean(rows_x),
@@ -160,7 +168,7 @@ class SlackReading:
         return np.asarray(self.data.matrix.indices[self.data.matrix.indptr[rows]], dtype=np.int64)
 
     def _slack_entries(
-        self, cone: Cone, single: NDArray[np.bool_], taken: NDArray[np.bool_]
+        self, cone: ConeRows, single: NDArray[np.bool_], taken: NDArray[np.bool_]
     ) -> Ints | None:
         """The cone's entries if each is an entry of x that no other cone took, else None."""
         d, n = self.data, cone.size
@@ -239,10 +247,10 @@ class SlackReading:
                 )
                 coefficients = clean(slack_rows[:, mine] @ place)
                 cost = np.asarray(d.sign * slack_cost[mine] @ place)
-                parts.append(Part(cone, coefficients, cost))
+                parts.append(DraftBlock(cone, coefficients, cost))
             else:
                 coefficients = sp.csr_array(remaining[:, cone.rows])
-                parts.append(Part(cone, coefficients, np.zeros(cone.rows.size)))
+                parts.append(DraftBlock(cone, coefficients, np.zeros(cone.rows.size)))
         linear = sp.csr_array(remaining[:, d.nonneg])
         rows_x = sp.hstack([rows[:, self._free], slack_rows[:, bounds]], format="csr")
         cost_x = np.r_[d.cost[self._free], slack_cost[bounds]]

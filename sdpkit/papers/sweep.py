@@ -22,7 +22,7 @@ _LOCKED = 1.01
 
 
 @dataclass(frozen=True, eq=False)
-class Unfolding:
+class SweptUnfolding:
     """MVU with k neighbours.
 
     Attributes
@@ -51,7 +51,7 @@ class Unfolding:
 class Sweep:
     """Unfoldings by rising k; printing shows gain, spectrum and the k that lock."""
 
-    unfoldings: tuple[Unfolding, ...]
+    unfoldings: tuple[SweptUnfolding, ...]
 
     def __iter__(self) -> Any:
         return iter(self.unfoldings)
@@ -82,7 +82,7 @@ class Sweep:
         return ax
 
 
-def _mark(one: Unfolding) -> str:
+def _mark(one: SweptUnfolding) -> str:
     return "  locked" if one.is_locked else ""
 
 
@@ -110,5 +110,5 @@ def neighbor_sweep(
         problem = sdpkit.MVU(points, n_neighbors=k, **options)
         solution = quiet_solve(problem, tol=tol)
         gain = float(np.trace(problem.gram_matrix(solution))) / inputs
-        found.append(Unfolding(k, problem.recover(solution), solution, gain))
+        found.append(SweptUnfolding(k, problem.recover(solution), solution, gain))
     return Sweep(tuple(found))

@@ -71,7 +71,7 @@ def plot_embedding(
     """The first two coordinates with their rods; returns the axes.
 
     A rod's colour is the multiplier of its length: orange rods are stretched and hold the
-    unfolding back, purple rods are compressed, pale ones do nothing.
+    unfolding back, purple rods are compressed, thin pale ones do nothing.
     """
     _require_matplotlib()
     from matplotlib.collections import LineCollection
@@ -84,6 +84,8 @@ def plot_embedding(
     if tension and embedding.tensions is not None and embedding.tensions.size:
         largest = float(np.abs(embedding.tensions).max()) or 1.0
         rods.set_array(embedding.tensions)
+        # Strong rods are wide, so that they can be seen in grey print.
+        rods.set_linewidths(0.6 + 2.4 * np.sqrt(np.abs(embedding.tensions) / largest))
         rods.set_cmap(SIGNED)
         rods.set_norm(SymLogNorm(largest / 10, vmin=-largest, vmax=largest))
         ax.add_collection(rods)
@@ -91,7 +93,8 @@ def plot_embedding(
     else:
         rods.set_color("0.8")
         ax.add_collection(rods)
-    ax.scatter(*flat.T, c="0.2" if color is None else color, s=12, zorder=2)
+    size = 5 if tension and color is None else 12  # the rods are the picture, or the points are
+    ax.scatter(*flat.T, c="0.2" if color is None else color, s=size, zorder=2)
     ax.set_aspect("equal")
     ax.set_title(f"output, fidelity {embedding.fidelity:.3f}")
     return ax

@@ -70,7 +70,7 @@ class Cost:
         if u.ndim != 2 or u.shape[0] != size or not np.isfinite(u).all():
             raise InputError(f"the factor of a cost must be finite of shape ({size}, k)")
         if not np.isfinite(identity):
-            raise InputError(f"the identity part of a cost is {identity}")
+            raise InputError(f"the identity part of a cost is {identity}; it must be finite")
         u.setflags(write=False)
         s = finite_vector(
             np.ones(u.shape[1]) if weights is None else weights, u.shape[1], "weights"

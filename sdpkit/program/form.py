@@ -231,7 +231,7 @@ class Program:
         if named.max(initial=0) >= len(self.blocks):
             raise InputError(f"the family names more blocks than the {len(self.blocks)} there are")
         if named.min(initial=0) < 0:
-            raise InputError("the family names a block of negative number")
+            raise InputError("the family names a block with a negative number")
         n = self.family.n_points
         if named.shape != (n,):
             raise InputError(f"block_of has shape {named.shape}, expected ({n},)")

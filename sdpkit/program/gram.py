@@ -87,7 +87,10 @@ class Gram(ABC):
         """<C, K>."""
         value = cost.identity * self.trace() if cost.identity else 0.0
         if cost.sparse.nnz:
-            raise InputError("<C, K> of a sparse C is not known for a matrix without entries")
+            raise InputError(
+                "<C, K> needs the entries of K where C is sparse, and this K is an operator: "
+                "use numpy.asarray(K)"
+            )
         if cost.factor.shape[1]:
             image = self @ cost.factor
             value += float(cost.weights @ np.einsum("ik,ik->k", cost.factor, image))

@@ -44,7 +44,7 @@ _ENTRY_LETTERS = str.maketrans("{}(),Dd", "     ee")  # Fortran writes 1.0D+00
 
 
 @dataclass(frozen=True, eq=False)
-class Entries:
+class SdpaContent:
     """The raw content: c (m,), block sizes (negative: diagonal), entries (k, 5)."""
 
     rhs: Array
@@ -74,7 +74,7 @@ def read_sdpa(path: str | Path) -> Program:
         return _program(_parse(path), one_line(path.name.removesuffix(".dat-s")))
 
 
-def _program(content: Entries, name: str) -> Program:
+def _program(content: SdpaContent, name: str) -> Program:
     dense = [k for k, size in enumerate(content.sizes) if size > 1]
     if not dense:
         # A linear program: its first variable becomes a 1 × 1 semidefinite block.
@@ -101,7 +101,7 @@ def _program(content: Entries, name: str) -> Program:
     )
 
 
-def _parse(path: Path) -> Entries:
+def _parse(path: Path) -> SdpaContent:
     lines = read_text(path, "in SDPA sparse format").splitlines()
     sense, offset = "max", 0.0
     start = 0
@@ -122,7 +122,7 @@ def _parse(path: Path) -> Entries:
         raise InputError(f"{path} is not in SDPA sparse format: {one_line(error)}") from error
     if not all(size.is_integer() for size in sizes.tolist()):
         raise InputError(f"{path} has block sizes {one_line(sizes)}: pass whole numbers")
-    content = Entries(rhs, [int(s) for s in sizes], entries, sense, offset)
+    content = SdpaContent(rhs, [int(s) for s in sizes], entries, sense, offset)
     _check(path, content)
     return content
 
@@ -160,7 +160,7 @@ def _number(word: str) -> float | None:
         return None
 
 
-def _check(path: Path, content: Entries) -> None:
+def _check(path: Path, content: SdpaContent) -> None:
     e = content.entries
     if not np.isfinite(e).all() or not np.isfinite(content.rhs).all():
         raise InputError(f"{path} contains NaN or infinite numbers")
@@ -168,7 +168,7 @@ def _check(path: Path, content: Entries) -> None:
         raise InputError(f"{path} has a block of size 0")
     if np.any(e[:, :4] != np.round(e[:, :4])):
         odd = e[np.any(e[:, :4] != np.round(e[:, :4]), axis=1)][0].tolist()
-        raise InputError(f"{path}: entry {odd} has an index that is no whole number")
+        raise InputError(f"{path}: entry {odd} has an index that is not a whole number")
     _refuse_vast(path, content)
     extent = np.abs(np.array(content.sizes))
     bad = (e[:, 0] < 0) | (e[:, 0] > content.rhs.size) | (e[:, 1] < 1) | (e[:, 1] > extent.size)
@@ -183,7 +183,7 @@ def _check(path: Path, content: Entries) -> None:
         raise InputError(f"{path}: entry {e[off][0].tolist()} is off a diagonal block's diagonal")
 
 
-def _refuse_vast(path: Path, content: Entries) -> None:
+def _refuse_vast(path: Path, content: SdpaContent) -> None:
     """Refuse sizes that the entries of the file do not bear out, before anything is allocated."""
     numbers, counts = np.unique(content.entries[:, 1], return_counts=True)
     entries = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
@@ -198,7 +198,7 @@ def _refuse_vast(path: Path, content: Entries) -> None:
     require_memory(needed, f"{path}: the matrices of blocks {one_line(content.sizes, 80)}")
 
 
-def _first_variable_as_block(content: Entries) -> Entries:
+def _first_variable_as_block(content: SdpaContent) -> SdpaContent:
     """Move variable (block 1, index 1) to a block of its own in front."""
     entries = content.entries.copy()
     entries[:, 1] += 1
@@ -207,13 +207,13 @@ def _first_variable_as_block(content: Entries) -> Entries:
     entries[~first & (entries[:, 1] == 2), 2:4] -= 1
     rest = abs(content.sizes[0]) - 1
     sizes = [1, -rest if rest else -1, *content.sizes[1:]]
-    return Entries(content.rhs, sizes, entries, content.sense, content.offset)
+    return SdpaContent(content.rhs, sizes, entries, content.sense, content.offset)
 
 
 class BlockReader:
     """Collects the measurement vectors and rows of one dense block."""
 
-    def __init__(self, index: int, content: Entries) -> None:
+    def __init__(self, index: int, content: SdpaContent) -> None:
         self.index, self.size, self.m = index, content.sizes[index], content.rhs.size
         part = content.entries[content.entries[:, 1] == index + 1]
         matrix = part[:, 0].astype(np.int64)
@@ -327,7 +327,7 @@ def _refuse_both_triangles(
 class _LinearReader:
     """Collects the diagonal blocks: cost (n_x,) and rows (m, n_x)."""
 
-    def __init__(self, content: Entries) -> None:
+    def __init__(self, content: SdpaContent) -> None:
         starts, total = {}, 0
         for k, size in enumerate(content.sizes):
             if size < 0 or (size == 1 and k > 0) or (size == 1 and not _is_lone(content)):
@@ -368,12 +368,14 @@ def _join_halves(rows: sp.csr_array, cost: Array) -> tuple[sp.csr_array, Array, 
     return sp.csr_array(columns[:, kept]), cost[kept], free[kept]
 
 
-def _is_lone(content: Entries) -> bool:
+def _is_lone(content: SdpaContent) -> bool:
     """Whether block 1 is the 1 × 1 block that stands in for a missing semidefinite one."""
     return content.sizes[0] == 1 and all(size <= 1 for size in content.sizes)
 
 
-def _null_rows(content: Entries, blocks: dict[int, BlockReader], linear: _LinearReader) -> set[int]:
+def _null_rows(
+    content: SdpaContent, blocks: dict[int, BlockReader], linear: _LinearReader
+) -> set[int]:
     """Rows Σ a_p q_p = 0 with all a_p of one sign and no auxiliary variable."""
     out = set()
     for e in np.flatnonzero(content.rhs == 0).tolist():

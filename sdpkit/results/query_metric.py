@@ -159,7 +159,7 @@ def query_metrics(
     if flat.size:
         raise InputError(
             f"the neighbours of {flat.size} queries (the first is {flat[0]}) lie in a "
-            "subspace, whose normals would count infinitely: use gamma > 0"
+            "subspace, and directions normal to it would have infinite weight: use gamma > 0"
         )
     dimensions = (values > tau * values[:, :1]).sum(axis=1)
     return QueryMetrics(queries, values, vectors, dimensions, ellipsoids.gaps, float(rho), variant)

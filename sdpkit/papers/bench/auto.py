@@ -283,7 +283,7 @@ def _nearest(
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AutoChoice:
     """What `auto` chooses for an instance, beside the fastest engine."""
 
     instance: str
@@ -300,7 +300,7 @@ class Verdict:
         return self.seconds / self.fastest
 
 
-def verdicts(timings: list[Timing]) -> list[Verdict]:
+def verdicts(timings: list[Timing]) -> list[AutoChoice]:
     """The choice of `auto` for every instance of a table that some engine solved."""
     found = []
     for name in dict.fromkeys(t.instance for t in timings):
@@ -310,7 +310,7 @@ def verdicts(timings: list[Timing]) -> list[Verdict]:
             continue
         _, program, tol = _made(name)
         chosen = choose(program, tol)[0].name
-        found.append(Verdict(name, chosen, runs.get(chosen, math.inf), best, runs[best]))
+        found.append(AutoChoice(name, chosen, runs.get(chosen, math.inf), best, runs[best]))
     return found
 
 
