@@ -28,8 +28,8 @@ from sdpkit.program.kinds import why_no_roots
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
+from sdpkit.solution.forecast import forecast
 from sdpkit.solution.solver import Capabilities
-from sdpkit.solvers.forecast import forecast
 
 Array = NDArray[np.float64]
 

@@ -30,11 +30,11 @@ from sdpkit.program.gram import Gram, Matrix, ResolventGram
 from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
+from sdpkit.solution.forecast import forecast
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.barrier_centres import NEAR_DECREMENT, BarrierPrimal, PathOfCentres
 from sdpkit.solvers.barrier_dual import CLUSTER_EDGES, ONE_CLUSTER_EDGES, BarrierDual, BarrierPoint
 from sdpkit.solvers.barrier_newton import LOW_RANK_PRODUCTS
-from sdpkit.solvers.forecast import forecast
 from sdpkit.solvers.recognition import components, drifting_apart, shortcut
 
 Array = NDArray[np.float64]

@@ -31,8 +31,8 @@ from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_covering
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
+from sdpkit.solution.forecast import forecast
 from sdpkit.solution.solver import Capabilities
-from sdpkit.solvers.forecast import forecast
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -38,6 +38,7 @@ from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
+from sdpkit.solution.forecast import forecast
 from sdpkit.solution.solution import Solution
 from sdpkit.solution.solver import Capabilities, unsupported
 from sdpkit.solvers.augmented import (
@@ -48,7 +49,6 @@ from sdpkit.solvers.augmented import (
     augmented_lagrangian,
     squared_norm,
 )
-from sdpkit.solvers.forecast import forecast
 from sdpkit.solvers.inner import InTheCone, InTheFactor
 
 Array = NDArray[np.float64]

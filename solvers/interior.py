@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
+from sdpkit.solution.forecast import forecast
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.algebra import Breakdown, EntryEquations
-from sdpkit.solvers.forecast import forecast
 from sdpkit.solvers.predictor_corrector import (
     Iterate,
     Measures,

@@ -31,9 +31,9 @@ from sdpkit.program.gram import FactoredGram, Matrix
 from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
+from sdpkit.solution.forecast import forecast
 from sdpkit.solution.options import Option
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-from sdpkit.solvers.forecast import forecast
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel, in_boxes, lowest_eigenpairs
 from sdpkit.solvers.lowrank_newton import DENSE_UNKNOWNS, minimised

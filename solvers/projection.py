@@ -22,10 +22,10 @@ from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
+from sdpkit.solution.forecast import forecast
 from sdpkit.solution.options import Option
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-from sdpkit.solvers.forecast import forecast
 from sdpkit.solvers.multiplier_repair import feasible_multipliers, reduced_anchor
 from sdpkit.solvers.sets import DENSE_ROWS, RAY_TOL, TwoSets
 from sdpkit.solvers.splitting import Splitting, SplittingPair

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.papers.bench.threads import processor_time
 from sdpkit.program.form import Program
-from sdpkit.solvers.forecast import PRICES
+from sdpkit.solution.forecast import PRICES
 from sdpkit.solving.choice import choose, offers, suitable
 from sdpkit.solving.registry import get_solver
 
@@ -325,7 +325,7 @@ def auto(
             timings.append(timing)
         write(runs, timings)
     if fit:
-        print("PRICES for solvers/forecast.py:")
+        print("PRICES for sdpkit/solution/forecast.py:")
         for name, prices in fitted(read(runs)).items():
             print(f'    "{name}": {prices},')
             PRICES[name] = prices
