@@ -11,7 +11,7 @@ from typing import Any
 from sdpkit.cli.answers import attempt, check_picture, check_places
 from sdpkit.errors import InputError
 from sdpkit.files import one_line, require_writable
-from sdpkit.numerics.threads import workers
+from sdpkit.numerics.threads import cores
 
 # Runs at a time if nothing is said: each has a core of its own, and two hardly disturb each other.
 _AT_A_TIME = 2
@@ -84,7 +84,7 @@ def run(chosen: argparse.Namespace) -> int:
     runs = chosen.runs or Path(f"compare-{'instances' if chosen.instances else chosen.suite}.jsonl")
     jobs = chosen.jobs
     if jobs is None and chosen.parallel_config is None:
-        jobs = min(_AT_A_TIME, workers())
+        jobs = min(_AT_A_TIME, cores())
     with parallel(chosen.parallel_config):
         comparison = compare(
             problems,
