@@ -286,9 +286,15 @@ def test_limits_are_kept_where_the_run_is(cluster: Any, notes: Path, tmp_path: P
 @pytest.mark.slow
 def test_a_cluster_of_one_thread_is_a_cluster(notes: Path, tmp_path: Path) -> None:
     """joblib alone would make these runs here."""
-    with _cluster(n_workers=1) as local, parallel(written(tmp_path, local)):
-        comparison = compare(RINGS["ring-5"], ["interior"], [1e-3])
+    import joblib
+
+    with _cluster(n_workers=1) as local, local.get_client():
+        with parallel(written(tmp_path, local)):
+            comparison = compare(RINGS["ring-5"], ["interior"], [1e-3])
+        with joblib.parallel_config("dask"):  # as one says it in Python
+            again = compare(RINGS["ring-6"], ["interior"], [1e-3])
     assert comparison.runs[0].host
+    assert again.runs[0].host
 
 
 @pytest.mark.slow

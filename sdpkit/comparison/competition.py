@@ -30,7 +30,7 @@ from sdpkit.comparison.hosts import Done, Errand, carry_out, dismiss, memory_sha
 from sdpkit.comparison.hosts import memory as memory_here
 from sdpkit.comparison.hosts import processor as processor_here
 from sdpkit.comparison.ledger import Ledger
-from sdpkit.comparison.parallel import on_a_cluster, runs_at_a_time
+from sdpkit.comparison.parallel import in_parallel, on_a_cluster, runs_at_a_time
 from sdpkit.comparison.records import Described, Run
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
 from sdpkit.comparison.table import Comparison
@@ -235,18 +235,12 @@ class _Referee:
     def play(self, entries: list[_Entry]) -> None:
         """Make the runs. Here joblib's threads wait for the processes of the runs; on a cluster
         its tasks do."""
-        import joblib
+        from joblib import delayed
 
         try:
             self._require_same_instances(entries)
-            parallel = joblib.Parallel(
-                n_jobs=self.n_jobs,
-                prefer="threads",
-                return_as="generator_unordered",
-                batch_size=1,
-                pre_dispatch="n_jobs",
-            )
-            for done in parallel(joblib.delayed(carry_out)(one) for one in self._errands()):
+            tasks = (delayed(carry_out)(errand) for errand in self._errands())
+            for done in in_parallel(tasks, self.n_jobs, prefer="threads"):
                 self._note(done)
             self._note_left_out()
         finally:

@@ -18,6 +18,7 @@ from threading import Lock, Timer
 from typing import Any, TypeVar
 
 from sdpkit import __version__
+from sdpkit.comparison.parallel import in_parallel
 from sdpkit.comparison.worker import Job, Outcome, Tell, Worker
 from sdpkit.errors import SdpkitError, SolverError
 from sdpkit.files import free_memory
@@ -95,10 +96,10 @@ def each(
     function: Callable[..., T], items: Iterable[tuple[Any, ...]], n_jobs: int | None = None
 ) -> Iterator[T]:
     """The function's value for each of the arguments, in their order, by joblib."""
-    import joblib
+    from joblib import delayed
 
-    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)
-    yield from parallel(joblib.delayed(isolated)(function, *item) for item in items)
+    tasks = (delayed(isolated)(function, *item) for item in items)
+    return in_parallel(tasks, n_jobs, ordered=True)
 
 
 def isolated(function: Callable[..., T], *arguments: Any) -> T:

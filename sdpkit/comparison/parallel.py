@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,26 +42,48 @@ def parallel(path: Path | None) -> Iterator[None]:
         return
     with (
         _client(config) as client,
-        joblib.parallel_config(_backend(client), n_jobs=config.get("n_jobs", -1)),
+        joblib.parallel_config("dask", client=client, n_jobs=config.get("n_jobs", -1)),
     ):
         yield
 
 
 def on_a_cluster() -> str:
     """The name of the cluster's kind that joblib would use now, or ""."""
-    from joblib.parallel import get_active_backend
-
-    backend, _ = get_active_backend(prefer="threads")
-    return "dask" if hasattr(backend, "client") else ""
+    return "dask" if hasattr(_active()[0], "client") else ""
 
 
 def runs_at_a_time(n_jobs: int | None) -> int:
-    """How many tasks joblib would run at a time now; None for what `parallel_config` says."""
+    """How many tasks are run at a time now; None for what `joblib.parallel_config` says."""
+    backend, configured = _active()
+    asked = configured if n_jobs is None else integer(n_jobs, "n_jobs")
+    return int(backend.effective_n_jobs(asked))
+
+
+def in_parallel(
+    tasks: Iterable[Any], n_jobs: int | None, *, prefer: str | None = None, ordered: bool = False
+) -> Iterator[Any]:
+    """The values of joblib's delayed `tasks`, as they come or in order. A task is asked for when
+    there is somebody to run it."""
+    import joblib
+
+    backend, _ = _active()
+    where = {"backend": backend} if on_a_cluster() else {"prefer": prefer}
+    run = joblib.Parallel(
+        n_jobs=runs_at_a_time(n_jobs),
+        return_as="generator" if ordered else "generator_unordered",
+        batch_size=1,
+        pre_dispatch="n_jobs",
+        **where,
+    )
+    yield from run(tasks)
+
+
+def _active() -> tuple[Any, int]:
+    """The backend that joblib would use now, and how many tasks it was told to run at a time."""
     from joblib.parallel import get_active_backend
 
     backend, configured = get_active_backend(prefer="threads")
-    asked = configured if n_jobs is None else integer(n_jobs, "n_jobs")
-    return int(backend.effective_n_jobs(asked))
+    return _cluster(backend.client) if hasattr(backend, "client") else backend, configured
 
 
 # -- the file -------------------------------------------------------------------------------
@@ -156,13 +178,13 @@ class _Lost(Exception):
     """The workers that a task was given to died, more often than the cluster puts up with."""
 
 
-def _backend(client: Any) -> Any:
+def _cluster(client: Any) -> Any:
     """joblib's backend for Dask, with two of its traps closed."""
     from joblib._dask import DaskDistributedBackend
 
     class Cluster(DaskDistributedBackend):
         def effective_n_jobs(self, n_jobs: int | None) -> int:
-            """The file's number, or the cluster's threads; with 1 joblib would run tasks here."""
+            """What was asked for, or the cluster's threads; with 1 joblib would run tasks here."""
             asked = n_jobs is not None and n_jobs > 0
             return max(2, n_jobs if asked else super().effective_n_jobs(n_jobs))
 
@@ -188,4 +210,4 @@ def _backend(client: Any) -> Any:
     return Cluster(client=client)
 
 
-__all__ = ["on_a_cluster", "parallel", "read_config", "runs_at_a_time"]
+__all__ = ["in_parallel", "on_a_cluster", "parallel", "read_config", "runs_at_a_time"]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import sdpkit
 from sdpkit.comparison.hosts import host, isolated
-from sdpkit.comparison.parallel import runs_at_a_time
+from sdpkit.comparison.parallel import in_parallel, runs_at_a_time
 from sdpkit.errors import InputError, SdpkitError
 from sdpkit.files import replace_text, replacing
 from sdpkit.numerics.threads import one_blas_thread
@@ -116,7 +116,7 @@ def reproduce_all(
     continues where it was. `jobs` of them run at a time, by joblib (by default 1, or what
     `joblib.parallel_config` says); the longest start first. Only this process writes.
     """
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     jobs = runs_at_a_time(jobs)
     known, missing = runnable(options)
@@ -133,11 +133,9 @@ def reproduce_all(
         f"{len(left)} entries to make, {len(done)} kept from before; about {_words(total)} with "
         f"{jobs} at a time"
     )
-    runs = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(
-        delayed(_made)(name, chosen_for(ENTRIES[name], options)) for name in left
-    )
+    tasks = (delayed(_made)(name, chosen_for(ENTRIES[name], options)) for name in left)
     failed = {}
-    for number, (name, found, drawn) in enumerate(runs, start=1):
+    for number, (name, found, drawn) in enumerate(in_parallel(tasks, jobs), start=1):
         if isinstance(found, str):
             failed[name] = found
             tell(f"{number}/{len(left)} {name}: failed, {found}")
