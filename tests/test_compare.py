@@ -64,6 +64,11 @@ class Solver:
         return self.act(program, settings)
 
 
+class Ponderous(Solver):
+    def accepts(self, program):
+        time.sleep(600)
+
+
 def hang(program, settings):
     note(f"hanging {os.getpid()}")
     while True:
@@ -137,10 +142,11 @@ acts = [hang, hang_at_once, hang_with_child, segfault, lie, eat, fail, leave, va
 acts += [chatter, hold]
 for act in [*acts, honest]:
     globals()[act.__name__.upper()] = Solver(act.__name__.replace("_", "-"), act)
+PONDER = Ponderous("ponder", honest)
 """
 NAMES = (
     "hang", "hang-at-once", "hang-with-child", "segfault", "lie", "eat", "fail", "leave", "vanish",
-    "mumble", "chatter", "hold", "honest",
+    "mumble", "chatter", "hold", "ponder", "honest",
 )  # fmt: skip
 
 
@@ -196,6 +202,7 @@ def row(comparison: Comparison, solver: str) -> Run:
         ("hang", "timeout", "silent for 3.25 s"),
         ("hang-at-once", "timeout", "silent for 3.25 s, while warming up"),
         ("hang-with-child", "timeout", "silent for 3.25 s"),
+        ("ponder", "timeout", "silent for 3.25 s, while warming up"),
         ("segfault", "crashed", "segmentation fault: about to crash"),
         ("eat", "out_of_memory", "more than 200 MiB"),
         ("fail", "error", "ZeroDivisionError: I divide by zero"),
