@@ -197,8 +197,8 @@ def memory_share(beside: int = 1) -> float:
     worker = _dask_worker()
     if worker is None:
         return free
-    threads = max(1, worker.state.nthreads)
-    return min(free, worker.memory_manager.memory_limit or free) / threads
+    given = float(worker.memory_manager.memory_limit or free)
+    return min(free, given) / max(1, int(worker.state.nthreads))
 
 
 def processor() -> str:

@@ -182,11 +182,12 @@ def _cluster(client: Any) -> Any:
     """joblib's backend for Dask, with two of its traps closed."""
     from joblib._dask import DaskDistributedBackend
 
-    class Cluster(DaskDistributedBackend):
+    class Cluster(DaskDistributedBackend):  # type: ignore[misc]
         def effective_n_jobs(self, n_jobs: int | None) -> int:
             """What was asked for, or the cluster's threads; with 1 joblib would run tasks here."""
-            asked = n_jobs is not None and n_jobs > 0
-            return max(2, n_jobs if asked else super().effective_n_jobs(n_jobs))
+            if n_jobs is None or n_jobs < 1:
+                n_jobs = int(super().effective_n_jobs(n_jobs))
+            return max(2, n_jobs)
 
         def submit(self, func: Any, callback: Any = None) -> Any:
             """A task that the cluster gave up is an error; joblib would wait for it for ever."""
