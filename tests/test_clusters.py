@@ -181,7 +181,7 @@ def test_benches_that_stay_in_one_process_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "forms", "--parallel-config", str(tmp_path / "none")]) == 2
-    assert "it can be used with grid, limits, sdplib" in capsys.readouterr().err
+    assert "it can be used with auto, grid, limits, sdplib" in capsys.readouterr().err
 
 
 def test_processes_of_joblib_make_the_same_runs(tmp_path: Path) -> None:

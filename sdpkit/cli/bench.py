@@ -57,7 +57,7 @@ _NEED_DATA = (
 )
 
 # Tables of runs that know nothing of each other, and that joblib may make elsewhere.
-_PARALLEL = ("grid", "limits", "sdplib")
+_PARALLEL = ("auto", "grid", "limits", "sdplib")
 
 # Every option, and what a table uses where the command says nothing.
 _DEFAULTS: dict[str, Any] = {
