@@ -13,7 +13,7 @@ from sdpkit.errors import InputError
 from sdpkit.files import one_line, require_writable
 from sdpkit.numerics.threads import cores
 
-# Runs at a time if nothing is said: each has a core of its own, and two hardly disturb each other.
+# Runs at a time if nothing is said, at most one per core.
 _AT_A_TIME = 2
 
 
