@@ -41,7 +41,7 @@ layers: .types/installed
 SUITE ?= fast
 .PHONY: figures
 figures: $(VENV)/installed
-	$(VENV)/bin/sdpkit compare --suite $(SUITE) --csv docs/measured.csv
+	$(VENV)/bin/sdpkit compare --suite $(SUITE) --fresh --csv docs/measured.csv --force
 	$(VENV)/bin/sdpkit report docs/measured.csv --markdown docs/how_fast.md README.md
 
 # The site, in docs/_build/html; opens from disk. Needs npm once, for MathJax.

@@ -64,6 +64,11 @@ class Solver:
         return self.act(program, settings)
 
 
+class Ponderous(Solver):
+    def accepts(self, program):
+        time.sleep(600)
+
+
 def hang(program, settings):
     note(f"hanging {os.getpid()}")
     while True:
@@ -137,10 +142,11 @@ acts = [hang, hang_at_once, hang_with_child, segfault, lie, eat, fail, leave, va
 acts += [chatter, hold]
 for act in [*acts, honest]:
     globals()[act.__name__.upper()] = Solver(act.__name__.replace("_", "-"), act)
+PONDER = Ponderous("ponder", honest)
 """
 NAMES = (
     "hang", "hang-at-once", "hang-with-child", "segfault", "lie", "eat", "fail", "leave", "vanish",
-    "mumble", "chatter", "hold", "honest",
+    "mumble", "chatter", "hold", "ponder", "honest",
 )  # fmt: skip
 
 
@@ -196,6 +202,7 @@ def row(comparison: Comparison, solver: str) -> Run:
         ("hang", "timeout", "silent for 3.25 s"),
         ("hang-at-once", "timeout", "silent for 3.25 s, while warming up"),
         ("hang-with-child", "timeout", "silent for 3.25 s"),
+        ("ponder", "timeout", "silent for 3.25 s, while warming up"),
         ("segfault", "crashed", "segmentation fault: about to crash"),
         ("eat", "out_of_memory", "more than 200 MiB"),
         ("fail", "error", "ZeroDivisionError: I divide by zero"),
@@ -343,21 +350,21 @@ def test_nobody_stays_behind_when_a_comparison_is_killed(package: Path, tmp_path
 def test_killed_at_any_moment_it_loses_no_run_and_repeats_none(
     package: Path, tmp_path: Path
 ) -> None:
-    check_kills(3, 3, package, tmp_path)
+    check_kills(3, 3, 1, package, tmp_path)
 
 
 @pytest.mark.slow
 def test_killed_at_twenty_moments_it_loses_no_run(package: Path, tmp_path: Path) -> None:
-    check_kills(20, 1, package, tmp_path)
+    check_kills(20, 1, 2, package, tmp_path)
 
 
-def check_kills(kills: int, lines: int, package: Path, tmp_path: Path) -> None:
+def check_kills(kills: int, lines: int, jobs: int, package: Path, tmp_path: Path) -> None:
     """Kill a comparison whenever it has written so many more lines, and a moment later."""
     runs, notes = tmp_path / "runs.jsonl", tmp_path / "notes.txt"
     environment = surroundings(package, notes)
     command = [*COMMAND, "--runs", str(runs), "--json"]
     command += ["--instances", "pentagon", "string-10", "roll-15-equality"]
-    command += ["--solvers", "honest", "interior", "--repeats", "2"]
+    command += ["--solvers", "honest", "interior", "--repeats", "2", "--jobs", str(jobs)]
     rng, before = np.random.default_rng(0), b""
     for kill in range(kills):
         process = subprocess.Popen(
@@ -384,7 +391,7 @@ def check_kills(kills: int, lines: int, package: Path, tmp_path: Path) -> None:
     assert len(json.loads(done.stdout)["runs"]) == 24
     # Every run was made once, but for those that were under way when the process was killed.
     made = notes.read_text().splitlines()
-    assert 12 <= len(made) <= 12 + kills
+    assert 12 <= len(made) <= 12 + jobs * kills
     # Once more, and there is nothing left to do.
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert len(notes.read_text().splitlines()) == len(made)
@@ -773,6 +780,7 @@ def test_compare_command(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = ["compare", "--suite", "no-solution", "--solvers", "interior", "--tols", "1e-6"]
+    command += ["--jobs", "1"]
     assert main([*command, "--csv", "runs.csv", "--picture", "runs.png"]) == 0
     printed = capsys.readouterr()
     assert "triangle" in printed.out
@@ -790,7 +798,7 @@ def test_compare_command(
     assert len(json.loads(printed.out)["runs"]) == 3
     assert Path("compare-no-solution.jsonl").read_bytes() == kept
     assert main([*command, "--fresh", "--quiet", "--instances", "triangle"]) == 0
-    assert main([*command, "--time-limit", "3"]) == 2
+    assert main([*command, "--time-limit", "4"]) == 2
     assert "choose another path" in capsys.readouterr().err
     assert main(["compare", "--csv", "no/where.csv"]) == 2
     assert "there is no folder" in capsys.readouterr().err

@@ -224,7 +224,7 @@ def test_a_forked_child_is_not_held_by_threads_that_it_does_not_have(
 @pytest.fixture
 def many_cores(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine of 64 cores with nothing asked for."""
-    monkeypatch.setattr(threads, "_cores", lambda: 64)
+    monkeypatch.setattr(threads, "cores", lambda: 64)
     monkeypatch.setattr(threads, "_asked", None)
     for name in (threads.VARIABLE, "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)

@@ -56,12 +56,15 @@ _NEED_DATA = (
     "metric-learn",
 )
 
+# Tables of runs that know nothing of each other, and that joblib may make elsewhere.
+_PARALLEL = ("auto", "grid", "limits", "sdplib")
+
 # Every option, and what a table uses where the command says nothing.
 _DEFAULTS: dict[str, Any] = {
     "data": None,
     "deskewed": False,
     "fit": False,
-    "jobs": 1,
+    "jobs": None,
     "measure": False,
     "metric_learn": None,
     "neighbors": [4],
@@ -104,6 +107,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--force", action="store_true", help="replace a picture that exists")
     parser.add_argument("--repeats", type=int, help="runs of each (threads, classifier; default 5)")
     parser.add_argument("--jobs", type=int, help="processes (auto, grid; default 1)")
+    parser.add_argument(
+        "--parallel-config",
+        type=Path,
+        metavar="FILE",
+        help=f"where runs are made ({', '.join(_PARALLEL)})",
+    )
     parser.add_argument("--solvers", nargs="+", help="measure only these (threads, limits)")
     runs = "file of measured runs (auto)"
     parser.add_argument("--runs", type=Path, help=f"{runs}; default docs/auto.csv")
@@ -128,9 +137,17 @@ def run(chosen: argparse.Namespace) -> int:
         )
     if chosen.table in _NEED_DATA and chosen.data is None:
         raise InputError(f"the table {chosen.table!r} needs its data: pass --data FOLDER")
+    if chosen.parallel_config is not None and chosen.table not in _PARALLEL:
+        raise InputError(
+            f"the runs of the table {chosen.table!r} stay in one process: leave --parallel-config "
+            f"out; it can be used with {', '.join(_PARALLEL)}"
+        )
     check_places(chosen.force, chosen.picture)
     values = [_DEFAULTS[name] if options[name] is None else options[name] for name in names]
-    getattr(importlib.import_module(module), function)(*values)
+    from sdpkit.comparison.parallel import parallel
+
+    with parallel(chosen.parallel_config):
+        getattr(importlib.import_module(module), function)(*values)
     return 0
 
 

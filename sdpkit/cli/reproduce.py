@@ -11,7 +11,7 @@ from sdpkit.inputs import integer
 
 # Options that belong to one of the two ways to call the command.
 _ALONE = ("points", "runs", "picture", "json")
-_ALL = ("full", "output", "jobs", "fresh", "csv", "page")
+_ALL = ("full", "output", "jobs", "parallel_config", "fresh", "csv", "page")
 
 
 def add_parser(commands: Any) -> None:
@@ -36,6 +36,9 @@ def add_parser(commands: Any) -> None:
     every.add_argument("--full", action="store_true", help="the papers' sizes: hours")
     every.add_argument("--output", type=Path, help="folder of JSON and pictures (default papers)")
     every.add_argument("--jobs", type=int, help="entries at a time (default one per core)")
+    every.add_argument(
+        "--parallel-config", type=Path, metavar="FILE", help="where entries are made"
+    )
     every.add_argument("--fresh", action="store_true", help="make again what the folder has")
     every.add_argument("--csv", type=Path, help="write the table of all rows")
     every.add_argument("--page", type=Path, help="fill this Markdown page from --csv")
@@ -65,6 +68,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _run_all(chosen: argparse.Namespace) -> int:
+    from sdpkit.comparison.parallel import parallel
     from sdpkit.numerics.threads import workers
     from sdpkit.papers.entry import Options
     from sdpkit.papers.page import filled, write_csv
@@ -77,13 +81,16 @@ def _run_all(chosen: argparse.Namespace) -> int:
         raise InputError("--all needs one of --quick (minutes) and --full (the papers' sizes)")
     if chosen.page is not None and chosen.csv is None:
         raise InputError("--page is filled from --csv FILE; give both")
-    jobs = workers() if chosen.jobs is None else integer(chosen.jobs, "--jobs")
-    found = reproduce_all(
-        chosen.output or Path("papers"),
-        Options(chosen.data, quick=chosen.quick),
-        jobs=jobs,
-        fresh=chosen.fresh,
-    )
+    jobs = None if chosen.jobs is None else integer(chosen.jobs, "--jobs")
+    if jobs is None and chosen.parallel_config is None:
+        jobs = workers()
+    with parallel(chosen.parallel_config):
+        found = reproduce_all(
+            chosen.output or Path("papers"),
+            Options(chosen.data, quick=chosen.quick),
+            jobs=jobs,
+            fresh=chosen.fresh,
+        )
     if chosen.csv is not None:
         write_csv(chosen.csv, found)
     if chosen.page is not None:
@@ -99,5 +106,5 @@ def _run_all(chosen: argparse.Namespace) -> int:
 def _refuse(chosen: argparse.Namespace, words: tuple[str, ...], where: str) -> None:
     given = [word for word in words if getattr(chosen, word) not in (None, False)]
     if given:
-        flags = ", ".join(f"--{word}" for word in given)
+        flags = ", ".join(f"--{word.replace('_', '-')}" for word in given)
         raise InputError(f"{flags} can only be used with {where}")

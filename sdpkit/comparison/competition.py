@@ -15,26 +15,28 @@ import math
 import os
 import pickle
 import platform
-import queue
 import sys
-import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 from sdpkit import __version__
+from sdpkit.comparison.hosts import Done, Errand, carry_out, dismiss, memory_share
+from sdpkit.comparison.hosts import memory as memory_here
+from sdpkit.comparison.hosts import processor as processor_here
 from sdpkit.comparison.ledger import Ledger
+from sdpkit.comparison.parallel import in_parallel, on_a_cluster, runs_at_a_time
 from sdpkit.comparison.records import Described, Run
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
 from sdpkit.comparison.table import Comparison
 from sdpkit.comparison.trial import Trial
-from sdpkit.comparison.worker import Job, Outcome, Worker
+from sdpkit.comparison.worker import Outcome
 from sdpkit.errors import InputError
-from sdpkit.files import free_memory
 from sdpkit.inputs import integer, positive
 from sdpkit.numerics import threads
 from sdpkit.solving.registry import available_solvers, get_solver, known_here_only
@@ -47,14 +49,15 @@ _TIME_LIMIT = 60.0
 _GRACE = (1.25, 2.0)
 # Seconds until a solver has imported and compiled itself, once per kind of problem.
 _WARMING = 90.0
-# The share of the free memory that runs may take if nothing is said.
-_MEMORY = 0.8
 # Verdicts that the certificate proves.
 _PROVEN = ("optimal", "infeasible", "unbounded", "stationary")
 # What an instance and its solver are, whatever becomes of the run.
 _FACTS = ("n", "n_rows", "fingerprint", "sense", "solver_version")
 # Endings that a tighter tolerance does not change.
 _HOPELESS = ("timeout", "time_limit", "out_of_memory", "refused")
+
+# What stands for the hardware if each run has a host of its own.
+_CLUSTER = {"processor": "of each run's host", "cores": "of each run's host"}
 
 Key = tuple[str, str, float, int, str]
 
@@ -116,7 +119,7 @@ def compare(
     time_limit: float | None = None,
     memory_limit: float | None = None,
     path: str | Path | None = None,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     warm: bool = False,
     fresh: bool = False,
     progress: Callable[[ComparisonProgress], Any] | None = None,
@@ -138,7 +141,8 @@ def compare(
         seconds more. By default that of the suite, else 60
     memory_limit: bytes beyond what the process begins with; by default 80 % of what is free
     path: a file that keeps every run as soon as it is made; if it exists, its runs count as made
-    n_jobs: runs at a time, by joblib; timings suffer from more than one
+    n_jobs: runs at a time, by joblib; timings suffer from more than one. By default 1, or what
+        `joblib.parallel_config` says, which may also name a Dask cluster
     warm: also start from the answer at a tolerance 100 times looser, with the solvers that can
     fresh: delete the runs in `path` first; a file that another comparison has open is refused
     progress: called after every run with a `ComparisonProgress`
@@ -157,19 +161,19 @@ def compare(
     plans = list(
         _plans(entries, contestants, sorted({positive(t, "tols") for t in tols}), repeats, warm)
     )
-    jobs = integer(n_jobs, "n_jobs")
-    environment = _environment(jobs)
-    settings = {"time_limit": limit, "memory_limit": memory, "n_jobs": jobs}
+    cluster = on_a_cluster()
+    jobs = runs_at_a_time(n_jobs)
+    environment = _environment(jobs, cluster)
+    settings = {"time_limit": limit, "memory_limit": memory, "n_jobs": cluster or jobs}
     with ExitStack() as stack:
         ledger: Any = _Unwritten(environment, [e.described for e in entries])
         if path is not None:
             described = [entry.described for entry in entries]
             ledger = stack.enter_context(Ledger(path, environment, settings, described, fresh))
-        heavy = len(plans) - len(ledger.runs) > _MANY
-        workers = [stack.enter_context(Worker(heavy, jobs)) for _ in range(jobs)]
-        allowed = _MEMORY * free_memory() / jobs if memory is None else memory
-        _require_same_instances(ledger.runs, entries, workers[0], limit)
-        _Referee(ledger, plans, limit, allowed, workers, progress).play()
+        if memory is None and not cluster:
+            memory = memory_share(jobs)
+        beside = 1 if cluster else jobs
+        _Referee(ledger, plans, limit, memory, jobs, beside, progress).play(entries)
         return _asked(ledger, plans)
 
 
@@ -199,86 +203,103 @@ def _asked(ledger: Any, plans: list[_Plan]) -> Comparison:
 
 
 class _Referee:
-    """Makes the runs that are missing, one after the other or a few at a time."""
+    """Makes the runs that are missing, by joblib, and alone writes them down."""
 
     def __init__(
         self,
         ledger: Any,
         plans: list[_Plan],
         limit: float,
-        memory: float,
-        workers: list[Worker],
+        memory: float | None,
+        n_jobs: int,
+        beside: int,
         progress: Callable[[ComparisonProgress], Any] | None,
     ) -> None:
         self.ledger, self.plans, self.progress = ledger, plans, progress
-        self.limit, self.memory, self.n_jobs = limit, memory, len(workers)
-        self.idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        for worker in workers:
-            self.idle.put(worker)
-        self.lock = Lock()
+        self.limit, self.n_jobs = limit, n_jobs
         self.seconds: list[tuple[_Plan, float]] = []
-        self.warmed: set[tuple[str, str]] = set()
+        self.left_out: deque[tuple[_Plan, Run]] = deque()
         made = {run.key for run in ledger.runs}
-        self.missing = [plan for plan in plans if plan.key not in made]
+        # Loose tolerances first: what they are too hard for need not be tried at tighter ones,
+        # also if several runs are made at a time.
+        missing = [plan for plan in plans if plan.key not in made]
+        self.missing = sorted(missing, key=lambda plan: -plan.tol)
+        self.common: dict[str, Any] = {
+            "owner": uuid4().hex,
+            "patience": _GRACE[0] * limit + _GRACE[1],
+            "memory": memory,
+            "heavy": len(missing) > _MANY,
+            "beside": beside,
+        }
 
-    def play(self) -> None:
-        if self.n_jobs == 1:
-            for plan in self.missing:
-                self.make(plan)
-            return
-        import joblib
+    def play(self, entries: list[_Entry]) -> None:
+        """Make the runs. Here joblib's threads wait for the processes of the runs; on a cluster
+        its tasks do."""
+        from joblib import delayed
 
-        parallel = joblib.Parallel(n_jobs=self.n_jobs, require="sharedmem")
-        parallel(joblib.delayed(self.make)(plan) for plan in self.missing)
-
-    def make(self, plan: _Plan) -> None:
-        worker = self.idle.get()
         try:
-            started = time.perf_counter()
-            run = self._without_hope(plan) or self._make(plan, worker)
-            seconds = time.perf_counter() - started
+            self._require_same_instances(entries)
+            tasks = (delayed(carry_out)(errand) for errand in self._errands())
+            for done in in_parallel(tasks, self.n_jobs, prefer="threads"):
+                self._note(done)
+            self._note_left_out()
         finally:
-            self.idle.put(worker)
-        with self.lock:
-            self.ledger.add(run)
-            self.seconds.append((plan, seconds))
-            if self.progress is not None:
-                done = len(self.plans) - len(self.missing) + len(self.seconds)
-                self.progress(ComparisonProgress(done, len(self.plans), run, self._remaining()))
+            dismiss(self.common["owner"])
 
-    def _make(self, plan: _Plan, worker: Worker) -> Run:
-        trial = Trial(
-            plan.entry.instance,
-            plan.entry.problem,
-            plan.contestant.name,
-            plan.contestant.plugin,
-            plan.tol,
-            self.limit,
-            plan.start,
-        )
-        patience = _GRACE[0] * self.limit + _GRACE[1]
-        sort = (plan.contestant.name, plan.entry.described.kind)
-        warming = patience if sort in self.warmed else _WARMING
-        self.warmed.add(sort)
-        job = Job(
-            "sdpkit.comparison.trial:attempt", {"trial": trial}, patience, warming, self.memory
-        )
-        return _row(plan, worker.run(job), self.limit)
+    def _errands(self) -> Iterator[Errand]:
+        """What is still to be run when it is asked for."""
+        for number, plan in enumerate(self.missing):
+            row = self._without_hope(plan)
+            if row is not None:
+                self.left_out.append((plan, row))
+                continue
+            trial = Trial(
+                plan.entry.instance,
+                plan.entry.problem,
+                plan.contestant.name,
+                plan.contestant.plugin,
+                plan.tol,
+                self.limit,
+                plan.start,
+            )
+            yield Errand(
+                number,
+                function="sdpkit.comparison.trial:attempt",
+                arguments={"trial": trial},
+                sort=(plan.contestant.name, plan.entry.described.kind),
+                warming=_WARMING,
+                **self.common,
+            )
+
+    def _note(self, done: Done) -> None:
+        self._note_left_out()
+        plan = self.missing[done.number]
+        self._add(plan, _row(plan, done.outcome, self.limit, done.host), done.seconds)
+
+    def _note_left_out(self) -> None:
+        while self.left_out:
+            self._add(*self.left_out.popleft(), 0.0)
+
+    def _add(self, plan: _Plan, run: Run, seconds: float) -> None:
+        self.ledger.add(run)
+        self.seconds.append((plan, seconds))
+        if self.progress is not None:
+            done = len(self.plans) - len(self.missing) + len(self.seconds)
+            self.progress(ComparisonProgress(done, len(self.plans), run, self._remaining()))
 
     def _without_hope(self, plan: _Plan) -> Run | None:
         """The row of a run that is not made, since a looser tolerance was too much already, or
         the solver does not accept programs of this kind."""
-        with self.lock:
-            for run in list[Run](self.ledger.runs):
-                same = replace(run, tol=plan.tol).key == plan.key
-                if same and run.tol > plan.tol and run.outcome in _HOPELESS:
-                    words = f"not run: at tol {run.tol:g} it ended in {run.outcome}"
-                    if run.outcome == "refused":
-                        words = run.message
-                    told = {"outcome": run.outcome, "message": words}
-                    facts = {name: getattr(run, name) for name in _FACTS}
-                    found = {"result": told, "described": facts}
-                    return _row(plan, Outcome("", "", found, 0.0, math.nan), self.limit)
+        for run in list[Run](self.ledger.runs):
+            same = replace(run, tol=plan.tol).key == plan.key
+            if same and run.tol > plan.tol and run.outcome in _HOPELESS:
+                words = f"not run: at tol {run.tol:g} it ended in {run.outcome}"
+                if run.outcome == "refused":
+                    words = run.message
+                told = {"outcome": run.outcome, "message": words}
+                facts = {name: getattr(run, name) for name in _FACTS}
+                found = {"result": told, "described": facts}
+                return _row(plan, Outcome("", "", found, 0.0, math.nan), self.limit)
         return None
 
     def _remaining(self) -> float:
@@ -296,8 +317,27 @@ class _Referee:
         here = [s for p, s in own if p.entry.described.name == plan.entry.described.name]
         return fmean(here or [s for _, s in own] or [s for _, s in self.seconds])
 
+    def _require_same_instances(self, entries: list[_Entry]) -> None:
+        """Refuse to continue a file whose runs are of other instances with the same names."""
+        before = {run.instance: run.fingerprint for run in self.ledger.runs if run.fingerprint}
+        for entry in entries:
+            name = entry.described.name
+            if name not in before:
+                continue
+            trial = Trial(entry.instance, entry.problem, "", b"", 1.0, self.limit)
+            describe = "sdpkit.comparison.trial:describe"
+            done = carry_out(
+                Errand(0, function=describe, arguments={"trial": trial}, **self.common)
+            )
+            now = dict(done.outcome.told.get("described") or {}).get("fingerprint")
+            if now is not None and now != before[name]:
+                raise InputError(
+                    f"the file holds runs of another instance named {name!r} (fingerprint "
+                    f"{before[name]}, now {now}): rename the instance or choose another path"
+                )
 
-def _row(plan: _Plan, outcome: Outcome, limit: float) -> Run:
+
+def _row(plan: _Plan, outcome: Outcome, limit: float, host: str = "") -> Run:
     """What a child told, and how it ended, as a row."""
     described, told = plan.entry.described, dict(outcome.told)
     facts = dict(told.get("described") or {})
@@ -328,6 +368,7 @@ def _row(plan: _Plan, outcome: Outcome, limit: float) -> Run:
         reference=described.reference,
         reference_error=_error(result.get("objective", math.nan), described.reference, scale),
         time_limit=limit,
+        host=host,
         coordinates=None if coordinates is None else tuple(coordinates),
         **{"claimed": False, **result},
     )
@@ -337,26 +378,6 @@ def _error(value: float, reference: float, scale: float) -> float:
     """|value − reference| over the larger of the reference and a value that counts as zero."""
     denominator = max(abs(reference), scale)
     return abs(value - reference) / denominator if denominator > 0 else math.nan
-
-
-def _require_same_instances(
-    runs: list[Run], entries: list[_Entry], worker: Worker, limit: float
-) -> None:
-    """Refuse to continue a file whose runs are of other instances with the same names."""
-    before = {run.instance: run.fingerprint for run in runs if run.fingerprint}
-    for entry in entries:
-        name = entry.described.name
-        if name not in before:
-            continue
-        trial = Trial(entry.instance, entry.problem, "", b"", 1.0, limit)
-        patience = _GRACE[0] * limit + _GRACE[1]
-        told = worker.run(Job("sdpkit.comparison.trial:describe", {"trial": trial}, patience)).told
-        now = dict(told.get("described") or {}).get("fingerprint")
-        if now is not None and now != before[name]:
-            raise InputError(
-                f"the file holds runs of another instance named {name!r} (fingerprint "
-                f"{before[name]}, now {now}): rename the instance or choose another path"
-            )
 
 
 # -- who and what ---------------------------------------------------------------------------
@@ -485,7 +506,7 @@ def _entry(name: str, problem: Any, position: int) -> _Entry:
 # -- where ----------------------------------------------------------------------------------
 
 
-def _environment(n_jobs: int) -> dict[str, str]:
+def _environment(n_jobs: int, cluster: str) -> dict[str, str]:
     """Versions and hardware, as a reader of the figures needs them."""
     versions = {}
     for package in ("numpy", "scipy", "scikit-learn", "numba", "cvxpy", "scs", "clarabel"):
@@ -497,34 +518,23 @@ def _environment(n_jobs: int) -> dict[str, str]:
         "sdpkit": __version__,
         "python": platform.python_version(),
         **versions,
-        "system": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
-        "cores": str(os.cpu_count() or "unknown"),
-        "threads": f"1 of BLAS, {threads.workers(n_jobs)} of sdpkit's own",
-        "memory": _memory(),
+        **(_CLUSTER if cluster else _hardware(n_jobs)),
+        "parallel": f"{cluster}, " * bool(cluster) + f"{n_jobs} at a time",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": " ".join([_command_name(), *sys.argv[1:]]),
+    }
+
+
+def _hardware(n_jobs: int) -> dict[str, str]:
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": processor_here(),
+        "cores": str(os.cpu_count() or "unknown"),
+        "threads": f"1 of BLAS, {threads.workers(n_jobs)} of sdpkit's own",
+        "memory": memory_here(),
     }
 
 
 def _command_name() -> str:
     name = Path(sys.argv[0]).name if sys.argv else ""
     return "sdpkit" if name == "__main__.py" else name  # python -m sdpkit
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or "unknown"
-
-
-def _memory() -> str:
-    try:
-        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return "unknown"
-    return f"{pages / 2**30:.1f} GiB"

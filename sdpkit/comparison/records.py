@@ -49,6 +49,7 @@ class Run:
     peak: bytes above what the process held before it began
     history: per iteration, may be empty
     sense: "max" or "min" of the program; "" where an answer takes several programs
+    host: name and processor of a cluster's machine, "" for the machine that made the comparison
     coordinates: points (x, y) of the embedding, 500 at most, or None
     """
 
@@ -84,6 +85,7 @@ class Run:
     peak: float = float("nan")
     time_limit: float = float("inf")
     sense: str = ""
+    host: str = ""
     history: tuple[Mapping[str, float], ...] = ()
     coordinates: tuple[tuple[float, float], ...] | None = None
 

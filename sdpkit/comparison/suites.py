@@ -27,7 +27,7 @@ from sdpkit.errors import InputError
 # Tier → (seconds that a run may take, what it is).
 TIERS = {
     "minimal": (2.0, "tiny instances of every kind; about a minute with all solvers"),
-    "fast": (10.0, "minimal and instances of up to some hundred points; minutes"),
+    "fast": (3.0, "minimal and instances of up to some hundred points; minutes"),
     "large": (600.0, "thousands of points; hours with all solvers"),
 }
 

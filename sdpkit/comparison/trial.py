@@ -105,13 +105,13 @@ def attempt(tell: Tell, trial: Trial) -> None:
         tell("described", _description(problem, program))
         name = trial.name()
         tell("described", {**_description(problem, program), "solver_version": version(name)})
+        ours = name == "auto" or is_ours(get_solver(name))
+        if not ours:
+            tell("loaded", None)
         _refuse(name, program)
-        if name == "auto" or is_ours(get_solver(name)):
-            _warm_up(name, program, trial.time_limit)  # it may compile kernels for a while
-            tell("loaded", None)
-        else:
-            tell("loaded", None)
-            _warm_up(name, program, trial.time_limit)
+        _warm_up(name, program, trial.time_limit)
+        if ours:
+            tell("loaded", None)  # it may have compiled kernels for a while
         forget_peak()
         tell("started", None)
         solution = _measured(tell, trial, name, problem, program, compiled)

@@ -106,7 +106,7 @@ class Worker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop()
+        self.stop()
 
     def _start(self) -> None:
         if not hasattr(os, "fork"):
@@ -128,35 +128,40 @@ class Worker:
             )
         self._link = ours
         if _receive(ours) != "ready":
-            self._stop()
+            self.stop()
             raise SolverError(f"no worker could be started with {sys.executable}")
 
-    def _stop(self) -> None:
-        if self._link is not None:
-            self._link.close()
-        if self._process is not None:
+    def stop(self) -> None:
+        """End the server and the job that it may be doing; another thread may wait for that."""
+        link, self._link = self._link, None
+        process, self._process = self._process, None
+        if link is not None:
+            with contextlib.suppress(OSError):
+                link.shutdown(socket.SHUT_RDWR)  # wakes whoever waits for an answer
+            link.close()
+        if process is not None:
             try:
-                self._process.wait(timeout=10)
+                process.wait(timeout=10)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._link = self._process = None
+                process.kill()
+                process.wait()
 
     def run(self, job: Job) -> Outcome:
         """Do one job in a new child; never raises for what the child does."""
         if self._link is None:
             self._start()
-        assert self._link is not None
+        link = self._link
+        assert link is not None
         started = time.perf_counter()
         try:
-            _send(self._link, job)
-            outcome = _receive(self._link)
+            _send(link, job)
+            outcome = _receive(link)
         except OSError:
             outcome = None
         if isinstance(outcome, Outcome):
             return outcome
         # The server itself is gone: the system may have chosen it when memory ran out.
-        self._stop()
+        self.stop()
         seconds = time.perf_counter() - started
         return Outcome("killed", "its supervisor was killed", {}, seconds, float("nan"))
 

@@ -62,7 +62,7 @@ def workers(processes: int = 1) -> int:
     """
     if _alone.get():
         return 1
-    return max(1, min(_wanted(), _cores()) // processes)
+    return max(1, min(_wanted(), cores()) // processes)
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def _count(name: str, value: Any) -> int:
     return int(value)
 
 
-def _cores() -> int:
+def cores() -> int:
     """The cores that this process may use: by its affinity, and by the quota of its cgroup."""
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(there or 1, _quota()))

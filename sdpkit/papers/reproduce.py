@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import sdpkit
+from sdpkit.comparison.hosts import host, isolated
+from sdpkit.comparison.parallel import in_parallel, runs_at_a_time
 from sdpkit.errors import InputError, SdpkitError
+from sdpkit.files import replace_text, replacing
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.papers.entry import Entry, Options, Reproduction, Row
 from sdpkit.papers.pictures import draw
@@ -102,17 +106,19 @@ def reproduce_all(
     options: Options,
     *,
     names: Sequence[str] | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
     fresh: bool = False,
     tell: Tell = lambda words: print(words, file=sys.stderr, flush=True),
 ) -> list[Reproduction]:
     """Every entry, each kept in `folder` as JSON and picture as soon as it is made.
 
     Entries that `folder` has with the same settings are not made again, so that a killed run
-    continues where it was. `jobs` of them run at a time, by joblib; the longest start first.
+    continues where it was. `jobs` of them run at a time, by joblib (by default 1, or what
+    `joblib.parallel_config` says); the longest start first. Only this process writes.
     """
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
+    jobs = runs_at_a_time(jobs)
     known, missing = runnable(options)
     wanted = [name for name in known if names is None or name in names]
     folder.mkdir(parents=True, exist_ok=True)
@@ -127,16 +133,15 @@ def reproduce_all(
         f"{len(left)} entries to make, {len(done)} kept from before; about {_words(total)} with "
         f"{jobs} at a time"
     )
-    runs = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(
-        delayed(_kept)(name, folder, chosen_for(ENTRIES[name], options)) for name in left
-    )
+    tasks = (delayed(_made)(name, chosen_for(ENTRIES[name], options)) for name in left)
     failed = {}
-    for number, (name, found) in enumerate(runs, start=1):
+    for number, (name, found, drawn) in enumerate(in_parallel(tasks, jobs), start=1):
         if isinstance(found, str):
             failed[name] = found
             tell(f"{number}/{len(left)} {name}: failed, {found}")
             continue
         done[name] = found
+        _keep(folder, found, drawn)
         agreed = [row.agrees for row in found.rows if row.agrees is not None]
         tell(
             f"{number}/{len(left)} {found.name}: {sum(agreed)} of {len(agreed)} agree, "
@@ -148,18 +153,31 @@ def reproduce_all(
     return [done[name] for name in wanted]
 
 
-def _kept(name: str, folder: Path, options: Options) -> tuple[str, Reproduction | str]:
-    """Make an entry and write it; the file appears whole or not at all. If one fails, the others
-    are still made: the second part of the answer is then the error."""
-    picture = pictured(name, folder)
+def _made(name: str, options: Options) -> tuple[str, Reproduction | str, bytes]:
+    """An entry and its picture. If one fails, the others are still made: the second part of the
+    answer is then the error."""
     try:
-        found = reproduce(name, Options(options.data, quick=options.quick, picture=picture))
+        found, drawn = isolated(_drawn, name, options)
     except Exception as error:
-        return name, f"{type(error).__name__}: {error}"
-    part = folder / f"{name}.json.part"
-    part.write_text(found.to_json(), encoding="utf-8")
-    part.replace(folder / f"{name}.json")
-    return name, found
+        return name, f"{type(error).__name__}: {error}", b""
+    where = {"host": host()} if host() else {}
+    return name, replace(found, setting={**found.setting, **where}), drawn
+
+
+def _drawn(name: str, options: Options) -> tuple[Reproduction, bytes]:
+    """An entry and the bytes of its picture, wherever this is called."""
+    with tempfile.TemporaryDirectory() as folder:
+        picture = pictured(name, Path(folder))
+        found = reproduce(name, Options(options.data, quick=options.quick, picture=picture))
+        return found, b"" if picture is None else picture.read_bytes()
+
+
+def _keep(folder: Path, found: Reproduction, drawn: bytes) -> None:
+    """Write an entry and its picture; the files appear whole or not at all, the entry last."""
+    if drawn:
+        with replacing(folder / found.picture) as file:
+            file.write(drawn)
+    replace_text(folder / f"{found.name}.json", found.to_json())
 
 
 def _finished(folder: Path, names: Sequence[str], options: Options) -> dict[str, Reproduction]:

@@ -22,6 +22,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import sdpkit
+from sdpkit.comparison.hosts import isolated
+from sdpkit.comparison.parallel import in_parallel
 from sdpkit.papers.bench.threads import processor_time
 from sdpkit.program.form import Program
 from sdpkit.solution.forecast import PRICES
@@ -169,13 +171,13 @@ def instances() -> dict[str, tuple[Callable[[], Problem], float]]:
 # -- runs ---------------------------------------------------------------------------------------
 
 
-def measured(only: str | None = None, jobs: int = 1) -> Iterator[Timing]:
+def measured(only: str | None = None, jobs: int | None = None) -> Iterator[Timing]:
     """Runs of every suitable engine on every instance (whose name holds `only`), `jobs` instances
     at a time."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     names = [name for name in instances() if only is None or only in name]
-    made = Parallel(jobs, return_as="generator_unordered")(delayed(_raced)(n) for n in names)
+    made = in_parallel((delayed(isolated)(_raced, name) for name in names), jobs)
     for timings in made:
         yield from timings
 
@@ -315,7 +317,10 @@ def verdicts(timings: list[Timing]) -> list[AutoChoice]:
 
 
 def auto(
-    runs: Path = Path("docs/auto.csv"), measure: bool = False, fit: bool = False, jobs: int = 1
+    runs: Path = Path("docs/auto.csv"),
+    measure: bool = False,
+    fit: bool = False,
+    jobs: int | None = None,
 ) -> None:
     """Print the choices beside the fastest engines; solve everything or fit prices before."""
     if measure:

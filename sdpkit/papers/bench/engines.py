@@ -19,6 +19,7 @@ import scipy.linalg
 
 import sdpkit
 from sdpkit.comparison import builders
+from sdpkit.comparison.hosts import each
 from sdpkit.comparison.measuring import arrays, median, timed, timed_solve
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program
@@ -254,18 +255,20 @@ def forms(n: int = 400, n_angles: int = 200) -> None:
 
 def sdplib(folder: Path, solvers: Iterable[str] = ("interior", "csdp")) -> None:
     """SDPLIB instances from a folder, against the published values."""
-    for name, published in SDPLIB.items():
+    for name in SDPLIB:
         path = folder / f"{name}.dat-s"
         if not path.exists():
             raise InputError(f"{path} is missing: pass the folder that holds SDPLIB's files")
-        program = read_sdpa(path)
-        for solver in solvers:
-            run = measure(program, solver)
-            print(
-                f"{name} {solver}: {run.status}, {run.objective:.8g} (published {published}), "
-                f"gap {run.gap:.1e}, {run.iterations} iterations, {run.seconds:.3g} s",
-                flush=True,
-            )
+    for line in each(_from_sdplib, itertools.product([folder], SDPLIB, solvers)):
+        print(line, flush=True)
+
+
+def _from_sdplib(folder: Path, name: str, solver: str) -> str:
+    run = measure(read_sdpa(folder / f"{name}.dat-s"), solver)
+    return (
+        f"{name} {solver}: {run.status}, {run.objective:.8g} (published {SDPLIB[name]}), "
+        f"gap {run.gap:.1e}, {run.iterations} iterations, {run.seconds:.3g} s"
+    )
 
 
 # -- minimum volume embedding ---------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 
 import sdpkit
 from sdpkit.comparison.measuring import labelled, median, timed, timed_solve
+from sdpkit.comparison.parallel import runs_at_a_time
 from sdpkit.errors import InputError
 from sdpkit.estimators import LargeMarginNearestNeighbors, LMNNClassifier, WarmGridSearchCV
 from sdpkit.papers.bench.lmnn import run_metric_learn
@@ -52,7 +53,7 @@ def _solved(X: Any, y: Any) -> Solution:
     return sdpkit.solve(sdpkit.LMNN(X, y))
 
 
-def grid(jobs: int = 1) -> None:
+def grid(jobs: int | None = None) -> None:
     """Digits, 5 × 5 parameters, three folds: `GridSearchCV` and one warm path per fold."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import GridSearchCV
@@ -70,7 +71,11 @@ def grid(jobs: int = 1) -> None:
             flush=True,
         )
     cold, warm = searches.values()
-    ratio = cold.cpu_seconds / warm.cpu_seconds if jobs == 1 else cold.seconds / warm.seconds
+    ratio = (
+        cold.cpu_seconds / warm.cpu_seconds
+        if runs_at_a_time(jobs) == 1
+        else cold.seconds / warm.seconds
+    )
     scores = [run.result.cv_results_["mean_test_score"] for run in (cold, warm)]
     print(
         f"one warm path per fold is {ratio:.2f} times faster; mean scores "

@@ -9,6 +9,7 @@ import numpy as np
 
 import sdpkit
 from sdpkit.comparison import builders
+from sdpkit.comparison.hosts import each
 from sdpkit.comparison.measuring import quiet_solve, timed_solve
 from sdpkit.errors import InputError
 from sdpkit.solving.registry import available_solvers
@@ -65,14 +66,17 @@ def limits(time_limit: float | None = None, solvers: list[str] | None = None) ->
         raise InputError(f"{unknown[0]} is not available: choose from {available_solvers()}")
     head = f"{'solver':<20} {'instance':<18} {'limit s':>8} {'taken s':>8} {'beyond s':>8}  status"
     print(head, flush=True)
-    for name in names:
-        kind, build, n = _INSTANCES.get(name, _OTHERS)
-        program = build(n).program()
-        quiet_solve(program, name, tol=_TOL, time_limit=min(0.5, limit))  # compiles kernels
-        run = timed_solve(program, name, tol=_TOL, time_limit=limit)
-        beyond = max(run.seconds - limit, 0.0)
-        print(
-            f"{name:<20} {f'{kind}, {n} points':<18} {limit:>8.3g} {run.seconds:>8.2f} "
-            f"{beyond:>8.2f}  {run.result.status}",
-            flush=True,
-        )
+    for line in each(_overshoot, [(name, limit) for name in names]):
+        print(line, flush=True)
+
+
+def _overshoot(name: str, limit: float) -> str:
+    kind, build, n = _INSTANCES.get(name, _OTHERS)
+    program = build(n).program()
+    quiet_solve(program, name, tol=_TOL, time_limit=min(0.5, limit))  # compiles kernels
+    run = timed_solve(program, name, tol=_TOL, time_limit=limit)
+    beyond = max(run.seconds - limit, 0.0)
+    return (
+        f"{name:<20} {f'{kind}, {n} points':<18} {limit:>8.3g} {run.seconds:>8.2f} "
+        f"{beyond:>8.2f}  {run.result.status}"
+    )
