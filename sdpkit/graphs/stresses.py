@@ -49,7 +49,7 @@ def exposed_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> 
     """(n, k) orthonormal directions beyond `null` on which every Gram matrix of these lengths
     vanishes, for (n, D) points, (m, 2) edges and (n, l) directions that are known already.
 
-    The two triangles of a square with its diagonals hold each other flat; without cliques of four:
+    A regular hexagon with its long diagonals has no clique of three, and cannot leave the plane:
 
     >>> hexagon = np.array([[np.cos(t), np.sin(t)] for t in np.arange(6) * np.pi / 3])
     >>> edges = [[i, (i + 1) % 6] for i in range(6)] + [[i, i + 3] for i in range(3)]
@@ -215,9 +215,8 @@ class _StressSpace:
         rounding = 64 * len(values) * EPS * size
         moved = float(np.abs(self.equilibrium @ stress).max())
         noise = float(np.abs(values[:vanishing]).max(initial=0.0))
-        return bool(
-            max(noise, moved) <= rounding and noise + EPS * size <= _DIRECTION_ERROR * values[vanishing]
-        )
+        stands_out = noise + EPS * size <= _DIRECTION_ERROR * values[vanishing]
+        return bool(max(noise, moved) <= rounding and stands_out)
 
 
 __all__ = ["exposed_directions"]
