@@ -24,13 +24,15 @@ C = diag(m) − mmᵀ/n.
 Where a clique of the graph is affinely dependent (noise-free data, angle closure), its lengths
 force K c = 0 for every c on the clique with Σc = 0 and Xᵀc = 0. No feasible K is positive
 definite on 1⊥ then, and the dual optimum need not exist: `facial_reduction="auto"` adds these c
-to the null directions, which changes nothing about the problem but its solvability.
+to the null directions, which changes nothing about the problem but its solvability. Where an
+answer stays inaccurate even so, stresses in equilibrium may expose more such directions
+(`sdpkit.graphs.stresses`), and the program is solved once more on the smaller face.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -44,6 +46,7 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.repair import cliques, merge_coincident, split_components
+from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.inputs import boolean, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
@@ -65,6 +68,8 @@ FORMS: tuple[Form, ...] = ("equality", "inequality", "slack", "min_trace")
 _PARALLEL = 1e-4
 # Squared lengths below this share of their clique's largest: nearly coincident points.
 _NEARLY_COINCIDENT = 1e-8
+# Points of more dimensions than this have few stresses and many equations.
+_MAX_STRESSED_DIMENSIONS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,11 +275,12 @@ class MVU:
         """Per part the C with <C, K> = tr K over all points: the variance."""
         return [_variance(part.multiplicities) for part in self.parts]
 
-    def _without_pairs(self, costs: list[Cost]) -> Program:
-        """The program of the rods, form by form as the module states them."""
+    def _without_pairs(self, costs: list[Cost], parts: tuple[Part, ...] | None = None) -> Program:
+        """The program of the rods, form by form as the module states them; `parts` may have more
+        null directions than the problem's own."""
         unknowns = [
             Unknown("K" if len(self.parts) == 1 else f"K{k + 1}", len(part.nodes), null=part.null)
-            for k, part in enumerate(self.parts)
+            for k, part in enumerate(parts or self.parts)
         ]
         spread = sum(K.inner(C) for K, C in zip(unknowns, costs, strict=True))
         lengths = stack(
@@ -332,14 +338,50 @@ class MVU:
 
     @one_blas_thread
     def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
-        """The next program: one is all it takes, unless pairs come too close."""
+        """The next program: one is all it takes, unless pairs come too close, or a smaller face
+        is found for an inaccurate answer."""
         if not solutions:
             return self._without_pairs(self._costs())
+        if self.all_pairs is None and len(solutions) == 1:
+            smaller = self._on_smaller_face() if solutions[0].status is Status.INACCURATE else None
+            return smaller or Ending("one program is all it takes", Status.OPTIMAL)
         if self.all_pairs is None:
-            return Ending("one program is all it takes", Status.OPTIMAL)
+            return Ending("solved on the face that stresses expose", Status.OPTIMAL)
         further = self.all_pairs.next_round(solutions[-1], tol)
         ending = Ending("no pair is too close", Status.OPTIMAL)
         return further or self.all_pairs.judged(ending, solutions[-1])
+
+    def _on_smaller_face(self) -> Program | None:
+        """The program with the null directions that stresses expose; None if there are none.
+
+        Only where cliques are flat already: points with noise in them have no such stresses.
+        """
+        parts = tuple(
+            replace(part, null=np.hstack([part.null, self._exposed(part)]))
+            if part.null.shape[1] > 1
+            else part
+            for part in self.parts
+        )
+        found = sum(part.null.shape[1] for part in parts)
+        found -= sum(part.null.shape[1] for part in self.parts)
+        if not found:
+            return None
+        program = self._without_pairs(self._costs(), parts)
+        note = f"facial reduction: stresses fix {found} directions more"
+        return replace(program, notes=(*program.notes, note))
+
+    def _exposed(self, part: Part) -> Array:
+        """(n, k) directions that stresses of a part's points expose; none without points."""
+        none = part.null[:, :0]
+        if self.X is None or np.ndim(self.X) != 2 or np.shape(self.X)[1] > _MAX_STRESSED_DIMENSIONS:
+            return none
+        first = np.unique(self.group, return_index=True)[1]
+        points = np.asarray(self.X, dtype=np.float64)[first[part.nodes]]
+        i, j = part.graph.edges.T
+        lengths = np.sum((points[i] - points[j]) ** 2, axis=1)
+        if not np.allclose(lengths, part.graph.squared_lengths, rtol=1e-12, atol=0.0):
+            return none  # the lengths are not those of the points, to the last digits
+        return exposed_directions(points, part.graph.edges, part.null)
 
     @one_blas_thread
     def progress(self, solution: Solution) -> dict[str, float]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit import MVU, GraphError, InputError, Solution, Status, UnboundedProblemError
 from sdpkit.datasets import cycle_graph, path_graph, swiss_roll
+from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.problems.mvu import omega_default, omega_threshold
 from sdpkit.solving.judgement import ConvergenceWarning
 
@@ -642,6 +643,41 @@ def test_partly_flat_points_keep_their_freedom() -> None:
     folded = X.copy()
     folded[4:] = X[2:4]
     assert closed == pytest.approx(np.trace(gram(folded)), rel=1e-6)
+
+
+def test_stresses_expose_what_cliques_do_not() -> None:
+    """Without noise, cliques leave directions that no K has; a second program is without them."""
+    X = swiss_roll(100, 0, 0.0)
+    problem = MVU(X, n_neighbors=6)
+    solution = solved(problem, "interior")
+    assert solution.trajectory is not None
+    first, last = solution.trajectory
+    assert first.status == "inaccurate"
+    assert any("stresses fix" in note for note in solution.notes)
+    assert last.program.blocks[0].null.shape[1] > first.program.blocks[0].null.shape[1]
+    # The points themselves lie on the face, and their variance is no more than the optimum.
+    centred = X - X.mean(axis=0)
+    assert np.abs(last.program.blocks[0].null.T @ centred).max() <= 1e-10 * np.abs(centred).max()
+    assert np.trace(gram(X)) < solution.objective <= first.certificate.safe_bound
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-5])
+def test_noise_leaves_no_stress(noise: float) -> None:
+    """Lengths of noisy points force nothing: whatever direction is exposed would be wrong."""
+    X = np.hstack([points(40, 3), noise * points(40, 12)])
+    edges = MVU(X, n_neighbors=5).parts[0].graph.edges
+    assert exposed_directions(X, edges, np.ones((40, 1))).shape[1] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["cube", "surface"])
+def test_noise_free_points_in_space_are_certified(shape: str) -> None:
+    r = np.random.default_rng(0)
+    X = r.random((400, 3))
+    if shape == "surface":
+        u = 4 * np.random.default_rng(0).random((400, 2))
+        X = np.column_stack([u, np.sin(u[:, 0]) * np.cos(1.3 * u[:, 1])])
+    solved(MVU(X, n_neighbors=6, connect="bridge"), "interior")
 
 
 def test_noise_needs_no_reduction() -> None:

@@ -27,14 +27,21 @@ Array = NDArray[np.float64]
 _MAX_ROWS = 3000
 _MAX_STEPS = 40
 _MANY_ROWS = 500
-# Added to the unit diagonal of the least-squares system: rows may depend on each other.
-_RIDGE = 1e-13
+# Added to the unit diagonal of the least-squares system: rows may depend on each other. The second
+# is for many that do, as on a small face.
+_RIDGES = (1e-13, 1e-11)
 
 
 def onto_rows(
-    program: Program, matrices: list[Matrix], x: Array, goal: float, inwards: float = 0.0
+    program: Program,
+    matrices: list[Matrix],
+    x: Array,
+    goal: float,
+    inwards: float = 0.0,
+    prices: Array | None = None,
 ) -> tuple[list[Matrix], Array]:
-    """The point moved until no row is off by more than `goal` at its own scale, if it can be.
+    """The point moved until no row is off by more than `goal` at its own scale, if it can be, and
+    the rows together cost no more than `goal` at `prices`: (m,) multipliers over the value's unit.
 
     It starts `inwards` of the given one, M + inwards·I and x + inwards: a zero stays zero
     otherwise. Where rows are left, the point that came nearest is returned.
@@ -52,8 +59,11 @@ def onto_rows(
         factors, x = step
         moved: list[Matrix] = [y @ y.T for y in factors]
         q = program.measure(moved)
-        left = float(program.violations(q, x).max(initial=0.0))
+        violations = program.violations(q, x)
+        left = float(violations.max(initial=0.0))
         off = float(row_residuals(program, moved, q, x).max(initial=0.0))
+        if prices is not None:
+            off = max(off, float(np.abs(prices) @ violations))
         if off < least:
             best, least = (moved, x), off
         if off <= goal or not np.isfinite(off):
@@ -64,6 +74,15 @@ def onto_rows(
         if idle > 1:
             break
     return best
+
+
+def leading_part(matrix: Matrix, share: float) -> Matrix:
+    """M without the eigenvalues below `share` of the largest: what an interior point adds."""
+    if isinstance(matrix, Gram):
+        return matrix
+    values, vectors = scipy.linalg.eigh((matrix + matrix.T) / 2)
+    kept = values > share * values[-1]
+    return np.asarray((vectors[:, kept] * values[kept]) @ vectors[:, kept].T)
 
 
 def is_small(program: Program) -> bool:
@@ -100,11 +119,8 @@ def _step(program: Program, factors: list[Array], x: Array) -> tuple[list[Array]
         a = program.rows_q[rows][:, span]
         system += a @ (a @ _lengths_of_steps(block, w)).T
     root = np.sqrt(np.where(np.diag(system) > 0, np.diag(system), 1.0))
-    unit = system / np.outer(root, root) + _RIDGE * np.eye(rows.size)
-    if not np.isfinite(unit).all():
-        return None
-    factor, failed = scipy.linalg.lapack.dpotrf(unit, lower=1)
-    if failed:
+    factor = _factored(system / np.outer(root, root))
+    if factor is None:
         return None
     y = -scipy.linalg.cho_solve((factor, True), off[rows] / root) / root
     parts = program.split(np.asarray(program.rows_q[rows].T @ y))
@@ -114,6 +130,17 @@ def _step(program: Program, factors: list[Array], x: Array) -> tuple[list[Array]
         moved.append(old + step - block.null_basis @ (block.null_basis.T @ step))
     along = np.asarray(part_x.T @ y)
     return moved, np.where(program.free_x, x + free * along, bounded * (1 + 2 * along) ** 2)
+
+
+def _factored(unit: Array) -> Array | None:
+    """The Cholesky factor of a matrix of unit diagonal that may be singular."""
+    if not np.isfinite(unit).all():
+        return None
+    for ridge in _RIDGES:
+        factor, failed = scipy.linalg.lapack.dpotrf(unit + ridge * np.eye(len(unit)), lower=1)
+        if not failed:
+            return np.asarray(factor)
+    return None
 
 
 def _lengths_of_steps(block: Block, images: Array) -> Array:

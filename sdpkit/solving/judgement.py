@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
-from sdpkit.certificate.onto_rows import onto_rows
+from sdpkit.certificate.onto_rows import leading_part, onto_rows
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import Ray
 from sdpkit.errors import SolverError
@@ -137,14 +137,28 @@ def _moved(
 ) -> tuple[list[Matrix], Array, Certificate]:
     """The point moved onto its rows, if it passes there."""
     violations = program.violations(program.measure(matrices), x) / program.row_norms
-    for inwards in (0.0, float(violations.max())):
-        moved, moved_x = onto_rows(program, matrices, x, 0.1 * tol, inwards)
+    prices = _relative_prices(certificate)
+    goal = 0.1 * tol
+    leading = [leading_part(m, goal) for m in matrices]
+    for start, inwards in ((matrices, 0.0), (leading, 0.0), (matrices, float(violations.max()))):
+        moved, moved_x = onto_rows(program, start, x, goal, inwards, prices)
         if not all(is_finite(m) for m in [*moved, moved_x]):
             continue
         better = certify(program, moved, moved_x, dual)
         if better.passes(tol):
             return moved, moved_x, better
     return matrices, x, certificate
+
+
+def _relative_prices(certificate: Certificate) -> Array | None:
+    """(m,) what a unit of each row is worth, relative to the value."""
+    worth, share = certificate.residual_price, certificate.multipliers
+    if share is None or not worth > 0 or certificate.matrices is None or certificate.x is None:
+        return None
+    program = certificate.program
+    q = program.measure(list(certificate.matrices))
+    paid = float(np.abs(share) @ program.violations(q, certificate.x))
+    return np.abs(share) * (worth / paid) if paid > 0 else None
 
 
 def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> bool:
