@@ -46,6 +46,7 @@ from sdpkit.solvers.algebra import (
     symmetrise,
     times,
 )
+from sdpkit.solvers.slack_inverse import DenseInverse
 from sdpkit.solvers.step_lengths import longest_step, moved_inside, proven_step
 
 Array = NDArray[np.float64]
@@ -289,7 +290,13 @@ class PredictorCorrector:
 
     def factor(self, p: Iterate) -> None:
         """Factor S, invert it, assemble and factor B."""
-        self.inverses = [inverse_of(f) for f in self.slack_factors]
+        self.inverses = [
+            DenseInverse(inverse_of(factor)) if gap is not None else cone.inverse_of_slack(p.w, factor)
+            for cone, factor, gap in zip(self.cones, self.slack_factors, self.dual_gaps, strict=True)
+        ]
+        inverses = [inverse.matrix for inverse in self.inverses]
+        pairs = zip(self.cones, inverses, strict=True)
+        self.pull = sum((cone.values(i) for cone, i in pairs), np.zeros(self.b.size))
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
         self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
         extra: sp.csr_array | None = None
@@ -297,10 +304,10 @@ class PredictorCorrector:
             extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
         if extra is not None and self.tied.size:
             # A_fᵀΔw is given: adding a multiple of A_f A_fᵀΔw to both sides changes nothing.
-            pairs = zip(p.matrices, self.inverses, strict=True)
+            pairs = zip(p.matrices, inverses, strict=True)
             self.tie = max(float(np.trace(m) * np.trace(i)) / len(m) ** 2 for m, i in pairs)
             extra = extra + self.tie * (self.a[:, self.tied] @ self.at[self.tied])
-        self.equations.factor(p.matrices, self.inverses, extra)
+        self.equations.factor(p.matrices, inverses, extra)
 
     def _solve(self, rhs: Array, rigid_rhs: Array) -> tuple[Array, Array]:
         """(Δw, Δx of the rigid free variables) from  BΔw − A_f Δx = rhs,  A_fᵀΔw = rigid_rhs."""
@@ -319,20 +326,13 @@ class PredictorCorrector:
 
     def direction(self, p: Iterate, target: float, predictor: Direction | None) -> Direction:
         """The HKM step towards MS = target·I, with Mehrotra's correction of `predictor`."""
-        rhs = -self.b.copy()
-        corrections: list[Array] = []
+        rhs = target * self.pull - self.b
+        errors: list[Array | None] = []
         for k, cone in enumerate(self.cones):
-            total = np.zeros((cone.n, cone.n))
-            gap = self.dual_gaps[k]
-            if gap is not None:
-                total += product(p.matrices[k], gap)
-            if predictor is not None:
-                total += times(predictor.matrices[k], predictor.slacks[k])
-            correction = product(total, self.inverses[k]) if total.any() else total
-            if target:
-                correction -= target * self.inverses[k]
-            corrections.append(correction)
-            rhs -= cone.values(correction)
+            error = self._error(p, k, predictor)
+            errors.append(error)
+            if error is not None:
+                rhs -= cone.values_of_product(error.T, self.inverses[k].matrix)
         second = np.zeros_like(p.x) if predictor is None else predictor.x * predictor.z
         pull = np.where(self.free, -self.z_gap, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -343,22 +343,40 @@ class PredictorCorrector:
         # Free variables: A(M) + A_x x = b counts their current value, nonnegative ones' x cancels.
         rhs += self.a @ np.where(self.rigid, p.x, base)
         dw, rigid_step = self._solve(rhs, -self.z_gap[self.rigid])
-        return self._assemble(p, dw, rigid_step, corrections, base)
+        return self._assemble(p, target, dw, rigid_step, errors, base)
+
+    def _error(self, p: Iterate, k: int, predictor: Direction | None) -> Array | None:
+        """What MS + M ΔS leaves out in block k, transposed: (S(w) − S)M + ΔS_pΔM_p."""
+        gap, error = self.dual_gaps[k], None
+        if gap is not None:
+            error = product(gap, p.matrices[k])
+        if predictor is not None:
+            second = times(predictor.slacks[k], predictor.matrices[k])
+            error = second if error is None else error + second
+        return error
 
     def _assemble(
         self,
         p: Iterate,
+        target: float,
         dw: Array,
         rigid_step: Array,
-        corrections: list[Array],
+        errors: list[Array | None],
         base: Array,
     ) -> Direction:
         matrices, slacks = [], []
         for k, cone in enumerate(self.cones):
             image = cone.adjoint(dw)
-            step = product(times(p.matrices[k], image), self.inverses[k])
-            step += corrections[k]
-            matrices.append(-p.matrices[k] - symmetrise(step))
+            columns, error = times(image, p.matrices[k]), errors[k]
+            if error is not None:
+                columns += error
+            half = self.inverses[k].solve(columns)
+            step = half + half.T
+            step *= -0.5
+            step -= p.matrices[k]
+            if target:
+                step += target * self.inverses[k].matrix
+            matrices.append(step)
             gap = self.dual_gaps[k]
             slacks.append(image if gap is None else dense(image) + gap)
         tilt = np.asarray(self.at @ dw)
