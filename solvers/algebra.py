@@ -26,6 +26,7 @@ from scipy.linalg import blas, lapack
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.solvers.pairs import Pairs
+from sdpkit.solvers.passes import product, scaled_to_single
 from sdpkit.solvers.slack_inverse import DenseInverse, Inverse, SparseSlack
 from sdpkit.solvers.tree import Sum, Tree
 
@@ -34,7 +35,7 @@ Array = NDArray[np.float64]
 _PANEL = 64  # rows of the normal equations assembled at a time, to stay in cache
 _REFINEMENTS = 12  # at most, of a solution over the entries of M
 _SINGLE_ROWS = 1000  # from this many on, factors in single precision are tried first
-_SINGLE_STEPS = 8  # of conjugate gradients, beyond which a factor in double precision costs less
+_SINGLE_STEPS = 12  # of conjugate gradients, beyond which a factor in double precision costs less
 _SINGLE_SOLVED = 1e-11  # relative residuals that these have to reach
 _DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
 
@@ -210,12 +211,6 @@ def inverse_of(factor: Array) -> Array:
     return np.asarray(full)
 
 
-def product(a: Array, b: Array) -> Array:
-    """A·B by scipy's BLAS, which factors too: numpy's is another one with threads of its own,
-    and two pools of spinning threads on the same cores cost more than the arithmetic."""
-    return np.asarray(blas.dgemm(1.0, b.T, a.T).T)
-
-
 def inner(a: Array, b: Array) -> float:
     """<A, B>, for the same reason without numpy's BLAS."""
     return float(np.einsum("ij,ij->", a, b))
@@ -224,12 +219,6 @@ def inner(a: Array, b: Array) -> float:
 def symmetrise(matrix: Array) -> Array:
     """(A + Aᵀ)/2."""
     return 0.5 * (matrix + matrix.T)
-
-
-def times(other: Any, matrix: Array) -> Array:
-    """D·M, where D may be sparse."""
-    dense = isinstance(other, np.ndarray)
-    return product(other, matrix) if dense else np.asarray(other @ matrix)
 
 
 # -- normal equations -----------------------------------------------------------------------
@@ -333,11 +322,7 @@ class SingleFactor:
         if not np.all(diagonal > 0):
             return False
         self.scale = 1.0 / np.sqrt(diagonal)
-        for start in range(0, len(matrix), _PANEL):
-            stop = min(start + _PANEL, len(matrix))
-            part = matrix[start:stop, :stop] * self.scale[:stop]
-            part *= self.scale[start:stop, None]
-            self.buffer[start:stop, :stop] = part
+        scaled_to_single(matrix, self.scale, self.buffer)
         self.factored, info = lapack.spotrf(self.buffer.T, lower=0, overwrite_a=1, clean=0)
         return int(info) == 0
 

@@ -14,12 +14,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.numerics.kernels import fast_kernel
+from sdpkit.solvers.passes import COMPILED_SIZE
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _PANEL = 64  # rows gathered at a time, to stay in cache
-_COMPILED_SIZE = 600  # nodes from which kernels are used: loading the compiler takes half a second
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Pairs:
     @property
     def is_large(self) -> bool:
         """Whether compiled kernels are worth loading."""
-        return self.n >= _COMPILED_SIZE
+        return self.n >= COMPILED_SIZE
 
     def lengths_of_product(self, a: Array, b: Array) -> Array:
         """vᵀABv of each measurement, B symmetric, without the product."""

@@ -42,10 +42,9 @@ from sdpkit.solvers.algebra import (
     cholesky,
     inner,
     inverse_of,
-    product,
     symmetrise,
-    times,
 )
+from sdpkit.solvers.passes import primal_step, product, times
 from sdpkit.solvers.slack_inverse import DenseInverse
 from sdpkit.solvers.step_lengths import longest_step, moved_inside, proven_step
 
@@ -367,15 +366,9 @@ class PredictorCorrector:
         matrices, slacks = [], []
         for k, cone in enumerate(self.cones):
             image = cone.adjoint(dw)
-            columns, error = times(image, p.matrices[k]), errors[k]
-            if error is not None:
-                columns += error
-            half = self.inverses[k].solve(columns)
-            step = half + half.T
-            step *= -0.5
-            step -= p.matrices[k]
-            if target:
-                step += target * self.inverses[k].matrix
+            inverse = self.inverses[k]
+            bent = inverse.solve(image, p.matrices[k], errors[k])
+            step = primal_step(bent, p.matrices[k], inverse.matrix, target)
             matrices.append(step)
             gap = self.dual_gaps[k]
             slacks.append(image if gap is None else dense(image) + gap)
