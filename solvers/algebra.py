@@ -36,7 +36,7 @@ _PANEL = 64  # rows of the normal equations assembled at a time, to stay in cach
 _REFINEMENTS = 12  # at most, of a solution over the entries of M
 _SINGLE_ROWS = 1000  # from this many on, factors in single precision are tried first
 _SINGLE_STEPS = 12  # of conjugate gradients, beyond which a factor in double precision costs less
-_SINGLE_SOLVED = 1e-11  # relative residuals that these have to reach
+SOLVED = 1e-11  # the relative residual that solutions have to reach
 _DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
 
 
@@ -81,6 +81,16 @@ class Cone:
     def adjoint(self, w: Array) -> Any:
         """Σ w_e A_e."""
         return self.image(np.asarray(self.rows.T @ w))
+
+    def slack_of(self, w: Array) -> Array:
+        """S(w) = Σ w_e A_e − C."""
+        image = self.adjoint(w)
+        if not isinstance(image, sp.csr_array):
+            return np.asarray(dense(image) - self.cost)
+        slack = -self.cost
+        entries = image.tocoo()  # without duplicates, as a product of csr arrays
+        slack[entries.coords] += entries.data
+        return np.asarray(slack)
 
     def inverse_of_slack(self, w: Array, factor: Array) -> Inverse:
         """The inverse of S(w), whose Cholesky factor is `factor`."""
@@ -216,6 +226,14 @@ def inner(a: Array, b: Array) -> float:
     return float(np.einsum("ij,ij->", a, b))
 
 
+def inner_with(other: Any, matrix: Array) -> float:
+    """<D, M>, where D may be sparse."""
+    if isinstance(other, sp.csr_array):
+        entries = other.tocoo()
+        return float(entries.data @ matrix[entries.coords])
+    return inner(dense(other), matrix)
+
+
 def symmetrise(matrix: Array) -> Array:
     """(A + Aᵀ)/2."""
     return 0.5 * (matrix + matrix.T)
@@ -278,13 +296,13 @@ class RowEquations:
             _mirror(schur.T)  # the lower triangle was consumed: fetch it back from above
         raise Breakdown
 
-    def solve(self, rhs: Array) -> Array:
+    def solve(self, rhs: Array, enough: float = SOLVED) -> Array:
         """The solution for a vector, or for each column of a matrix, refined."""
         if self.single is not None:
             if rhs.ndim == 2:
                 return np.column_stack([self.solve(column) for column in rhs.T])
             solution, met = conjugate_gradients(
-                self._times_lower, self.single.solve, rhs, _SINGLE_STEPS, _SINGLE_SOLVED
+                self._times_lower, self.single.solve, rhs, _SINGLE_STEPS, enough
             )
             if met:
                 return solution
@@ -407,15 +425,15 @@ class EntryEquations:
         small[np.diag_indices(len(small))] += 1.0
         self.factored = cholesky(symmetrise(small))
 
-    def solve(self, rhs: Array) -> Array:
+    def solve(self, rhs: Array, enough: float = SOLVED) -> Array:
         """The solution for a vector, or for each column of a matrix.
 
         By conjugate gradients with the factorisation as preconditioner: where D is tiny it loses
-        digits, which come back one or two at a time.
+        digits, which come back one or two at a time. They matter, so that two more are asked for.
         """
         if rhs.ndim == 2:
-            return np.column_stack([self.solve(column) for column in rhs.T])
-        return conjugate_gradients(self._apply, self._back, rhs, _REFINEMENTS, 1e-13)[0]
+            return np.column_stack([self.solve(column, enough) for column in rhs.T])
+        return conjugate_gradients(self._apply, self._back, rhs, _REFINEMENTS, 0.01 * enough)[0]
 
     def _back(self, rhs: Array) -> Array:
         divided = (rhs.T / self.diagonal).T
