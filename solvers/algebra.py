@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np

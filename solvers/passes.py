@@ -63,9 +63,7 @@ def scaled_to_single(matrix: Array, scale: Array, out: Single) -> None:
 
 
 @fast_kernel("f8[:,:]", "f8[:,:]", "f8[:,:]", "f8", "out f8[:,:]")
-def _primal_step(
-    product: Array, matrix: Array, inverse: Array, target: float, out: Array
-) -> None:
+def _primal_step(product: Array, matrix: Array, inverse: Array, target: float, out: Array) -> None:
     n, block = matrix.shape[0], 32  # tiles of rows and columns that stay in cache
     for i0 in range(0, n, block):
         for j0 in range(0, n, block):

@@ -12,7 +12,7 @@ normal equations have the matrix
     B = A_q [(V M Vᵀ) ∘ (V S⁻¹ Vᵀ)] A_qᵀ + A_x diag(x/(z + h∘x)) A_xᵀ
 
 a Hadamard product of two gathered matrices: where a general code spends O(mn³ + m²n²) on it,
-sparse measurements need O(m²). The rest is one Cholesky factorisation of B (m³/3), three products
+sparse measurements need O(m²). The rest is one Cholesky factorisation of B (m³/3), two products
 and three factorisations of n × n matrices per iteration. `sdpkit.solvers.algebra` has the details,
 and the other shape of the equations, for rows that far outnumber entries of M.
 
@@ -47,7 +47,7 @@ from sdpkit.solvers.algebra import (
     symmetrise,
 )
 from sdpkit.solvers.passes import primal_step, product, times
-from sdpkit.solvers.slack_inverse import DenseInverse
+from sdpkit.solvers.slack_inverse import DenseInverse, Inverse
 from sdpkit.solvers.step_lengths import longest_step, moved_inside, proven_step
 
 Array = NDArray[np.float64]
@@ -299,13 +299,14 @@ class PredictorCorrector:
 
     def factor(self, p: Iterate) -> None:
         """Factor S, invert it, assemble and factor B."""
-        self.inverses = [
-            DenseInverse(inverse_of(factor)) if gap is not None else cone.inverse_of_slack(p.w, factor)
-            for cone, factor, gap in zip(self.cones, self.slack_factors, self.dual_gaps, strict=True)
+        parts = zip(self.cones, self.slack_factors, self.dual_gaps, strict=True)
+        self.inverses: list[Inverse] = [
+            cone.inverse_of_slack(p.w, f) if gap is None else DenseInverse(inverse_of(f))
+            for cone, f, gap in parts
         ]
         inverses = [inverse.matrix for inverse in self.inverses]
-        pairs = zip(self.cones, inverses, strict=True)
-        self.pull = sum((cone.values(i) for cone, i in pairs), np.zeros(self.b.size))
+        values = [cone.values(i) for cone, i in zip(self.cones, inverses, strict=True)]
+        self.pull = np.sum(values, axis=0)
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
         self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
         extra: sp.csr_array | None = None

@@ -85,7 +85,7 @@ class SparseInverse:
         if factor.negative < 0 or factor.growth > _GROWTH:
             return None
         images = factor.solve(directions)
-        core = np.linalg.inv(np.diag(1.0 / weights) + directions.T @ images)
+        core = np.asarray(np.linalg.inv(np.diag(1.0 / weights) + directions.T @ images), np.float64)
         bare = cls(factor, images, core, room, room)
         one = sp.eye_array(len(room), format="csr")
         return replace(bare, matrix=symmetric_part(bare.solve(one, np.eye(len(room)), None)))
@@ -141,7 +141,7 @@ class SparseSlack:
         first, second = pattern.rank[pairs.first], pattern.rank[pairs.second[two]]
         constant = np.zeros(pattern.size)
         diagonal = cost.identity + cost.sparse.diagonal()
-        constant[: n] = -sign * diagonal[pattern.order]
+        constant[:n] = -sign * diagonal[pattern.order]
         np.add.at(constant, between[two.size :], -sign * given.data)
         places = np.concatenate([first, second, between[: two.size]])
         used = cost.weights != 0
