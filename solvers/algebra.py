@@ -12,10 +12,8 @@ and each has a slack of its own (LMNN), over the entries of M.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,12 +23,18 @@ from scipy.linalg import blas, lapack
 
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
+from sdpkit.solvers.pairs import Pairs
+from sdpkit.solvers.passes import product, scaled_to_single
+from sdpkit.solvers.slack_inverse import DenseInverse, Inverse, SparseSlack
 from sdpkit.solvers.tree import Sum, Tree
 
 Array = NDArray[np.float64]
 
 _PANEL = 64  # rows of the normal equations assembled at a time, to stay in cache
 _REFINEMENTS = 12  # at most, of a solution over the entries of M
+_SINGLE_ROWS = 1000  # from this many on, factors in single precision are tried first
+_SINGLE_STEPS = 12  # of conjugate gradients, beyond which a factor in double precision costs less
+SOLVED = 1e-11  # the relative residual that solutions have to reach
 _DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
 
 
@@ -47,6 +51,8 @@ class Cone:
         self.v: Any = block.incidence if self.sparse else block.vectors().toarray()
         self.pairs = Pairs.of(block.incidence) if self.sparse else None
         self.cost = sign * block.cost.dense()
+        self.slack = SparseSlack.of(self.pairs, block.cost, sign) if self.pairs else None
+        self.cost_q = sign * cost_q
         if cost_q.any():
             self.cost += sign * dense(self.image(cost_q))
         self.row_weights = _diagonal(self.rows)
@@ -74,6 +80,27 @@ class Cone:
         """Σ w_e A_e."""
         return self.image(np.asarray(self.rows.T @ w))
 
+    def slack_of(self, w: Array) -> Array:
+        """S(w) = Σ w_e A_e − C."""
+        image = self.adjoint(w)
+        if not isinstance(image, sp.csr_array):
+            return np.asarray(dense(image) - self.cost)
+        slack = -self.cost
+        entries = image.tocoo()  # without duplicates, as a product of csr arrays
+        slack[entries.coords] += entries.data
+        return np.asarray(slack)
+
+    def inverse_of_slack(self, w: Array, factor: Array) -> Inverse:
+        """The inverse of S(w), whose Cholesky factor is `factor`."""
+        sparse = self.slack and self.slack.inverse(np.asarray(self.rows.T @ w) - self.cost_q)
+        return sparse or DenseInverse(inverse_of(factor))
+
+    def values_of_product(self, a: Array, b: Array) -> Array:
+        """A(M) of the symmetric part of M = AB, B symmetric."""
+        if self.pairs is not None and self.pairs.is_large:
+            return np.asarray(self.rows @ self.pairs.lengths_of_product(a, b))
+        return self.values(product(a, b))
+
     def values(self, matrix: Array) -> Array:
         """A(M), for a matrix that need not be symmetric: only its symmetric part counts."""
         if self.pairs is not None:
@@ -97,6 +124,9 @@ class Cone:
         schur += self.rows @ (self.rows @ full).T
 
     def _add_hadamard(self, out: Array, matrix: Array, inverse: Array, weights: Array) -> None:
+        if self.pairs is not None and self.pairs.is_large:
+            self.pairs.add_hadamard(out, matrix, inverse, weights)
+            return
         left = self._columns(matrix, weights)
         right = self._columns(inverse, np.ones_like(weights))
         height = _PANEL if self.pairs is not None else 8 * _PANEL  # others copy their columns
@@ -129,7 +159,7 @@ class TreeCone(Cone):
 
     def __init__(self, cone: Cone, tree: Tree) -> None:
         self.n, self.rows, self.row_weights = cone.n, cone.rows, cone.row_weights
-        self.sparse, self.pairs, self.tree = True, None, tree
+        self.sparse, self.pairs, self.slack, self.tree = True, None, None, tree
         self.v = tree.paths(cone.v)
         self.cost = tree.congruent(cone.cost)
 
@@ -169,84 +199,6 @@ def _diagonal(rows: sp.csr_array) -> Array | None:
     return np.asarray(rows.data)
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Measurements with at most two entries, v = e_i + s·e_j: graphs, max-cut, single entries.
-
-    `second` is n where there is no e_j.
-    """
-
-    n: int
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    sign: float
-
-    @classmethod
-    def of(cls, v: sp.csr_array) -> Pairs | None:
-        """The pairs of V, or None where some row has another shape."""
-        counts = np.diff(v.indptr)
-        if not np.all((counts == 1) | (counts == 2)) or not np.all(np.abs(v.data) == 1):
-            return None
-        start = v.indptr[:-1]
-        both = counts == 2
-        signs = np.unique(v.data[start[both]] * v.data[start[both] + 1])
-        if signs.size > 1:
-            return None
-        second = np.full(counts.size, v.shape[1], dtype=np.int64)
-        second[both] = v.indices[start[both] + 1]
-        sign = float(signs[0]) if signs.size else -1.0
-        return cls(int(v.shape[1]), v.indices[start].astype(np.int64), second, sign)
-
-    def columns(self, matrix: Array, weights: Array) -> Array:
-        """(n, p): (V M)ᵀ, its columns times `weights`."""
-        p = self.first.size
-        out = np.empty((self.n, p))
-        for start in range(0, p, 4 * _PANEL):
-            rows = slice(start, min(start + 4 * _PANEL, p))
-            part = self.panel(matrix, rows, self.n)
-            part *= weights[rows, None]
-            out[:, rows] = part.T
-        return out
-
-    def panel(self, matrix: Array, rows: slice, width: int) -> Array:
-        """V[rows] times the first `width` columns of a matrix: sums of two of its rows."""
-        source = matrix[:, :width]  # indexing a view by rows streams; `np.take` would copy it
-        out = source[self.first[rows]]
-        other = source[np.minimum(self.second[rows], self.n - 1)]
-        other[self.second[rows] == self.n] = 0.0
-        if self.sign < 0:
-            out -= other
-        else:
-            out += other
-        return np.asarray(out)
-
-    def image(self, u: Array) -> Array:
-        """Vᵀ diag(u) V, dense: a weighted Laplacian by counting."""
-        half = 0.5 * u  # each entry is counted once and doubled by the transpose
-        weights = np.concatenate([half, half[self.two_ended], self.sign * u[self.two_ended]])
-        counted = np.bincount(self.places, weights, self.n**2).reshape(self.n, self.n)
-        return np.asarray(counted + counted.T, dtype=np.float64)
-
-    @cached_property
-    def two_ended(self) -> NDArray[np.int64]:
-        """The measurements that have an e_j."""
-        return np.flatnonzero(self.second < self.n)
-
-    @cached_property
-    def places(self) -> NDArray[np.int64]:
-        """Where (i, i), (j, j) and (i, j) lie in a matrix stored by rows."""
-        i, j = self.first[self.two_ended], self.second[self.two_ended]
-        return np.concatenate([self.first * (self.n + 1), j * (self.n + 1), i * self.n + j])
-
-    def lengths(self, matrix: Array) -> Array:
-        """vᵀMv of the symmetric part of M, by looking entries up."""
-        i, j = self.first, np.minimum(self.second, self.n - 1)
-        there = self.second < self.n
-        diagonal = np.diag(matrix)
-        cross = matrix[i, j] + matrix[j, i]
-        return diagonal[i] + np.where(there, diagonal[j] + self.sign * cross, 0.0)
-
-
 def cholesky(matrix: Array) -> Array:
     """The lower factor of a symmetric positive definite matrix; `Breakdown` if it is not."""
     # A symmetric matrix by rows is itself by columns: no copy is made for the transpose.
@@ -267,15 +219,17 @@ def inverse_of(factor: Array) -> Array:
     return np.asarray(full)
 
 
-def product(a: Array, b: Array) -> Array:
-    """A·B by scipy's BLAS, which factors too: numpy's is another one with threads of its own,
-    and two pools of spinning threads on the same cores cost more than the arithmetic."""
-    return np.asarray(blas.dgemm(1.0, b.T, a.T).T)
-
-
 def inner(a: Array, b: Array) -> float:
     """<A, B>, for the same reason without numpy's BLAS."""
     return float(np.einsum("ij,ij->", a, b))
+
+
+def inner_with(other: Any, matrix: Array) -> float:
+    """<D, M>, where D may be sparse."""
+    if isinstance(other, sp.csr_array):
+        entries = other.tocoo()
+        return float(entries.data @ matrix[entries.coords])
+    return inner(dense(other), matrix)
 
 
 def symmetrise(matrix: Array) -> Array:
@@ -283,21 +237,23 @@ def symmetrise(matrix: Array) -> Array:
     return 0.5 * (matrix + matrix.T)
 
 
-def times(matrix: Array, other: Any) -> Array:
-    """M·D, by the sparse side where D is sparse (both symmetric)."""
-    sparse = not isinstance(other, np.ndarray)
-    return np.asarray((other @ matrix).T) if sparse else product(matrix, other)
-
-
 # -- normal equations -----------------------------------------------------------------------
 
 
 class RowEquations:
-    """(B + D) Δw = rhs, factored over the rows. One buffer serves all iterations."""
+    """(B + D) Δw = rhs, factored over the rows. The same buffers serve all iterations.
+
+    Scaled to a unit diagonal, B is well conditioned until shortly before the end. As long as it
+    is, a factor in single precision takes half the time, and conjugate gradients make up for the
+    digits that it lacks.
+    """
 
     def __init__(self, cones: Sequence[Cone], n_rows: int) -> None:
         self.cones, self.refinements = cones, 1
         self.buffer = np.empty((n_rows, n_rows))
+        self.single: SingleFactor | None = None
+        if n_rows >= _SINGLE_ROWS:
+            self.single = SingleFactor(np.empty((n_rows, n_rows), dtype=np.float32))
 
     def over(self, cones: Sequence[Cone]) -> RowEquations:
         """The equations of the same rows over finer cones, in the same buffer.
@@ -305,17 +261,13 @@ class RowEquations:
         The last digits of a step decide how well stiff rows are met: they are refined more often.
         """
         other = copy(self)
-        other.cones, other.refinements = cones, 3
+        other.cones, other.refinements, other.single = cones, 3, None
         return other
 
     def factor(
         self, matrices: list[Array], inverses: list[Array], extra: sp.csr_array | None
     ) -> None:
-        """Assemble B from M and S⁻¹, add `extra`, and factor in place.
-
-        The factor ends below the diagonal; B itself stays above, for refinement. B comes in the
-        lower triangle by rows, which is LAPACK's upper triangle by columns.
-        """
+        """Assemble B from M and S⁻¹ in the lower triangle, add `extra`, and factor."""
         schur = self.buffer
         schur.fill(0.0)
         for cone, matrix, inverse in zip(self.cones, matrices, inverses, strict=True):
@@ -323,6 +275,13 @@ class RowEquations:
         if extra is not None:
             entries = extra.tocoo()
             schur[entries.row, entries.col] += entries.data
+        if self.single is None or not self.single.factor(schur):
+            self._factor_in_place()
+
+    def _factor_in_place(self) -> None:
+        """The factor ends below the diagonal; B itself stays above, for refinement. What is the
+        lower triangle by rows is LAPACK's upper triangle by columns."""
+        schur, self.single = self.buffer, None
         _mirror(schur)
         self.diagonal = schur.diagonal().copy()
         places = np.diag_indices(schur.shape[0])
@@ -335,21 +294,88 @@ class RowEquations:
             _mirror(schur.T)  # the lower triangle was consumed: fetch it back from above
         raise Breakdown
 
-    def solve(self, rhs: Array) -> Array:
+    def solve(self, rhs: Array, enough: float = SOLVED) -> Array:
         """The solution for a vector, or for each column of a matrix, refined."""
+        if self.single is not None:
+            if rhs.ndim == 2:
+                return np.column_stack([self.solve(column) for column in rhs.T])
+            solution, met = conjugate_gradients(
+                self._times_lower, self.single.solve, rhs, _SINGLE_STEPS, enough
+            )
+            if met:
+                return solution
+            self._factor_in_place()
         solution = self._back(rhs)
         for _ in range(self.refinements):
             solution = solution + self._back(rhs - self._apply(solution))
         return solution
 
     def _back(self, rhs: Array) -> Array:
-        return np.asarray(lapack.dpotrs(self.factored, rhs, lower=0)[0])
+        if rhs.ndim == 2:
+            return np.asarray(lapack.dpotrs(self.factored, rhs, lower=0)[0])
+        half = blas.dtrsv(self.factored, rhs, trans=1)  # faster than dpotrs of one column
+        return np.asarray(blas.dtrsv(self.factored, half, overwrite_x=1))
 
     def _apply(self, x: Array) -> Array:
         above = self.diagonal - self.factored.diagonal()
         if x.ndim == 1:
             return np.asarray(blas.dsymv(1.0, self.factored, x, lower=1) + above * x)
         return np.asarray(blas.dsymm(1.0, self.factored, x, lower=1) + above[:, None] * x)
+
+    def _times_lower(self, x: Array) -> Array:
+        return np.asarray(blas.dsymv(1.0, self.buffer.T, x, lower=0))
+
+
+class SingleFactor:
+    """A Cholesky factor of a matrix with its diagonal scaled to one, in single precision."""
+
+    def __init__(self, buffer: NDArray[np.float32]) -> None:
+        self.buffer = buffer
+
+    def factor(self, matrix: Array) -> bool:
+        """Factor a matrix given by its lower triangle; False if single precision is not enough."""
+        diagonal = matrix.diagonal()
+        if not np.all(diagonal > 0):
+            return False
+        self.scale = 1.0 / np.sqrt(diagonal)
+        scaled_to_single(matrix, self.scale, self.buffer)
+        self.factored, info = lapack.spotrf(self.buffer.T, lower=0, overwrite_a=1, clean=0)
+        return int(info) == 0
+
+    def solve(self, rhs: Array) -> Array:
+        """The solution to about single precision."""
+        # Residuals may be too small for the exponents of single precision.
+        size = float(np.abs(rhs).max()) or 1.0
+        scaled = (self.scale / size * rhs).astype(np.float32)
+        half = blas.strsv(self.factored, scaled, trans=1, overwrite_x=1)
+        solution = blas.strsv(self.factored, half, overwrite_x=1)
+        return np.asarray(size * self.scale * solution, dtype=np.float64)
+
+
+def conjugate_gradients(
+    apply: Callable[[Array], Array],
+    precondition: Callable[[Array], Array],
+    rhs: Array,
+    steps: int,
+    enough: float,
+) -> tuple[Array, bool]:
+    """(solution, whether its residual is at most `enough` of the right-hand side)."""
+    solution, residual = np.zeros_like(rhs), rhs
+    direction, square = np.zeros_like(rhs), np.inf
+    goal = enough * np.linalg.norm(rhs)
+    for _ in range(steps):
+        image = precondition(residual)
+        previous, square = square, float(residual @ image)
+        direction = image + square / previous * direction
+        bent = apply(direction)
+        curvature = float(direction @ bent)
+        if not (square > 0 and curvature > 0):
+            break
+        solution = solution + square / curvature * direction
+        residual = residual - square / curvature * bent
+        if np.linalg.norm(residual) <= goal:
+            break
+    return solution, bool(np.linalg.norm(residual) <= goal)
 
 
 _ABOVE = np.triu(np.ones((4 * _PANEL, 4 * _PANEL), dtype=bool), 1)
@@ -397,29 +423,15 @@ class EntryEquations:
         small[np.diag_indices(len(small))] += 1.0
         self.factored = cholesky(symmetrise(small))
 
-    def solve(self, rhs: Array) -> Array:
+    def solve(self, rhs: Array, enough: float = SOLVED) -> Array:
         """The solution for a vector, or for each column of a matrix.
 
         By conjugate gradients with the factorisation as preconditioner: where D is tiny it loses
-        digits, which come back one or two at a time.
+        digits, which come back one or two at a time. They matter, so that two more are asked for.
         """
         if rhs.ndim == 2:
-            return np.column_stack([self.solve(column) for column in rhs.T])
-        solution, residual = np.zeros_like(rhs), rhs
-        direction, square = np.zeros_like(rhs), np.inf
-        for _ in range(_REFINEMENTS):
-            image = self._back(residual)
-            previous, square = square, float(residual @ image)
-            direction = image + square / previous * direction
-            bent = self._apply(direction)
-            curvature = float(direction @ bent)
-            if not (square > 0 and curvature > 0):
-                break
-            solution = solution + square / curvature * direction
-            residual = residual - square / curvature * bent
-            if np.linalg.norm(residual) <= 1e-13 * np.linalg.norm(rhs):
-                break
-        return solution
+            return np.column_stack([self.solve(column, enough) for column in rhs.T])
+        return conjugate_gradients(self._apply, self._back, rhs, _REFINEMENTS, 0.01 * enough)[0]
 
     def _back(self, rhs: Array) -> Array:
         divided = (rhs.T / self.diagonal).T

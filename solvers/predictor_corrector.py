@@ -12,7 +12,7 @@ normal equations have the matrix
     B = A_q [(V M Vᵀ) ∘ (V S⁻¹ Vᵀ)] A_qᵀ + A_x diag(x/(z + h∘x)) A_xᵀ
 
 a Hadamard product of two gathered matrices: where a general code spends O(mn³ + m²n²) on it,
-sparse measurements need O(m²). The rest is one Cholesky factorisation of B (m³/3), three products
+sparse measurements need O(m²). The rest is one Cholesky factorisation of B (m³/3), two products
 and three factorisations of n × n matrices per iteration. `sdpkit.solvers.algebra` has the details,
 and the other shape of the equations, for rows that far outnumber entries of M.
 
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solvers.algebra import (
+    SOLVED,
     Breakdown,
     Cone,
     EntryEquations,
@@ -41,27 +42,33 @@ from sdpkit.solvers.algebra import (
     TreeCone,
     cholesky,
     inner,
+    inner_with,
     inverse_of,
-    product,
     symmetrise,
-    times,
 )
+from sdpkit.solvers.passes import primal_step, product, times
+from sdpkit.solvers.slack_inverse import DenseInverse, Inverse
 from sdpkit.solvers.step_lengths import longest_step, moved_inside, proven_step
 
 Array = NDArray[np.float64]
 
+_PREDICTED = 1e-6  # relative residual of a predictor, which is no step but tells of one
 _STUCK_LENGTH = 0.1  # a step this short calls for pure centring
 
 
 @dataclass
 class Iterate:
-    """(M, x; w, S, z). Arrays are replaced, never changed in place."""
+    """(M, x; w, S, z). Arrays are replaced, never changed in place.
+
+    `met` is the w whose slacks these are, block by block where there was no gap before.
+    """
 
     matrices: list[Array]
     x: Array
     w: Array
     slacks: list[Array]
     z: Array
+    met: Array | None = None
 
     def copy(self) -> Iterate:
         """An iterate that may be moved without moving this one."""
@@ -180,7 +187,7 @@ class PredictorCorrector:
         rounding = 1e-8 * float(np.abs(w).max(initial=0.0))
         if self.h.any() or np.any(z[~self.free] <= rounding) or np.any(z[self.free] != 0):
             return None
-        slacks = [dense(cone.adjoint(w)) - cone.cost for cone in self.cones]
+        slacks = [cone.slack_of(w) for cone in self.cones]
         try:
             inverses = [inverse_of(cholesky(s)) for s in slacks]
         except Breakdown:
@@ -202,7 +209,7 @@ class PredictorCorrector:
         for k, cone in enumerate(self.cones):
             eye = np.eye(cone.n)
             m = symmetrise(matrices[k])
-            s = dense(cone.adjoint(w)) - cone.cost
+            s = cone.slack_of(w)
             lift = max(0.0, -float(np.linalg.eigvalsh(s)[0]))
             start.matrices[k] = m + 1e-3 * max(float(np.trace(m)) / cone.n, 1e-8) * eye
             start.slacks[k] = s + (lift + 1e-3 * max(float(np.trace(s)) / cone.n, 1e-8)) * eye
@@ -226,10 +233,10 @@ class PredictorCorrector:
         finer = copy(self)
         finer.cones = [new or old for new, old in zip(cones, self.cones, strict=True)]
         finer.equations = self.equations.over(finer.cones)
-        moved = p.copy()
+        moved = replace(p.copy(), met=None)
         for k, cone in enumerate(finer.cones):
             if isinstance(cone, TreeCone):
-                exact = dense(cone.adjoint(p.w)) - cone.cost
+                exact = cone.slack_of(p.w)
                 moved.matrices[k] = moved_inside(cone.tree.from_nodes(p.matrices[k]))
                 moved.slacks[k] = moved_inside(exact)
         finer.prepare(moved)
@@ -260,7 +267,7 @@ class PredictorCorrector:
         self.primal_gap = self.b - values
         self.dual_gaps = self._dual_gaps(p)
         self.z_gap = np.asarray(self.at @ p.w + self.h * p.x - self.c - p.z)
-        off = max(float(np.abs(g).max()) if g is not None else 0.0 for g in self.dual_gaps)
+        off = max(_largest(g) if g is not None else 0.0 for g in self.dual_gaps)
         off = max(off, float(np.abs(self.z_gap).max(initial=0.0)))
         return Measures(
             primal,
@@ -276,9 +283,12 @@ class PredictorCorrector:
         """S(w) − S per block; None once the slack is that of w and is recomputed from it."""
         gaps: list[Array | None] = []
         for k, cone in enumerate(self.cones):
-            exact = dense(cone.adjoint(p.w)) - cone.cost
+            if p.met is p.w and self.dual_gaps[k] is None:
+                gaps.append(None)
+                continue
+            exact = cone.slack_of(p.w)
             gap = exact - p.slacks[k]
-            if np.abs(gap).max() <= 1e-9 * max(self.scale_c, float(np.abs(exact).max())):
+            if _largest(gap) <= 1e-9 * max(self.scale_c, _largest(exact)):
                 p.slacks[k] = exact
                 gaps.append(None)
             else:
@@ -289,7 +299,14 @@ class PredictorCorrector:
 
     def factor(self, p: Iterate) -> None:
         """Factor S, invert it, assemble and factor B."""
-        self.inverses = [inverse_of(f) for f in self.slack_factors]
+        parts = zip(self.cones, self.slack_factors, self.dual_gaps, strict=True)
+        self.inverses: list[Inverse] = [
+            cone.inverse_of_slack(p.w, f) if gap is None else DenseInverse(inverse_of(f))
+            for cone, f, gap in parts
+        ]
+        inverses = [inverse.matrix for inverse in self.inverses]
+        values = [cone.values(i) for cone, i in zip(self.cones, inverses, strict=True)]
+        self.pull = np.sum(values, axis=0)
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
         self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
         extra: sp.csr_array | None = None
@@ -297,18 +314,19 @@ class PredictorCorrector:
             extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
         if extra is not None and self.tied.size:
             # A_fᵀΔw is given: adding a multiple of A_f A_fᵀΔw to both sides changes nothing.
-            pairs = zip(p.matrices, self.inverses, strict=True)
+            pairs = zip(p.matrices, inverses, strict=True)
             self.tie = max(float(np.trace(m) * np.trace(i)) / len(m) ** 2 for m, i in pairs)
             extra = extra + self.tie * (self.a[:, self.tied] @ self.at[self.tied])
-        self.equations.factor(p.matrices, self.inverses, extra)
+        self.equations.factor(p.matrices, inverses, extra)
 
-    def _solve(self, rhs: Array, rigid_rhs: Array) -> tuple[Array, Array]:
-        """(Δw, Δx of the rigid free variables) from  BΔw − A_f Δx = rhs,  A_fᵀΔw = rigid_rhs."""
+    def _solve(self, rhs: Array, rigid_rhs: Array, enough: float) -> tuple[Array, Array]:
+        """(Δw, Δx of the rigid free variables) from  BΔw − A_f Δx = rhs,  A_fᵀΔw = rigid_rhs,
+        to a relative residual of `enough` at most."""
         if self.tied.size:
             given = np.zeros(self.c.size)
             given[self.rigid] = rigid_rhs
             rhs = rhs + self.tie * (self.a[:, self.tied] @ given[self.tied])
-        solution = self.equations.solve(rhs)
+        solution = self.equations.solve(rhs, enough)
         if not self.rigid.any():
             return solution, np.zeros(0)
         coupling = self.a[:, np.flatnonzero(self.rigid)].toarray()
@@ -319,20 +337,13 @@ class PredictorCorrector:
 
     def direction(self, p: Iterate, target: float, predictor: Direction | None) -> Direction:
         """The HKM step towards MS = target·I, with Mehrotra's correction of `predictor`."""
-        rhs = -self.b.copy()
-        corrections: list[Array] = []
+        rhs = target * self.pull - self.b
+        errors: list[Array | None] = []
         for k, cone in enumerate(self.cones):
-            total = np.zeros((cone.n, cone.n))
-            gap = self.dual_gaps[k]
-            if gap is not None:
-                total += product(p.matrices[k], gap)
-            if predictor is not None:
-                total += times(predictor.matrices[k], predictor.slacks[k])
-            correction = product(total, self.inverses[k]) if total.any() else total
-            if target:
-                correction -= target * self.inverses[k]
-            corrections.append(correction)
-            rhs -= cone.values(correction)
+            error = self._error(p, k, predictor)
+            errors.append(error)
+            if error is not None:
+                rhs -= cone.values_of_product(error.T, self.inverses[k].matrix)
         second = np.zeros_like(p.x) if predictor is None else predictor.x * predictor.z
         pull = np.where(self.free, -self.z_gap, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -342,23 +353,36 @@ class PredictorCorrector:
         base = np.where(self.rigid, 0.0, np.where(self.free, curved + p.x, bounded))
         # Free variables: A(M) + A_x x = b counts their current value, nonnegative ones' x cancels.
         rhs += self.a @ np.where(self.rigid, p.x, base)
-        dw, rigid_step = self._solve(rhs, -self.z_gap[self.rigid])
-        return self._assemble(p, dw, rigid_step, corrections, base)
+        enough = _PREDICTED if predictor is None and not target else SOLVED
+        dw, rigid_step = self._solve(rhs, -self.z_gap[self.rigid], enough)
+        return self._assemble(p, target, dw, rigid_step, errors, base)
+
+    def _error(self, p: Iterate, k: int, predictor: Direction | None) -> Array | None:
+        """What MS + M ΔS leaves out in block k, transposed: (S(w) − S)M + ΔS_pΔM_p."""
+        gap, error = self.dual_gaps[k], None
+        if gap is not None:
+            error = product(gap, p.matrices[k])
+        if predictor is not None:
+            second = times(predictor.slacks[k], predictor.matrices[k])
+            error = second if error is None else error + second
+        return error
 
     def _assemble(
         self,
         p: Iterate,
+        target: float,
         dw: Array,
         rigid_step: Array,
-        corrections: list[Array],
+        errors: list[Array | None],
         base: Array,
     ) -> Direction:
         matrices, slacks = [], []
         for k, cone in enumerate(self.cones):
             image = cone.adjoint(dw)
-            step = product(times(p.matrices[k], image), self.inverses[k])
-            step += corrections[k]
-            matrices.append(-p.matrices[k] - symmetrise(step))
+            inverse = self.inverses[k]
+            bent = inverse.solve(image, p.matrices[k], errors[k])
+            step = primal_step(bent, p.matrices[k], inverse.matrix, target)
+            matrices.append(step)
             gap = self.dual_gaps[k]
             slacks.append(image if gap is None else dense(image) + gap)
         tilt = np.asarray(self.at @ dw)
@@ -387,13 +411,27 @@ class PredictorCorrector:
 
     def move(self, p: Iterate, step: Direction, primal: float, dual: float) -> tuple[float, float]:
         """Take the step, shortened until Cholesky factorisations prove it; return the lengths."""
-        primal, p.matrices, self.matrix_factors = proven_step(p.matrices, step.matrices, primal)
+        primal, p.matrices, self.matrix_factors = proven_step(
+            lambda length: _moved(p.matrices, step.matrices, length), primal
+        )
         p.x = p.x + primal * step.x
         if self.h.any():
             dual = min(primal, dual)
-        dual, p.slacks, self.slack_factors = proven_step(p.slacks, step.slacks, dual)
+        dual, p.slacks, self.slack_factors = proven_step(
+            lambda length: self._moved_slacks(p, step, length), dual
+        )
         p.w, p.z = p.w + dual * step.w, p.z + dual * step.z
+        p.met = p.w
         return primal, dual
+
+    def _moved_slacks(self, p: Iterate, step: Direction, length: float) -> list[Array]:
+        """S + αΔS; where S is that of w, the slack of w + αΔw."""
+        w = p.w + length * step.w
+        parts = zip(self.cones, self.dual_gaps, p.slacks, step.slacks, strict=True)
+        return [
+            cone.slack_of(w) if gap is None else _moved([s], [ds], length)[0]
+            for cone, gap, s, ds in parts
+        ]
 
     def iterate(self, p: Iterate, now: Measures) -> tuple[float, float]:
         """One predictor–corrector iteration; returns the step lengths."""
@@ -419,9 +457,9 @@ class PredictorCorrector:
         left = float((p.x + primal * step.x) @ (p.z + dual * step.z))
         for k in range(len(self.cones)):
             m, s, dm = p.matrices[k], p.slacks[k], step.matrices[k]
-            ds = dense(step.slacks[k])
+            ds = step.slacks[k]
             left += inner(m, s) + primal * inner(dm, s)
-            left += dual * inner(m, ds) + primal * dual * inner(dm, ds)
+            left += dual * inner_with(ds, m) + primal * dual * inner_with(ds, dm)
         # Mehrotra's cube is timid where the predictor meets the cone half-way: square it, and cap
         # it unless the predictor hardly moves at all.
         cap = 0.3 if min(primal, dual) > 0.2 else 1.0
@@ -432,6 +470,21 @@ class PredictorCorrector:
         self.last_step = 1.0
         self.matrix_factors = [cholesky(m) for m in p.matrices]
         self.slack_factors = [cholesky(s) for s in p.slacks]
+
+
+def _moved(matrices: list[Array], steps: list[Any], length: float) -> list[Array]:
+    """M + αΔM, block by block."""
+    out = []
+    for matrix, step in zip(matrices, steps, strict=True):
+        moved = length * dense(step)
+        moved += matrix
+        out.append(moved)
+    return out
+
+
+def _largest(matrix: Array) -> float:
+    """max |A_ij|, without a copy."""
+    return max(float(matrix.max()), -float(matrix.min()))
 
 
 def entries_are_fewer(program: Program) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -80,13 +81,16 @@ def moved_inside(matrix: Array) -> Array:
 
 
 def proven_step(
-    matrices: list[Array], directions: list[Any], length: float
+    moved: Callable[[float], list[Array]], length: float
 ) -> tuple[float, list[Array], list[Array]]:
-    """(length, matrices, factors) after a step, shortened until the factors exist."""
+    """(length, matrices, factors) after a step, shortened until the factors exist.
+
+    `moved` are the matrices after a step of any length.
+    """
     for _ in range(40):
-        moved = [m + length * dense(d) for m, d in zip(matrices, directions, strict=True)]
+        matrices = moved(length)
         try:
-            return length, moved, [cholesky(m) for m in moved]
+            return length, matrices, [cholesky(m) for m in matrices]
         except Breakdown:
             length *= 0.9
     raise Breakdown

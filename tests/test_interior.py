@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -14,8 +15,10 @@ from threadpoolctl import threadpool_limits
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
 from sdpkit.program.cost import dense
-from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone
+from sdpkit.solution.reduction import reduce
+from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone, cholesky
 from sdpkit.solvers.predictor_corrector import PredictorCorrector
+from sdpkit.solvers.slack_inverse import SparseInverse
 from sdpkit.solvers.tree import Tree
 from sdpkit.solving.judgement import ConvergenceWarning
 
@@ -31,6 +34,71 @@ def roll(n: int, **options: Any) -> MVU:
 
 
 # -- the linear algebra ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large() -> PredictorCorrector:
+    """A graph that is large enough for kernels, sparse factors and single precision."""
+    return PredictorCorrector(reduce(roll(650).program()).program)
+
+
+def test_large_graphs_have_the_same_linear_algebra(large: PredictorCorrector) -> None:
+    rng = np.random.default_rng(0)
+    cone, v = large.cones[0], large.cones[0].v.toarray()
+    a, b = (x + x.T for x in rng.standard_normal((2, cone.n, cone.n)))
+    weights = cone.row_weights
+    assert cone.pairs is not None
+    assert cone.pairs.is_large
+    assert weights is not None
+    schur = np.zeros((len(v), len(v)))
+    cone.add_schur(schur, a, b)
+    expected = np.outer(weights, weights) * (v @ a @ v.T) * (v @ b @ v.T)
+    np.testing.assert_allclose(np.tril(schur), np.tril(expected), atol=1e-9)
+    found = cone.values_of_product(a, b)
+    np.testing.assert_allclose(found, cone.values(a @ b), atol=1e-9)
+
+
+@pytest.mark.parametrize("cost", ["grounded", "sparse"])
+def test_the_sparse_inverse_of_a_slack(large: PredictorCorrector, cost: str) -> None:
+    rng = np.random.default_rng(1)
+    block = large.program.blocks[0]
+    if cost == "sparse":
+        off = sp.random_array((block.size, block.size), density=1e-3, rng=rng)
+        given = Cost.of(block.size, identity=0.1, sparse=off + off.T)
+        block = replace(block, cost=given)
+    cone = Cone(block, large.program.rows_q, large.program.cost_q, 1.0)
+    w = rng.uniform(5e3, 1e4, large.b.size)
+    s = cone.slack_of(w)
+    np.testing.assert_allclose(s, dense(cone.adjoint(w)) - cone.cost, atol=1e-9)
+    inverse = cone.inverse_of_slack(w, cholesky(s))
+    assert isinstance(inverse, SparseInverse)
+    np.testing.assert_allclose(s @ inverse.matrix, np.eye(cone.n), atol=1e-8)
+    m, e = rng.standard_normal((2, cone.n, cone.n))
+    image = cone.adjoint(rng.standard_normal(w.size))
+    for error in (None, e):
+        rhs = image @ m + (0.0 if error is None else error)
+        np.testing.assert_allclose(s @ inverse.solve(image, m, error), rhs, atol=1e-8)
+
+
+def test_single_precision_is_made_up_for_or_given_up(large: PredictorCorrector) -> None:
+    """A Schur matrix that is well conditioned is solved to ten digits from a factor in single
+    precision; one that is not is factored in double precision."""
+    rng = np.random.default_rng(2)
+    equations, cone = RowEquations(large.cones, large.b.size), large.cones[0]
+    w = rng.uniform(5e3, 1e4, large.b.size)
+    inverse = np.linalg.inv(cone.slack_of(w))
+    rhs = rng.standard_normal(large.b.size)
+    thin = rng.standard_normal((cone.n, 1))
+    for matrix, single in ((inverse, True), (thin @ thin.T + 1e-9 * np.eye(cone.n), False)):
+        b = np.zeros((rhs.size, rhs.size))
+        cone.add_schur(b, matrix, inverse)
+        b = np.tril(b) + np.tril(b, -1).T
+        equations.factor([matrix], [inverse], None)
+        solution = equations.solve(rhs)
+        assert (equations.single is not None) == single
+        assert np.linalg.norm(b @ solution - rhs) <= (1e-10 if single else 1e-4) * np.linalg.norm(
+            rhs
+        )
 
 
 def _random_block(kind: str, rng: np.random.Generator) -> Block:

@@ -1,0 +1,90 @@
+"""Products, and passes over large matrices that numpy would make several of, compiled.
+
+Small matrices are left to numpy, since loading the compiler takes half a second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from sdpkit.numerics.kernels import fast_kernel
+
+Array = NDArray[np.float64]
+Single = NDArray[np.float32]
+
+COMPILED_SIZE = 600  # rows from which kernels are used
+
+
+def product(a: Array, b: Array) -> Array:
+    """A·B by scipy's BLAS, which factors too: numpy's is another one with threads of its own,
+    and two pools of spinning threads on the same cores cost more than the arithmetic."""
+    return np.asarray(blas.dgemm(1.0, b.T, a.T).T)
+
+
+def times(other: Any, matrix: Array) -> Array:
+    """D·M, where D may be sparse."""
+    dense = isinstance(other, np.ndarray)
+    return product(other, matrix) if dense else np.asarray(other @ matrix)
+
+
+def primal_step(product: Array, matrix: Array, inverse: Array, target: float) -> Array:
+    """target·S⁻¹ − M − (P + Pᵀ)/2 for P = `product`."""
+    if len(matrix) >= COMPILED_SIZE:
+        out = np.empty(matrix.shape)
+        _primal_step(product, matrix, inverse, target, out)
+        return out
+    step = product + product.T
+    step *= -0.5
+    step -= matrix
+    if target:
+        step += target * inverse
+    return step
+
+
+def symmetric_part(matrix: Array) -> Array:
+    """(A + Aᵀ)/2."""
+    if len(matrix) >= COMPILED_SIZE:
+        out = np.empty(matrix.shape)
+        _symmetric_part(matrix, out)
+        return out
+    return 0.5 * (matrix + matrix.T)
+
+
+def scaled_to_single(matrix: Array, scale: Array, out: Single) -> None:
+    """D·A·D with D = diag(scale) in single precision, lower triangles alone."""
+    if len(matrix) >= COMPILED_SIZE:
+        _scaled_to_single(matrix, scale, out)
+        return
+    out[:] = np.tril(matrix) * np.outer(scale, scale)
+
+
+@fast_kernel("f8[:,:]", "f8[:,:]", "f8[:,:]", "f8", "out f8[:,:]")
+def _primal_step(product: Array, matrix: Array, inverse: Array, target: float, out: Array) -> None:
+    n, block = matrix.shape[0], 32  # tiles of rows and columns that stay in cache
+    for i0 in range(0, n, block):
+        for j0 in range(0, n, block):
+            for i in range(i0, min(i0 + block, n)):
+                for j in range(j0, min(j0 + block, n)):
+                    half = 0.5 * (product[i, j] + product[j, i])
+                    out[i, j] = target * inverse[i, j] - matrix[i, j] - half
+
+
+@fast_kernel("f8[:,:]", "out f8[:,:]")
+def _symmetric_part(matrix: Array, out: Array) -> None:
+    n, block = matrix.shape[0], 32
+    for i0 in range(0, n, block):
+        for j0 in range(0, n, block):
+            for i in range(i0, min(i0 + block, n)):
+                for j in range(j0, min(j0 + block, n)):
+                    out[i, j] = 0.5 * (matrix[i, j] + matrix[j, i])
+
+
+@fast_kernel("f8[:,:]", "f8[:]", "out f4[:,:]")
+def _scaled_to_single(matrix: Array, scale: Array, out: Single) -> None:
+    for i in range(matrix.shape[0]):
+        for j in range(i + 1):
+            out[i, j] = scale[i] * scale[j] * matrix[i, j]
