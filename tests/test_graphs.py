@@ -28,7 +28,9 @@ from sdpkit.graphs.repair import (
     split_components,
     traverse_probability,
 )
+from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.numerics.neighbors import _by_tree
+from sdpkit.numerics.patience import until
 
 Floats = NDArray[np.float64]
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
@@ -793,3 +795,11 @@ def test_tree_and_table_agree_on_neighbours(
     assert np.array_equal(nearest, others)
     assert np.array_equal(squared, scanned)
     assert np.array_equal(alone, squared[35:45])
+
+
+def test_a_search_for_stresses_ends_with_its_time() -> None:
+    hexagon = np.array([[np.cos(t), np.sin(t)] for t in np.arange(6) * np.pi / 3])
+    edges = [[i, (i + 1) % 6] for i in range(6)] + [[i, i + 3] for i in range(3)]
+    assert exposed_directions(hexagon, edges, np.ones((6, 1))).shape == (6, 3)
+    with until(lambda: True):
+        assert exposed_directions(hexagon, edges, np.ones((6, 1))).shape == (6, 0)

@@ -25,6 +25,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from sdpkit.numerics.patience import is_over
+
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
@@ -66,7 +68,7 @@ def exposed_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> 
     while True:
         space = _StressSpace.on_face(centred, ends, found)
         more = None if space is None else space.exposed()
-        if more is None:
+        if more is None:  # or there is no time for another search
             return found[:, known:]
         found = np.hstack([found, more])
 
@@ -109,6 +111,8 @@ class _StressSpace:
     def exposed(self) -> Array | None:
         """(n, k) the range of a semidefinite stress; None if none is found beyond doubt."""
         stress = self._largest()
+        if is_over():
+            return None
         for vanishing in self._cuts(self._spectrum(stress)[0]):
             vectors = self._polished(stress, vanishing)
             if vectors is not None:
@@ -132,7 +136,7 @@ class _StressSpace:
         y, delta = np.zeros(self.stresses.shape[1]), 1.0
         while True:
             y, tangent = self._centred(y, delta)
-            if delta <= _LAST_DELTA:
+            if delta <= _LAST_DELTA or is_over():
                 break
             for share in (0.03, 0.1, 0.3, 0.5, 0.7, 0.9):
                 ahead = y - (1 - share) * delta * tangent
@@ -158,7 +162,7 @@ class _StressSpace:
             step = modes @ ((modes.T @ gradient) / values)
             decrement = float(gradient @ step)
             y = self._searched(y, step, delta, decrement)
-            if decrement < _CENTRED:
+            if decrement < _CENTRED or is_over():
                 break
         pull = self.stresses.T @ np.einsum("ef,ef->e", solved, solved)
         return y, -np.asarray(modes @ ((modes.T @ pull) / values))

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from sdpkit.certificate.judge import certify
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import clock
+from sdpkit.numerics.patience import until
 from sdpkit.program.form import Program
 from sdpkit.program.gram import is_finite
 from sdpkit.solution.answer import Settings, Stop
@@ -126,7 +127,8 @@ def follow(
     steps: tuple[Solution, ...] = ()
     while True:
         asked = clock()
-        upcoming = _broken(steps) or _interrupted(steps) or problem.advance(steps, settings.tol)
+        with until(lambda: is_interrupted() or _left(settings, started).time_limit == 0):
+            upcoming = _broken(steps) or _interrupted(steps) or problem.advance(steps, settings.tol)
         if isinstance(upcoming, Ending):
             return _conclude(problem, steps, upcoming, settings.tol)
         left = settings
