@@ -1,21 +1,25 @@
-"""A solver for families of hinges as published: Weinberger 2007, Algorithm 3 (section 2.1.7).
+"""A solver for families of hinges: projected subgradients with steps from the bound.
 
-It takes projected subgradient steps with an active set,
+It descends like Algorithm 3 of Weinberger 2007 (`sdpkit.solvers.algorithm_3`), in coordinates in
+which every cost is the identity,
 
-    M ← P(M − s·G),   G = C + weight·Σ_{t active} (C_ij − C_il)
+    M ← P(M − s·G),   G = I + weight·Σ_{t active} (C_ij − C_il),
 
-with P the projection onto the cone, for the rows z_t = c_t + q_ij − q_il of any family
-(`sdpkit.program.families`); z_t > 0 makes a row active. The gradient changes only by the rows that
-become active or cease to be (eq. 2.15); all rows are looked at every ten steps, the ones seen
-active so far in between. The step s grows by 1 % after a decrease of the objective and halves
-after an increase.
+on the rows seen active so far, with a look at all rows every twenty steps. What differs:
 
-The algorithm itself has no dual. Averages of the activity of each row, weighted by the steps,
-converge to multipliers (slowly: this is the baseline that others are compared with); they
-are begun anew whenever the number of steps has doubled.
+- *The step* is Polyak's, s = (f − level)/‖D‖², with a level halfway between the best objective and
+  the best bound (Polyak 1969; Kim, Ahn and Cho 1991). Where the level is attained the objective
+  falls, where it is not the bound rises.
+- *Its length* counts only what the cone lets pass: D is G without the part that the projection
+  would take back, G's component in the normal cone at M (Larsson, Patriksson and Strömberg 1996,
+  conditional subgradients).
+- *Averages* of M and of the activity of each row, both weighted by the steps. With N_k ⪰ 0 what
+  the projections add, Σ s_k G_k = M_0 − M_K + Σ N_k, so that the averaged multipliers α have
 
-One deviation: the start is the best multiple of the identity, in the program's coordinates,
-rather than the identity, since M has the inverse unit of the data squared.
+      G(α) ⪰ (M_0 − M_K)/Σs_k :
+
+  they become feasible as the steps add up, and θα is, with θ ≤ 1 from one eigenvalue. Averages
+  are begun anew whenever the number of steps has doubled, since the first steps are the worst.
 """
 
 from __future__ import annotations
@@ -27,82 +31,75 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
-from sdpkit.program.families import RowFamily, Rows, Terms, best_scale, values
+from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.program.families import Rows, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities, unsupported
+from sdpkit.solvers.algorithm_3 import RowsSeen
+from sdpkit.solvers.augmented import HingeProgram
 
 Array = NDArray[np.float64]
-Active = NDArray[np.bool_]
 
 _MAX_ITERATIONS = 3000
-_CHECK_STEPS = 10  # between looks at all rows
-_GROWTH, _SHRINKAGE = 1.01, 0.5  # of the step, after a success and after a failure
-_FIRST_SHARE = 1e-3  # of its norm, by which the first step moves M
+_CHECK_STEPS = 20  # between looks at all rows
+_FIRST_STEPS = 40  # until averages are begun anew for the first time
+_LEVEL = 0.5  # of the way from the bound to the best objective
+_LEAST_SHARE = 0.05  # of the gap, which a step aims to descend where f is below the level
+_LONGEST = 1e3  # the longest step, in units of the start
 
 
-@dataclass(eq=False)
-class RowsSeen:
-    """The rows seen active so far.
+@dataclass(frozen=True, eq=False)
+class ConePoint:
+    """A positive semidefinite M.
 
     Attributes
     ----------
-    rows: their numbers;  terms: what they say
-    active: which of them the present gradient counts
-    activity: their activity summed over the steps, weighted by the step; steps: Σ of the weights
+    matrix: (d, d) M;  root: (d, r) with M = root·rootᵀ;  null: (d, d − r) its null space
     """
 
-    family: RowFamily
-    rows: Rows
-    terms: Terms
-    active: Active
-    activity: Array
-    steps: float = 0.0
+    matrix: Array
+    root: Array
+    null: Array
 
     @classmethod
-    def nothing(cls, family: RowFamily) -> RowsSeen:
-        """No row seen yet."""
-        none = np.empty(0, np.int64)
-        return cls(family, none, family.terms(none), np.zeros(0, bool), np.zeros(0))
+    def nearest(cls, matrix: Array) -> ConePoint:
+        """The projection onto the cone."""
+        values, vectors = scipy.linalg.eigh(matrix)
+        kept = values > 0
+        root = vectors[:, kept] * np.sqrt(values[kept])
+        return cls(root @ root.T, root, vectors[:, ~kept])
 
-    def add(self, found: Rows) -> None:
-        """Take in rows that a look at all of them found."""
-        rows = np.union1d(self.rows, found)
-        place = np.searchsorted(rows, self.rows)
-        active, activity = np.zeros(rows.size, dtype=bool), np.zeros(rows.size)
-        active[place], activity[place] = self.active, self.activity
-        self.rows, self.active, self.activity = rows, active, activity
-        self.terms = self.family.terms(rows)
-
-    def average(self, step: float) -> None:
-        """Count the present activity with the weight of a step."""
-        self.activity += step * self.active
-        self.steps += step
-
-    def begin_anew(self) -> None:
-        """Forget the averages, not the rows."""
-        self.activity[:] = 0.0
-        self.steps = 0.0
+    def passes(self, gradient: Array) -> Array:
+        """The gradient without what the cone takes back of a step along it."""
+        inside = self.null.T @ gradient @ self.null
+        blocked = self.null @ ConePoint.nearest(inside).root if inside.size else self.null
+        return np.asarray(gradient - blocked @ blocked.T)
 
 
-class ProjectedSubgradients:
-    """The engine: Algorithm 3, and the best of both sides.
+class PolyakSubgradients:
+    """The engine, and the best of both sides.
 
     Attributes
     ----------
-    matrices, gradients, value: the iterate;  length: of its step;  seen: the rows seen active
+    points, gradients, value: the iterate, one matrix per block;  seen: the rows seen active
+    sums: Σ of the steps times the matrices, over the steps that `seen` averages
+    length: of the last step;  longest: the longest that a step may be
     best, objective: the best matrices;  rows, alpha, bound: the best multipliers
     """
 
-    def __init__(self, program: Program, family: RowFamily, start: list[Array], tol: float) -> None:
-        self.program, self.family, self.tol = program, family, tol
-        self.costs = [block.cost.dense() for block in program.blocks]
-        self.matrices = self.best = start
-        self.gradients = [cost.copy() for cost in self.costs]
-        self.seen = RowsSeen.nothing(family)
-        self.length, self.value, self.renewal = 0.0, np.inf, 2 * _CHECK_STEPS
-        self.objective, self.bound = np.inf, -np.inf
+    def __init__(self, problem: HingeProgram, tol: float) -> None:
+        self.problem, self.tol = problem, tol
+        self.points = [ConePoint.nearest(f.T @ f) for f in problem.start(None)]
+        self.best = self.points
+        self.seen = RowsSeen.nothing(problem.family)
+        self.sums = [np.zeros_like(point.matrix) for point in self.points]
+        self.gradients = self.sums
+        self.longest = _LONGEST * _norm([point.matrix for point in self.points])
+        self.length, self.renewal = 0.0, _FIRST_STEPS
+        self.value = self.objective = np.inf
+        self.bound = -np.inf
         self.rows: Rows | None = None
         self.alpha: Array | None = None
 
@@ -113,58 +110,64 @@ class ProjectedSubgradients:
         return (self.objective - self.bound) / scale if np.isfinite(self.bound) else np.inf
 
     def step(self, driver: Driver) -> None:
-        """Look at the start; then ten steps on the rows seen, and a look at all rows."""
-        for k in range(min(_CHECK_STEPS, driver.iterations_left) if self.length else 0):
+        """Look at the start; then twenty steps on the rows seen, and a look at all rows."""
+        started = np.isfinite(self.value)
+        for k in range(min(_CHECK_STEPS, driver.iterations_left) if started else 0):
             if k:
-                self._evaluate(self.program.outputs(self.matrices))
+                self._evaluate(self._outputs(self.points))
             self._move(driver.iterations)
             driver.count()
             if driver.out_of_time:
                 break
-        outputs = self.program.outputs(self.matrices)
-        self.seen.add(self.family.near(outputs, 0.0))
+        outputs = self._outputs(self.points)
+        self.seen.add(self.problem.family.near(outputs, 0.0))
         self._evaluate(outputs)
         self._look(driver)
 
+    def _outputs(self, points: list[ConePoint]) -> list[Array]:
+        return self.problem.outputs([point.root.T for point in points])
+
     def _evaluate(self, outputs: list[Array]) -> None:
-        """The objective over the rows seen, the gradient by the change of the active ones, and
-        the length of the step."""
-        seen, weight = self.seen, self.family.weight
-        z = values(self.family, seen.terms, outputs)
-        now = z > 0
-        images = self.program.family_images(seen.terms, weight * (now.astype(float) - seen.active))
-        seen.active = now
-        pulls = [float(np.vdot(c, m)) for c, m in zip(self.costs, self.matrices, strict=True)]
-        value = sum(pulls) + weight * float(z[now].sum())
-        self.gradients = [g + image for g, image in zip(self.gradients, images, strict=True)]
-        self.length = self.length or _FIRST_SHARE * _norm(self.matrices) / _norm(self.gradients)
-        self.length *= _GROWTH if value <= self.value else _SHRINKAGE
-        self.value = value
+        """The objective over the rows seen, and its gradient."""
+        seen, problem = self.seen, self.problem
+        z = values(problem.family, seen.terms, outputs)
+        seen.active = z > 0
+        images = problem.images(seen.terms, seen.active.astype(float))
+        self.gradients = [np.eye(len(image)) + image for image in images]
+        self.value = _pull(self.points) + problem.weight * float(z[seen.active].sum())
 
     def _move(self, t: int) -> None:
-        """M ← P(M − s·G), the activity averaged."""
+        """M ← P(M − s·G) with Polyak's step; matrices and activity are averaged."""
         if t >= self.renewal:
             self.seen.begin_anew()
+            self.sums = [np.zeros_like(total) for total in self.sums]
             self.renewal *= 2
+        low = max(self.bound, 0.0)  # no hinge and no cost is negative
+        aim = max(
+            self.value - low - _LEVEL * (self.objective - low),
+            _LEAST_SHARE * (self.objective - low),
+        )
+        pairs = list(zip(self.points, self.gradients, strict=True))
+        size = _norm([point.passes(gradient) for point, gradient in pairs])
+        self.length = min(aim / size**2, self.longest / _norm(self.gradients))
         self.seen.average(self.length)
-        pairs = zip(self.matrices, self.gradients, strict=True)
-        self.matrices = [_onto_cone(m - self.length * g) for m, g in pairs]
+        self.sums = [
+            total + self.length * point.matrix
+            for total, point in zip(self.sums, self.points, strict=True)
+        ]
+        self.points = [ConePoint.nearest(p.matrix - self.length * g) for p, g in pairs]
 
     def _look(self, driver: Driver) -> None:
-        """After a look at all rows: keep the best of both sides."""
-        seen = self.seen
+        """After a look at all rows: keep the best of both sides, averages among them."""
+        seen, problem = self.seen, self.problem
         if self.value < self.objective:
-            self.objective, self.best = self.value, self.matrices
+            self.objective, self.best = self.value, self.points
         if seen.steps > 0:
-            alpha = seen.family.weight * seen.activity / seen.steps
-            share = _share(self.program, seen.terms, alpha)
-            bound = share * float(seen.terms.row_constants @ alpha)
-            if bound > self.bound:
-                self.bound, self.rows, self.alpha = bound, seen.rows, share * alpha
-        matrices = tuple(self.matrices)
+            self._try_averages()
+        factors = [point.root.T for point in self.best]
         driver.record(
-            lambda: matrices,
-            objective=self.value,
+            lambda: problem.matrices(factors),
+            objective=self.objective,
             bound=self.bound,
             gap=self.gap,
             primal_residual=0.0,
@@ -175,44 +178,46 @@ class ProjectedSubgradients:
         if self.gap <= self.tol:
             driver.end(Stop.DONE, f"gap {self.gap:.1e} after {driver.iterations} steps")
 
+    def _try_averages(self) -> None:
+        seen, problem = self.seen, self.problem
+        means = [ConePoint.nearest(total / seen.steps) for total in self.sums]
+        hinges = problem.family.hinge_sum(self._outputs(means))
+        value = _pull(means) + problem.weight * hinges
+        if value < self.objective:
+            self.objective, self.best = value, means
+        activity = seen.activity / seen.steps
+        share = problem.share(problem.images(seen.terms, activity))
+        alpha = share * problem.weight * activity
+        bound = float(seen.terms.row_constants @ alpha)
+        if bound > self.bound:
+            self.bound, self.rows, self.alpha = bound, seen.rows, alpha
+
     def answer(self, stop: Stop) -> Answer:
         """The best of both sides."""
-        best = tuple(self.best)
+        best = self.problem.matrices([point.root.T for point in self.best])
         return Answer(stop, "", best, np.zeros(0), self.alpha, rows=self.rows)
 
     def state(self) -> None:
         """It keeps no checkpoints."""
 
 
-def _share(program: Program, terms: Terms, alpha: Array) -> float:
-    """The largest θ ≤ 1 for which θα is dual feasible."""
-    share = 1.0
-    images = program.family_images(terms, alpha)
-    for block, image in zip(program.blocks, images, strict=True):
-        low = scipy.linalg.eigvalsh(image, block.cost.dense(), subset_by_index=[0, 0])[0]
-        if low < -1:
-            share = min(share, -1.0 / float(low))
-    return share
-
-
-def _onto_cone(matrix: Array) -> Array:
-    values, vectors = scipy.linalg.eigh(matrix)
-    kept = values > 0
-    return np.asarray((vectors[:, kept] * values[kept]) @ vectors[:, kept].T)
+def _pull(points: list[ConePoint]) -> float:
+    return sum(float(np.trace(point.matrix)) for point in points)
 
 
 def _norm(matrices: list[Array]) -> float:
-    return max(float(np.sqrt(sum(np.vdot(m, m) for m in matrices))), np.finfo(float).tiny)
+    total = sum(float(np.vdot(m, m)) for m in matrices)
+    return max(float(np.sqrt(total)), float(np.sqrt(np.finfo(float).tiny)))
 
 
 class Subgradient:
-    """Algorithm 3 as a solver."""
+    """Polyak's subgradient method as a solver."""
 
     name = "subgradient"
     capabilities = Capabilities(
         families=True,
         callback=True,
-        summary="LMNN as published: projected subgradients with an active set",
+        summary="LMNN by projected subgradients with averages, to 1e-2 … 1e-3",
     )
 
     def unavailable(self) -> str | None:
@@ -231,23 +236,22 @@ class Subgradient:
         return 8.0 * 4 * points * sum(block.size for block in program.blocks)
 
     def seconds(self, program: Program, tol: float) -> float:
-        """A hundred times what `factored` needs."""
+        """Ten times what `factored` needs at 1e-2; steps grow with the root of 1/tol."""
         points = 0 if program.family is None else program.family.n_points
-        return 20.0 + 5e-4 * points * sum(block.size for block in program.blocks)
+        work = 2.0 + 5e-5 * points * sum(block.size for block in program.blocks)
+        return work * max(1.0, 1e-2 / tol) ** 0.5
 
+    @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Descend; interrupted, the best point so far is returned."""
-        driver, family = Driver(self.name, settings, _MAX_ITERATIONS), program.family
-        if family is None or any(block.max_rank is not None for block in program.blocks):
+        driver = Driver(self.name, settings, _MAX_ITERATIONS)
+        if program.family is None or any(b.max_rank is not None for b in program.blocks):
             raise SolverError(
                 "solver 'subgradient' only solves programs with a family of rows and without a "
                 "limit on the rank. Use solver='factored'."
             )
-        identities = [np.eye(block.size) for block in program.blocks]
-        pull = sum(b.cost.inner(m) for b, m in zip(program.blocks, identities, strict=True))
-        t = best_scale(family, program.outputs(identities), pull)
-        start = [t * m for m in identities]
-        return driver.run(ProjectedSubgradients(program, family, start, settings.tol))
+        problem = HingeProgram.of(program, settings.tol)
+        return driver.run(PolyakSubgradients(problem, settings.tol))
 
 
 SUBGRADIENT = Subgradient()

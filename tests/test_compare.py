@@ -823,7 +823,7 @@ def test_all_are_all_but_the_methods_for_teaching() -> None:
     from sdpkit.comparison.competition import _all
 
     missing = set(sdpkit.available_solvers()) - set(_all())
-    assert missing == {"alternating", "gradient-projection", "dykstra"}
+    assert missing == {"alternating", "gradient-projection", "dykstra", "subgradient-published"}
 
 
 # -- solvers check each other -----------------------------------------------------------------

@@ -35,10 +35,10 @@ Array = NDArray[np.float64]
 
 REQUIRED = ("barrier", "clarabel", "cvxopt", "interior", "lowrank", "projection", "scs")
 USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
-# The thesis's own methods have a suite of their own below: they are right, and slow.
-CLASSIC = [name for name in USABLE if get_solver(name).capabilities.teaching]
 STRING = MVU(graph=sdpkit.datasets.path_graph(3)).program()
 PLAIN = [name for name in USABLE if get_solver(name).accepts(STRING) is None]
+# The thesis's own methods have a suite of their own below: they are right, and slow.
+CLASSIC = [name for name in PLAIN if get_solver(name).capabilities.teaching]
 SOLVERS = [name for name in PLAIN if name not in CLASSIC]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 # A first-order method may miss the certified gap; then it has to say so.
@@ -118,8 +118,8 @@ def test_registered_solver_is_offered_and_used() -> None:
 
 # -- the suite that is shipped ----------------------------------------------------------------
 
-# What methods as published reach in the steps that they take.
-LOOSER = {"subgradient": 2e-2}
+# What subgradients reach in the steps that they take.
+LOOSER = {"subgradient": 1e-3, "subgradient-published": 2e-2}
 SHIPPED = [
     pytest.param(check, id=f"{name}: {what}")
     for name in USABLE

@@ -73,6 +73,7 @@ OURS = {
     "factored": "hinges",
     "projected": "hinges",
     "subgradient": "hinges",
+    "subgradient-published": "hinges",
     "ascent": "roots",
     "covering": "covering",
     "titterington": "covering",

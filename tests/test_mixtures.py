@@ -369,7 +369,7 @@ def test_the_published_algorithm_takes_them_too() -> None:
     problem = distance_problems()["two views"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
-        solution = sdpkit.solve(problem, solver="subgradient", tol=1e-4, max_iter=600)
+        solution = sdpkit.solve(problem, solver="subgradient-published", tol=1e-4, max_iter=600)
     truth = optimum(problem)
     assert solution.certificate.safe_bound <= truth * (1 + 1e-9)
     assert truth * (1 - 1e-9) <= solution.objective <= 1.05 * truth

@@ -184,11 +184,15 @@ def test_program_and_cvxpy_agree(name: str) -> None:
     assert problem.objective(metric.matrix) == pytest.approx(solution.objective, abs=1e-6 * scale)
 
 
-@pytest.mark.parametrize("name", ["factored", "projected", "subgradient", "interior", "clarabel"])
+LOOSER = {"subgradient": 1e-3, "subgradient-published": 0.05}
+ENGINES = [*LOOSER, "factored", "projected", "interior", "clarabel"]
+
+
+@pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("which", ["labels", "listed", "other units"])
 def test_every_engine_solves_it(name: str, which: str) -> None:
     problem = problems()[which]()
-    tol = 0.05 if name == "subgradient" else 1e-4
+    tol = LOOSER.get(name, 1e-4)
     solution = sdpkit.solve(problem, solver=name, tol=tol)
     best = sdpkit.solve(problem, solver="interior", tol=1e-7).objective
     assert solution.status is Status.OPTIMAL

@@ -30,6 +30,7 @@ _OURS = {
     "factored": "sdpkit.solvers.factored:FACTORED",
     "projected": "sdpkit.solvers.factored:PROJECTED",
     "subgradient": "sdpkit.solvers.subgradient:SUBGRADIENT",
+    "subgradient-published": "sdpkit.solvers.algorithm_3:SUBGRADIENT_PUBLISHED",
     "barrier": "sdpkit.solvers.barrier:BARRIER",
     "lowrank": "sdpkit.solvers.lowrank:LOWRANK",
     "covering": "sdpkit.solvers.ellipsoid:COVERING",

@@ -50,6 +50,7 @@ _INSTANCES: dict[str, tuple[str, Callable[[int], Any], int]] = {
     "factored": ("LMNN", _classes, 10_000),
     "projected": ("LMNN", _classes, 3000),
     "subgradient": ("LMNN", _classes, 3000),
+    "subgradient-published": ("LMNN", _classes, 3000),
     "ascent": ("MMC", _pairs, 200),
     "covering": ("ellipsoid", _ball, 150_000),
     "titterington": ("ellipsoid", _ball, 50_000),

@@ -91,13 +91,23 @@ def small(folder: Path) -> None:
         print(f"  test error: 3-NN {errors[0]:.2f} %, energy {errors[1]:.2f} %")
 
 
+def subgradients(folder: Path) -> None:
+    """Subgradients with steps from the bound to 1e-2, on the small sets and on letters."""
+    for name in (*SMALL, "vehicle", "ionosphere", "letter"):
+        X, y, _, _ = split(*labelled(folder, name), seed=0)
+        print(f"{name}, {X.shape[0]} × {X.shape[1]}:")
+        _print_run(sdpkit.LMNN(X, y), "subgradient", 1e-2)
+
+
 def _engines(name: str) -> Iterator[tuple[str, float]]:
     yield "factored", 1e-3
     yield "factored", 1e-4 if name == "digits" else 1e-5
     if name != "digits":
         yield "projected", 1e-3
         yield "interior", 1e-5
+    yield "subgradient", 1e-2
     yield "subgradient", 1e-3
+    yield "subgradient-published", 1e-3
 
 
 def _print_run(problem: sdpkit.LMNN, solver: str, tol: float) -> None:
