@@ -146,7 +146,7 @@ class Points:
     def _doubt(self) -> float:
         """What single precision may misjudge a squared distance by, as a share of the squared
         lengths involved: rounded factors, a product of r terms, and a few sums."""
-        return (self._dimensions + 16) * float(np.finfo(np.float32).eps)
+        return float((self._dimensions + 16) * np.finfo(np.float32).eps)
 
     @cached_property
     def _scale(self) -> float:
@@ -272,7 +272,7 @@ class Points:
             first = _first(i, j, exact, k)
             here = rows.start + np.flatnonzero(sure)
             found[here], lengths[here] = j[first], exact[first]
-            return rows.start + np.flatnonzero(~sure)
+            return np.asarray(rows.start + np.flatnonzero(~sure))
 
         tiles = list(_slices(len(queries[0]), _TILE_QUERIES))
         if len(tiles) == 1:

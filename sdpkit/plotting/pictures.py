@@ -85,7 +85,8 @@ def plot_embedding(
         largest = float(np.abs(embedding.tensions).max()) or 1.0
         rods.set_array(embedding.tensions)
         # Strong rods are wide, so that they can be seen in grey print.
-        rods.set_linewidths(0.6 + 2.4 * np.sqrt(np.abs(embedding.tensions) / largest))
+        widths = 0.6 + 2.4 * np.sqrt(np.abs(embedding.tensions) / largest)
+        rods.set_linewidth(widths.tolist())
         rods.set_cmap(SIGNED)
         rods.set_norm(SymLogNorm(largest / 10, vmin=-largest, vmax=largest))
         ax.add_collection(rods)

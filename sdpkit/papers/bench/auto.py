@@ -274,7 +274,7 @@ def _nearest(
     def residuals(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
         apart = np.log(units @ np.exp(logarithms)) - spent
         near = 0.05 * (logarithms - start)  # a term that no run tells of keeps its price
-        return np.r_[np.where(ended, apart, np.minimum(apart, 0.0)), near]
+        return np.asarray(np.r_[np.where(ended, apart, np.minimum(apart, 0.0)), near])
 
     start = np.log(prices)
     found = scipy.optimize.least_squares(residuals, start, loss="soft_l1")
