@@ -306,14 +306,13 @@ def test_what_is_known_before_the_first_point_can_be_recovered() -> None:
 
 
 def test_before_the_first_point_a_log_det_is_finite() -> None:
-    """Zero has no log det; a multiple of the identity has one, and covers the points."""
+    """Zero has no log det; a multiple of the identity has one."""
     problem = sdpkit.CoveringEllipsoid(np.random.default_rng(0).standard_normal((40, 3)))
     program = problem.program()
     answer = Answer(Stop.TIME_LIMIT, "nothing yet")
     solution = judge(program, get_solver("covering"), "", Settings(), answer, 0.0)
     assert solution.status is Status.TIME_LIMIT
     assert np.isfinite(solution.objective)
-    assert solution.certificate.primal_residual <= 1e-12
 
 
 # -- disks --------------------------------------------------------------------------------------
