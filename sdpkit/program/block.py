@@ -203,7 +203,7 @@ class Block:
         if self.size <= LARGE or self.edges is None or self.log_det:
             return False
         most = int(np.bincount(self.edges.ravel()).max())
-        return self.size > _LARGE_WITH_HUB or most < _HUB * self.size
+        return self.size > _LARGE_WITH_HUB or most <= _HUB * self.size
 
     @cached_property
     def pattern(self) -> Pattern:
