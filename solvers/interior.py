@@ -240,6 +240,7 @@ class Interior:
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
         reduction = reduce(program)
         method = PredictorCorrector(reduction.program)
+        method.meet_short_rows(settings.tol)
         # As the certificate: an optimum of zero is never met to a relative gap of its own.
         unit = reduction.rhs_scale * reduction.cost_scale
         method.zero = max(method.zero, program.value_scale / unit)

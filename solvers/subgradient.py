@@ -24,6 +24,7 @@ on the rows seen active so far, with a look at all rows every twenty steps. What
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -239,7 +240,7 @@ class Subgradient:
         """Ten times what `factored` needs at 1e-2; steps grow with the root of 1/tol."""
         points = 0 if program.family is None else program.family.n_points
         work = 2.0 + 5e-5 * points * sum(block.size for block in program.blocks)
-        return work * max(1.0, 1e-2 / tol) ** 0.5
+        return work * math.sqrt(max(1.0, 1e-2 / tol))
 
     @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:

@@ -27,10 +27,12 @@ from sdpkit import Comparison, Program, Solution, Status, datasets
 from sdpkit.cli.main import main
 from sdpkit.comparison import builders
 from sdpkit.comparison.ledger import Ledger
+from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
 from sdpkit.solving import registry
 from sdpkit.solving.choice import refusal
+from sdpkit.solving.judgement import judge
 from sdpkit.solving.registry import get_solver, why_not
 
 # Seconds of the processor that an answer may take after Ctrl-C or a limit; by the clock it may be
@@ -291,8 +293,7 @@ def test_a_time_limit_is_kept(name: str) -> None:
     started = Late()
     solution = quietly(program, name, tol=1e-10, time_limit=0.7)
     started.check(f"{name} with a limit of 0.7 s")
-    # Before the first point a minimisation has the value inf, which is a number; nan is none.
-    assert not np.isnan(solution.objective)
+    assert np.isfinite(solution.objective)
     assert not np.isnan(solution.certificate.safe_bound)
 
 
@@ -303,6 +304,16 @@ def test_what_is_known_before_the_first_point_can_be_recovered() -> None:
     assert solution.objective == 0.0
     assert solution.certificate.safe_bound >= quietly(problem).objective
     assert np.isfinite(problem.recover(solution, n_components=2).coordinates).all()
+
+
+def test_before_the_first_point_a_log_det_is_finite() -> None:
+    """Zero has no log det; a multiple of the identity has one."""
+    problem = sdpkit.CoveringEllipsoid(np.random.default_rng(0).standard_normal((40, 3)))
+    program = problem.program()
+    answer = Answer(Stop.TIME_LIMIT, "nothing yet")
+    solution = judge(program, get_solver("covering"), "", Settings(), answer, 0.0)
+    assert solution.status is Status.TIME_LIMIT
+    assert np.isfinite(solution.objective)
 
 
 # -- disks --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 import warnings
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import scipy.sparse as sp
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status, certify
+from sdpkit.certificate.exact import exact_dot
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
+from sdpkit.program.listed import ListedRows
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solving.judgement import judge
@@ -91,25 +94,49 @@ def test_a_large_solution_is_not_called_infeasible(small: float) -> None:
     assert program.violations(program.measure([M]), np.zeros(0)).max() < 1e-9 / small
 
 
-def test_nearly_coincident_points_are_feasible() -> None:
-    rng = np.random.default_rng(0)
+def with_copies(seed: int, gap: float) -> Any:
+    """Six points in four dimensions, and two of them once more, `gap` away."""
+    rng = np.random.default_rng(seed)
     X = rng.standard_normal((6, 4))
-    X = np.vstack([X, X[:2] + 1e-7 * rng.standard_normal((2, 4))])
+    return np.vstack([X, X[:2] + gap * rng.standard_normal((2, 4))])
+
+
+@pytest.mark.parametrize(("seed", "optimum"), [(1, 12.7033), (3, 46.62704), (4, 22.386729)])
+def test_edges_much_shorter_than_others_are_met(seed: int, optimum: float) -> None:
+    """The optima are those of the same programs in units of the short edges, which are easy."""
+    solution = solve(MVU(with_copies(seed, 1e-2), n_neighbors=4, connect="bridge"))
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(optimum, rel=1e-6)
+
+
+def test_nearly_coincident_points_are_not_called_optimal_wrongly() -> None:
+    """An edge that is too long by a hundred times is worth 0.3 % of the objective, 12.7445."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
-        solution = solve(MVU(X, n_neighbors=4, connect="bridge"))
-    # Lengths of 1e-14 beside 7 shape the unfolding, at prices near the tolerance.
-    assert solution.status in (Status.OPTIMAL, Status.INACCURATE)
-    assert solution.certificate.relative_gap <= 1e-6
-    assert solution.certificate.residual_price <= 2e-6
+        solution = solve(MVU(with_copies(1, 1e-7), n_neighbors=4, connect="bridge"))
+    near = abs(solution.objective - 12.7445) <= 1e-3
+    assert near or solution.status is Status.INACCURATE
+    assert solution.certificate.safe_bound >= 12.7444
+
+
+def test_rows_may_be_off_by_what_rounding_makes_unavoidable() -> None:
+    """A squared length of 1e-7 beside entries of 900: a thousandth of it is lost in K = YYᵀ."""
+    Y = np.array([[30.0, 1.0], [30.0, 1.0 + 10**-3.5], [-29.0, 2.0], [-31.0, -4.0]])
+    Y = Y - Y.mean(axis=0)
+    edges = np.array([[0, 1], [0, 2], [1, 2], [2, 3]])
+    lengths = ((Y[edges[:, 0]] - Y[edges[:, 1]]) ** 2).sum(axis=1)
+    graph = sp.coo_array((np.sqrt(lengths), edges.T), shape=(4, 4)).tocsr()
+    program = MVU(graph=graph + graph.T).program()
+    off = np.eye(4)[0] - np.eye(4)[1]
+    K = Y @ Y.T
+    K = K + 4e-13 * np.outer(off, off) / 4  # a few roundings of 900
+    assert program.violations(program.measure([K]), np.zeros(0)).max() > 1e-6 * lengths[0]
+    assert certify(program, K).primal_residual <= 1e-6
 
 
 @pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-7])
 def test_nearly_coincident_points_with_room_are_optimal(gap: float) -> None:
-    rng = np.random.default_rng(2)
-    X = rng.standard_normal((6, 4))
-    X = np.vstack([X, X[:2] + gap * rng.standard_normal((2, 4))])
-    solution = solve(MVU(X, n_neighbors=4, connect="bridge"))
+    solution = solve(MVU(with_copies(2, gap), n_neighbors=4, connect="bridge"))
     assert solution.status is Status.OPTIMAL
 
 
@@ -445,3 +472,185 @@ def test_a_row_that_cancels_exactly_is_not_scaled_up(order: list[int], sign: flo
     block = Block.of(1, np.ones((4, 1)), cost=Cost.of(1, sparse=np.ones((1, 1))))
     program = Program.of(block, [0.0, 1.0], rows_q=np.vstack([row, [1.0, 0, 0, 0]]))
     assert certify(program, np.eye(1), dual=[sign, 0.0]).safe_bound >= 1
+
+
+# -- numbers from anywhere, judged by certify ------------------------------------------------
+
+
+def test_complementarity_is_limited_by_itself() -> None:
+    """max M₁₁, M₁₁ = 1: a residual that is worth 9e-7 hides as much of <S, M> = 1.8e-6."""
+    block = Block.of(2, np.eye(2), cost=Cost.of(2, sparse=np.diag([1.0, 0.0])))
+    program = Program.of(block, [1.0, 1.0], relations=[0, -1])
+    # S = diag(0, w₂) with w₂ = 1.8e-6, where M₂₂ = 1 is all that its row allows.
+    certificate = certify(program, np.diag([1 + 9e-7, 1.0]), dual=[1.0, 1.8e-6])
+    assert certificate.relative_gap <= 1e-6
+    assert certificate.residual_price <= 1e-6
+    assert certificate.complementarity == pytest.approx(1.8e-6, rel=1e-3)
+    assert certificate.failures(1e-6) == ["complementarity is 1.8e-06"]
+
+
+def test_complementarity_counts_variables_and_inequalities() -> None:
+    """max x₁, x₁ ≤ 1 at x₁ = 1 − 2e-6: r = 0, and the room is worth 2e-6; x₂ costs 3e-6."""
+    program = Program.of(
+        scalar(),
+        [1.0, 1.0, 1.0],
+        rows_q=[[0.0], [1.0], [0.0]],
+        rows_x=[[1.0, 0], [0, 0], [0, 1]],
+        relations=[-1, 0, -1],
+        cost_x=[1.0, -3e-6],
+    )
+    certificate = certify(program, np.eye(1), [1 - 2e-6, 1.0], [1.0, 0.0, 0.0])
+    assert certificate.complementarity == pytest.approx(5e-6, rel=1e-3)
+    assert certificate.relative_gap == pytest.approx(5e-6, rel=1e-3)
+
+
+def test_a_point_outside_of_the_cone_does_not_meet_small_rows() -> None:
+    """Beside 1e10 a negative −5, or a null direction of length one, is small: and is the row."""
+    largest = Cost.of(2, sparse=np.diag([1.0, 0.0]))
+    negative = Program.of(Block.of(2, np.eye(2), cost=largest), [1e10, -5.0])
+    certificate = certify(negative, np.diag([1e10, -5.0]), dual=[1.0, 0.0])
+    assert certificate.failures(1e-6) == ["primal residual inside the cone is 1"]
+    cut = Block.of(2, np.eye(2), cost=largest, null=[0.0, 1.0])
+    assert not certify(Program.of(cut, [1e10, 1.0]), np.diag([1e10, 1.0]), dual=[1.0, 0]).passes(
+        1e-6
+    )
+
+
+def test_a_negative_variable_does_not_meet_small_rows() -> None:
+    """x₁ = 1 and x₁ + x₂ = ½ contradict each other, whatever M₁₁ is."""
+    program = Program.of(
+        scalar(1.0),
+        [1e10, 1.0, 0.5],
+        rows_q=[[1.0], [0.0], [0.0]],
+        rows_x=[[0.0, 0], [1, 0], [1, 1]],
+    )
+    assert not certify(program, np.array([[1e10]]), [1.0, -0.5], [1.0, 0, 0]).passes(1e-6)
+
+
+def test_a_row_that_asks_for_zero_is_judged_by_rows_of_the_same_nodes() -> None:
+    """M₄₄ = 0 and M₄₄ = 1e-3 contradict each other, although other rows ask for 1e6."""
+    block = Block.of(
+        4, np.vstack([np.eye(4), np.eye(4)[3]]), cost=Cost.of(4, sparse=np.diag([1.0, 0, 0, 0]))
+    )
+    program = Program.of(block, [1e6, 1e6, 1e6, 0.0, 1e-3])
+    for small in (0.0, 5e-4, 1e-3):
+        point = np.diag([1e6, 1e6, 1e6, small])
+        assert not certify(program, point, dual=[1.0, 0, 0, 0, 0]).passes(1e-6)
+
+
+def test_a_limit_on_the_rank_has_no_feasible_end() -> None:
+    """max tr M, M_ii ≤ 1, M₁₂ = 0: 2, but 1 for a matrix of rank one."""
+    vectors = np.array([[1.0, 0], [0, 1], [1, 1]])
+    block = Block.of(2, vectors, cost=Cost.of(2, identity=1.0), max_rank=1)
+    rows = np.array([[1.0, 0, 0], [0, 1, 0], [-1, -1, 1]])
+    program = Program.of(block, [1.0, 1.0, 0.0], rows_q=rows, relations=[-1, -1, 0])
+    certificate = certify(program, np.eye(2), dual=[1.0, 1.0, 0.0])
+    assert certificate.verify().lower is None
+
+
+def test_hinges_of_a_given_rank_are_enclosed_by_a_point_of_that_rank() -> None:
+    """min Σ[1 − M_ii]₊ + [tr M ± 2M₁₂ − 2]₊: 0 at M = I, 2√2 − 2 for matrices of rank one."""
+    features = np.array([[0.0, 0], [1, 0], [0, 1], [1, 1], [1, -1]])
+    triplets = [[0, -1, 1], [0, -1, 2], [0, 3, -1], [0, 4, -1]]
+    family = ListedRows.of(triplets, n_points=5, constants=[1.0, 1.0, -2.0, -2.0])
+    block = Block.of(
+        2, np.zeros((0, 5)), features=features, cost=Cost.of(2, identity=1e-3), max_rank=1
+    )
+    program = Program.of(block, [], sense="min", family=family)
+    upper = certify(program, np.diag([1.0, 0.99])).verify().upper
+    assert upper is not None
+    assert upper >= 0.8
+
+
+def test_a_bound_counts_the_rounding_of_a_log_det() -> None:
+    """Lengths of u and v at most 1 and 1/t: det M = 1/t, whatever rounding makes of S."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        angle, t = rng.uniform(0, np.pi), 10.0 ** rng.uniform(-18, -14)
+        u = np.array([np.cos(angle), np.sin(angle)])
+        v = np.array([-u[1], u[0]])
+        program = Program.of(Block.of(2, [u, v], log_det=1.0), [1.0, 1 / t], relations="<=")
+        point = np.outer(u, u) + np.outer(v, v) / t
+        dual = [1.0, t * rng.uniform(0.5, 2)]
+        assert certify(program, point, dual=dual).safe_bound >= -np.log(t) - 1e-9
+
+
+def test_a_bound_counts_the_rounding_of_a_curved_variable() -> None:
+    """A penalty of ½hx² with h = 1e-35 makes r²/2h of a reduced cost that rounding hides."""
+    rng, h = np.random.default_rng(0), 1e-35
+    for _ in range(40):
+        a, c, w = rng.uniform(0.5, 1, 3), rng.uniform(0.5, 1), rng.uniform(0, 0.1, 3)
+        w[2] = (c - a[0] * w[0] - a[1] * w[1]) / a[2]
+        program = Program.of(
+            Block.of(3, np.eye(3)),
+            np.ones(3),
+            rows_x=a[:, None],
+            cost_x=[c],
+            free_x=[True],
+            quadratic_x=[h],
+        )
+        r = exact_dot(a, w) - Fraction(c)
+        exact = exact_dot(np.ones(3), w) + r * r / (2 * Fraction(h))
+        assert Fraction(certify(program, np.eye(3), [0.0], w).safe_bound) >= exact
+
+
+def test_a_bound_of_hinges_sees_directions_without_a_cost() -> None:
+    """min 2[3 − 3M]₊ is 0 at M = 1; no measurement of the block shows that M is there at all."""
+    features = np.array([[0.0], [1.0], [2.0]])
+    family = ListedRows.of([[0, 1, 2]], n_points=3, constants=[3.0], weight=2.0)
+    block = Block.of(1, np.zeros((0, 3)), features=features)
+    program = Program.of(block, [], sense="min", family=family)
+    certificate = certify(program, np.zeros((1, 1)), dual=[2.0], rows=np.array([0]))
+    assert certificate.safe_bound <= 0
+    assert not certificate.passes(1e-6)
+
+
+def test_a_bound_of_hinges_counts_rounding() -> None:
+    """Two distances that differ in the last digits: M must be large, and the optimum is small."""
+    rng = np.random.default_rng(0)
+    family = ListedRows.of([[0, 1, 2]], n_points=3)
+    for _ in range(60):
+        start, u = rng.standard_normal(3), rng.standard_normal(3)
+        more = 10.0 ** rng.uniform(-16, -14)
+        features = np.vstack([start, start + u, start + (1 + more) * u])
+        cost = 1e-17
+        block = Block.of(3, np.zeros((0, 3)), features=features, cost=Cost.of(3, identity=cost))
+        program = Program.of(block, [], sense="min", family=family)
+        near, far = (
+            sum(
+                Fraction(a) * (Fraction(b) - Fraction(c))
+                for a, b, c in zip(u, x, start, strict=True)
+            )
+            ** 2
+            for x in features[1:]
+        )
+        if far > near:  # M = uuᵀ/(far − near) meets the row
+            most = Fraction(cost) * exact_dot(u, u) / (far - near)
+            bound = certify(program, np.zeros((3, 3)), dual=[1.0], rows=np.array([0])).safe_bound
+            assert Fraction(bound) <= min(most, 1)
+
+
+def test_an_offset_is_added_to_the_safe_side() -> None:
+    program = Program.of(scalar(1.0), [3.0], offset=2.0**54)
+    assert Fraction(certify(program, np.array([[3.0]]), dual=[1.0]).safe_bound) >= 2**54 + 3
+
+
+def test_a_star_of_many_leaves_has_its_digits() -> None:
+    """Half of the leaves on each side. Sparse factors add 1600/δ up for pivots δ at the centre."""
+    n = 1601
+    ends = np.c_[np.zeros(n - 1, dtype=int), np.arange(1, n)]
+    graph = sp.coo_array((np.ones(n - 1), ends.T), shape=(n, n)).tocsr()
+    program = MVU(graph=graph + graph.T).program()
+    y = np.r_[0.0, np.resize([1.0, -1.0], n - 1)]
+    certificate = certify(program, np.outer(y, y), dual=np.full(n - 1, 1 + 1e-7))
+    assert certificate.objective == pytest.approx(1600)
+    assert certificate.passes(1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["equality", "inequality"])
+def test_a_star_of_many_leaves_is_solved(form: Any) -> None:
+    n = 1601
+    ends = np.c_[np.zeros(n - 1, dtype=int), np.arange(1, n)]
+    graph = sp.coo_array((np.ones(n - 1), ends.T), shape=(n, n)).tocsr()
+    assert solve(MVU(graph=graph + graph.T, form=form)).status is Status.OPTIMAL

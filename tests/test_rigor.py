@@ -23,7 +23,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.testing.fuzz import Choice, fuzz
+from sdpkit.testing.fuzz import ATTACKS, Choice, fuzz
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -447,6 +447,14 @@ def test_without_an_interior_there_is_a_reason() -> None:
     assert verification.lower is None
     assert "interior" in verification.attained_reason
     assert 1 <= verification.upper <= 1.5
+
+
+@pytest.mark.parametrize(("attack", "seed", "run"), [("garbage", 302, 5260), ("garbage", 103, 331)])
+def test_what_fuzzing_found(attack: str, seed: int, run: int) -> None:
+    """A pencil that LAPACK cannot factor; equations of free variables that hold to rounding."""
+    rng = np.random.default_rng([seed, run])
+    with np.errstate(all="ignore"):
+        assert ATTACKS[attack](rng, Choice())[1] == []
 
 
 def test_fuzzing_finds_nothing_wrong() -> None:

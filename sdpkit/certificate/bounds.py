@@ -127,10 +127,15 @@ def _breaks_equations(program: Program, w: Array) -> bool:
 
 
 def _beyond_rounding(program: Program, w: Array, eigenvalues: list[float]) -> list[float]:
+    return beyond_rounding(program, w, eigenvalues, slack_roundings(program, w))
+
+
+def beyond_rounding(
+    program: Program, w: Array, eigenvalues: list[float], roundings: list[float]
+) -> list[float]:
     """Eigenvalues of the exact slacks at least; what is in doubt is proved, if it can be."""
     out = []
-    pairs = zip(eigenvalues, slack_roundings(program, w), strict=True)
-    for k, (value, rounding) in enumerate(pairs):
+    for k, (value, rounding) in enumerate(zip(eigenvalues, roundings, strict=True)):
         least = value - rounding
         doubtful = least < 0 and value >= -rounding
         if doubtful and (slack_is_semidefinite(program, k, w) or slack_holds(program, k, w)):
@@ -144,10 +149,8 @@ def _reduced_cost_lack(program: Program, w: Array) -> float:
     plain = ~program.free_x & (program.quadratic_x == 0)
     if not plain.any():
         return 0.0
-    r = program.reduced_costs(w)
-    sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
+    r, rounding = program.reduced_costs(w), _hidden(program, w)
     counts = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary)
-    rounding = 1.01 * gamma(int(counts.max(initial=0)) + 2) * sums + (counts + 1) * TINY
     # w_e − c_j is rounded to a number of the right sign.
     units = np.ones(program.n_auxiliary, dtype=bool)
     units[program.rows_x.indices[np.abs(program.rows_x.data) != 1]] = False
@@ -167,8 +170,59 @@ def _leaves_linear_conditions(program: Program, w: Array) -> bool:
 
 
 def _value(program: Program, w: Array) -> float:
-    """The dual value, rounded upwards."""
-    return program.dual_value(w) + sum_rounding(program, w)
+    """The dual value, rounded upwards: also of free and curved variables and of log dets."""
+    value = float(program.rhs @ w) + sum_rounding(program, w)
+    if program.free_x.any():
+        value += _price_of_equations(program, w)
+    if program.quadratic_x.any():
+        value += _curved_value(program, w)
+    if program.has_log_det:
+        value += _log_det_value(program, w)
+    return value
+
+
+def _price_of_equations(program: Program, w: Array) -> float:
+    """What the equations r_j = 0 of free variables miss, for variables as large as rows suggest."""
+    plain = program.free_x & (program.quadratic_x == 0)
+    for penalty in program.norms:
+        plain[list(penalty.group)] = False
+    off = np.abs(program.reduced_costs(w)) + _hidden(program, w)
+    for j in np.flatnonzero(plain) if plain.sum() <= _DOUBTS else ():
+        off[j] = 0.0 if exact_reduced_cost(program, w, int(j)) == 0 else off[j]
+    return float(off[plain].sum() * (np.abs(program.rhs) / program.row_norms).max(initial=0.0))
+
+
+def _hidden(program: Program, w: Array) -> Array:
+    """(n_x,) what rounding may hide in the reduced costs."""
+    sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
+    counts = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary)
+    return np.asarray(1.01 * gamma(int(counts.max(initial=0)) + 2) * sums + (counts + 1) * TINY)
+
+
+def _curved_value(program: Program, w: Array) -> float:
+    """Σ r²/(2h), with what rounding may hide in each r."""
+    curved = program.quadratic_x > 0
+    r, hidden = program.reduced_costs(w), _hidden(program, w)
+    most = np.where(program.free_x, np.abs(r) + hidden, np.maximum(hidden - r, 0.0))[curved]
+    return float(np.sum(most**2 / (2 * program.quadratic_x[curved]))) * (1 + 1e-14)
+
+
+def _log_det_value(program: Program, w: Array) -> float:
+    """−β log det S + βk(log β − 1) over the blocks that have one, every eigenvalue of S less its
+    rounding; inf unless S ≻ 0 is beyond it."""
+    total = 0.0
+    parts = zip(program.blocks, program.dual_slacks(w), slack_roundings(program, w), strict=True)
+    for block, slack, rounding in parts:
+        beta, k = block.log_det, block.size - block.null_basis.shape[1]
+        if not beta:
+            continue
+        on_face = block.face.T @ slack @ block.face if block.null_basis.shape[1] else slack
+        least = scipy.linalg.eigvalsh(on_face) - rounding
+        if not least[0] > 0:
+            return np.inf
+        terms = np.array([-beta * float(np.log(least).sum()), beta * k * np.log(beta), -beta * k])
+        total += float(terms.sum() + 8 * EPS * np.abs(terms).sum())
+    return total
 
 
 def _into_conditions(program: Program, w: Array) -> Array:
@@ -288,14 +342,15 @@ def _by_shrinking(program: Program, w: Array) -> SafeBound:
     if (limit[short] >= 0).any():
         return _NO_BOUND  # no smaller multiple of w meets r ≥ 0
     s = float((limit[short] / reached[short]).min(initial=1.0))
-    # Rounding of the sums A_xᵀw is paid for as well.
-    s = s if s == 1 else s * (1 - 2 * EPS * (program.n_rows + 2))
+    if _leaves_linear_conditions(program, s * w):
+        # Rounding of the sums A_xᵀw is paid for as well.
+        s *= 1 - 8 * EPS * (program.n_rows + 2)
     shrunk = s * w
-    lo, hi = program.multiplier_box
-    outside = (shrunk < lo).any() or (shrunk > hi).any() or (s < 1 and program.free_x.any())
-    if outside or _smallest_reduced_cost(program, shrunk) < 0:
+    outside = s < 1 and program.free_x.any()
+    if outside or _leaves_linear_conditions(program, shrunk):
         return _NO_BOUND
-    pairs = zip(program.blocks, slack_eigenvalues(program, shrunk), strict=True)
+    eigenvalues = _beyond_rounding(program, shrunk, slack_eigenvalues(program, shrunk))
+    pairs = zip(program.blocks, eigenvalues, strict=True)
     if any(value < 0 for block, value in pairs if not block.log_det):
         return _NO_BOUND
     value = _value(program, shrunk)
@@ -357,6 +412,9 @@ def _smallest_of_pencil(
     weakest = float(scipy.linalg.eigvalsh(side * cost, subset_by_index=[0, 0])[0])
     if weakest <= 1e-12 * float(np.linalg.norm(cost)):
         return 0.0, 0.0
-    smallest = float(scipy.linalg.eigvalsh(image, side * cost, subset_by_index=[0, 0])[0])
+    try:
+        smallest = float(scipy.linalg.eigvalsh(image, side * cost, subset_by_index=[0, 0])[0])
+    except np.linalg.LinAlgError:
+        return 0.0, 0.0  # near the ends of the floating-point range
     lost = 10 * EPS * float(np.linalg.norm(image)) + rounding
     return side, smallest - lost / weakest

@@ -38,8 +38,11 @@ class Certificate:
     bound_source: which of the arguments above gave it
     relative_gap: between the objective and the safe bound
     dimacs: the six DIMACS errors
+    cone_residual: that of the rows once M and x are moved into their cones; 0 if they are in them
     residual_price: Σ|w_e|·(violation of row e) with the multipliers of the bound, relative: what
         the residuals may be worth in the objective
+    complementarity: |<S, M>| and its like for x and inequalities, with the same multipliers,
+        relative; 0 for programs that are not linear
     value_scale: the magnitude below which the value counts as zero
     warnings: what makes a small backward error say little about the value
     matrices, x: the point that was judged
@@ -59,7 +62,9 @@ class Certificate:
     program: Program = field(repr=False)
     multipliers: Array | None = field(repr=False)
     rows: Rows | None = field(default=None, repr=False)
+    cone_residual: float = 0.0
     residual_price: float = 0.0
+    complementarity: float = 0.0
     value_scale: float = 0.0
     warnings: tuple[str, ...] = ()
     matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
@@ -78,7 +83,9 @@ class Certificate:
             "primal residual": self.primal_residual,
             "dual residual": self.dual_residual,
             "negative eigenvalue of the primal, relative": share,
+            "primal residual inside the cone": self.cone_residual,
             "price of the residuals": self.residual_price,
+            "complementarity": self.complementarity,
         }
         # `not <=` rather than `>`: NaN must fail.
         return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
@@ -87,7 +94,8 @@ class Certificate:
     def backward_error(self) -> float:
         """By how much the program must be changed for the point to be feasible, relative."""
         negative = max(0.0, -self.min_eigenvalue_primal)
-        return max(self.primal_residual, ratio(negative, self.eigenvalue_scale))
+        share = ratio(negative, self.eigenvalue_scale)
+        return max(self.primal_residual, self.cone_residual, share)
 
     @one_blas_thread
     def verify(self) -> Verification:
@@ -119,6 +127,7 @@ class Certificate:
             ("backward error", f"{self.backward_error:.2e}"),
             ("primal residual", f"{self.primal_residual:.2e}"),
             ("price of the residuals", f"{self.residual_price:.2e}"),
+            ("complementarity", f"{self.complementarity:.2e}"),
             ("dual residual", f"{self.dual_residual:.2e}"),
             (
                 "smallest eigenvalue, primal",

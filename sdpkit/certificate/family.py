@@ -10,9 +10,10 @@ import scipy.linalg
 import scipy.sparse.linalg
 from numpy.typing import NDArray
 
-from sdpkit.certificate.bounds import EPS
+from sdpkit.certificate.bounds import EPS, beyond_rounding
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.primal import primal_side
+from sdpkit.certificate.rounding import slack_roundings, sum_rounding
 from sdpkit.certificate.scales import ratio, relative_gap_of
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
@@ -97,24 +98,33 @@ def _family_dual(program: Program, rows: Rows, alpha: Array) -> _FamilyDual:
     images = program.family_images(terms, inside)
     costs = [block.cost.dense() for block in program.blocks]
     sums = [cost + image for cost, image in zip(costs, images, strict=True)]
-    smallest = min(b.smallest_on_face(s) for b, s in zip(program.blocks, sums, strict=True))
+    # The family's own blocks have no measurements, and directions without a cost count as unseen.
+    restricted, w = program.restricted(rows), -inside
+    eigenvalues = [b.smallest_on_face(s) for b, s in zip(restricted.blocks, sums, strict=True)]
+    smallest = min(eigenvalues)
     value = float(terms.row_constants @ inside)
-    if smallest >= 0:
-        return _FamilyDual(value, value, 1.0, outside, smallest, "feasible dual")
-    share = min(_largest_share(c, a) for c, a in zip(costs, images, strict=True))
+    least = value - sum_rounding(restricted, w)
+    roundings = slack_roundings(restricted, w)
+    if min(beyond_rounding(restricted, w, eigenvalues, roundings)) >= 0:
+        return _FamilyDual(value, least, 1.0, outside, smallest, "feasible dual")
+    parts = zip(costs, images, roundings, strict=True)
+    share = min(_largest_share(*part) for part in parts)
     if share >= 0 and value < 0:
         share = 0.0  # no multipliers at all are worth more
-    bound = share * value if share >= 0 else -np.inf
+    bound = share * least if share >= 0 else -np.inf
     return _FamilyDual(value, bound, max(share, 0.0), outside, smallest, "scaled dual")
 
 
-def _largest_share(cost: Array, image: Array) -> float:
+def _largest_share(cost: Array, image: Array, rounding: float) -> float:
     """The largest θ ∈ [0, 1] with C + θA ⪰ 0, less what rounding can hide; −1 if C is not ⪰ 0."""
     weakest = float(scipy.linalg.eigvalsh(cost, subset_by_index=[0, 0])[0])
     if weakest <= 1e-12 * float(np.linalg.norm(cost)):
         return 0.0 if weakest >= 0 else -1.0
-    smallest = float(scipy.linalg.eigvalsh(image, cost, subset_by_index=[0, 0])[0])
-    smallest -= 10 * EPS * float(np.linalg.norm(image)) / weakest
+    try:
+        smallest = float(scipy.linalg.eigvalsh(image, cost, subset_by_index=[0, 0])[0])
+    except np.linalg.LinAlgError:
+        return 0.0  # near the ends of the floating-point range
+    smallest -= (10 * EPS * float(np.linalg.norm(image)) + 2 * rounding) / weakest
     return 1.0 if smallest >= -1 else -1.0 / smallest
 
 

@@ -92,6 +92,9 @@ def _refusal(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
         return "the matrix or its rows are too large to be factored densely"
     if not all(np.isfinite(np.asarray(m)).all() for m in [*matrices, x]):
         return "there is no finite point"
+    ranked = any(block.max_rank is not None for block in program.blocks)
+    if ranked and program.family is None:
+        return "a limit on the rank has no feasible end"
     if any(block.null.shape[1] and not _is_centred(block) for block in program.blocks):
         return "null directions beside the centring of a graph are not exact in floating point"
     if any(block.null.shape[1] and block.log_det for block in program.blocks):

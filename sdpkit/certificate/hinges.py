@@ -32,7 +32,8 @@ def value_above(program: Program, matrices: list[Array]) -> float | None:
     if family is None or program.sense != "min" or not plain or not whole:
         return None
     pairs = list(zip(program.blocks, matrices, strict=True))
-    factors = [_kept(root_of(block, m)) for block, m in pairs]
+    # Eigenvalues ascend: what a limit on the rank has no room for comes first.
+    factors = [_kept(root_of(block, m)[:, -(block.max_rank or block.size) :]) for block, m in pairs]
     total, lost, reach = program.offset, 0.0, 0.0
     for block, f in zip(program.blocks, factors, strict=True):
         m, size = f @ f.T, np.abs(f) @ np.abs(f).T

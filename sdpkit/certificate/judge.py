@@ -29,7 +29,12 @@ Denominators, written down once:
     primal_residual   largest violation of a row, less its unavoidable rounding
                       64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);
                       and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
+    cone_residual     the same of the rows at the nearest point with M ⪰ 0, MN = 0, x ≥ 0: what is
+                      nothing beside the largest eigenvalue may be all that a small row asks for
     residual_price    Σ|w_e|·violation_e over the gap's denominator, w the bound's multipliers
+    complementarity   Σ|<S, M>| + Σ|r_j x_j| + Σ|w_e|·(room in inequality e), of linear programs,
+                      over the gap's denominator: without residuals it is the gap, and with them
+                      neither may hide the other
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
 
 with 0/0 = 0. `value_scale` is the problem's idea of a value that counts as zero, Σd/n for MVU;
@@ -105,6 +110,8 @@ def _certify(program: Program, blocks: list[Matrix], aux: Array, w: Array | None
         dual_value = np.inf
     sign, offset = program.sign, program.offset
     safe = sign * bound.value + offset
+    if offset:
+        safe = float(np.nextafter(safe, sign * np.inf))  # the sum was rounded
     linear = _linear_part(program, primal)
     unit = value_unit(program, primal.objective, safe, linear)
     price = _price(program, primal, bound)
@@ -122,7 +129,9 @@ def _certify(program: Program, blocks: list[Matrix], aux: Array, w: Array | None
         dimacs=_dimacs(program, primal, w, sign * dual_value + offset, smallest),
         program=program,
         multipliers=bound.multipliers,
+        cone_residual=primal.inside,
         residual_price=ratio(price, unit),
+        complementarity=ratio(_complementarity(program, primal, bound), unit),
         value_scale=program.value_scale,
         warnings=_warnings(program, primal),
         matrices=tuple(primal.matrices),
@@ -143,6 +152,21 @@ def _price(program: Program, primal: PrimalSide, bound: SafeBound) -> float:
     if bound.multipliers is None or not np.isfinite(primal.objective):
         return 0.0
     return float(np.abs(bound.multipliers) @ program.violations(primal.q, primal.x))
+
+
+def _complementarity(program: Program, primal: PrimalSide, bound: SafeBound) -> float:
+    """Σ|<S, M>| + Σ|r_j x_j| + Σ|w_e|·room_e of a linear program, without the matrices S."""
+    w = bound.multipliers
+    if not program.is_linear or w is None or not np.isfinite(primal.objective):
+        return 0.0
+    room = program.excess(program.rhs - program.row_values(primal.q, primal.x))
+    total = float(np.abs(w) @ np.where(program.relations == 0, 0.0, room))
+    total += float(np.abs(program.reduced_costs(w)) @ np.abs(primal.x))
+    weights = program.split(program.measurement_weights(w))
+    lengths = program.split(primal.q)
+    for block, u, q, matrix in zip(program.blocks, weights, lengths, primal.matrices, strict=True):
+        total += abs(float(u @ q) - program.sign * block.cost.inner(matrix))
+    return total
 
 
 def _warnings(program: Program, primal: PrimalSide) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ _MAX_RESTORED = 1500
 class PrimalSide:
     objective: float
     residual: float
+    inside: float
     smallest: float
     largest: float
     row_norm: float
@@ -43,7 +44,7 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
     even = [symmetric_part(m) for m in matrices]
     if not all(is_finite(m) for m in [*even, x]):
         unknown = np.full(program.rows_q.shape[1], np.nan)
-        return PrimalSide(np.nan, np.inf, -np.inf, np.inf, np.inf, matrices, unknown, x)
+        return PrimalSide(np.nan, np.inf, np.inf, -np.inf, np.inf, np.inf, matrices, unknown, x)
     spectra = [extremes(m) for m in even]
     q = program.measure(even)
     scale = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
@@ -67,6 +68,7 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
     return PrimalSide(
         program.objective(even, x),
         residual,
+        _rows_inside(program, even, spectra, x),
         smallest,
         largest,
         float(np.linalg.norm(program.violations(q, x))),
@@ -76,24 +78,64 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
     )
 
 
+def _rows_inside(
+    program: Program, matrices: list[Matrix], spectra: list[tuple[float, float]], x: Array
+) -> float:
+    """The worst row of the nearest point with M ⪰ 0, MN = 0 and x ≥ 0, 0 if this is that point.
+
+    What is nothing beside the largest eigenvalue may be all that a small row asks for.
+    """
+    above = np.where(program.free_x, x, np.maximum(x, 0.0))
+    inside, moved = [], bool(np.any(above != x))
+    for block, matrix, (smallest, largest) in zip(program.blocks, matrices, spectra, strict=True):
+        off = -smallest
+        if block.null_basis.shape[1] and not isinstance(matrix, Gram):
+            off = max(off, float(np.linalg.norm(matrix @ block.null_basis)))
+        out = off > _UNAVOIDABLE * block.size * EPS * largest
+        inside.append(project_onto_cone(block, matrix) if out else matrix)
+        moved = moved or out
+    if not moved:
+        return 0.0
+    q = program.measure(inside)
+    return float(row_residuals(program, inside, q, above).max(initial=0.0))
+
+
 def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) -> Array:
     """(m,) what each row is off, less what rounding makes unavoidable, in units of its own size.
 
     The size is the larger of |b_e| and Σ|a_ep|q_p + Σ|a_ej||x_j|; for a row with b_e = 0, whose
-    terms may all vanish, at least the size that the other rows suggest.
+    terms may all vanish, at least the size that other rows of the same nodes suggest.
     """
     violations = program.violations(q, x)
     if not violations.any():
         return violations
     a_q, from_x = abs(program.rows_q), abs(program.rows_x) @ np.abs(x)
     size = np.maximum(np.abs(program.rhs), a_q @ np.abs(q) + from_x)
-    least = program.natural_size if program.rhs.any() else activity(program, q, x)
-    size = np.where(program.rhs == 0, np.maximum(size, program.row_norms * least), size)
+    zero = program.rhs == 0
+    if violations[zero].any():
+        least = _suggested(program) if program.rhs.any() else activity(program, q, x)
+        size = np.where(zero, np.maximum(size, program.row_norms * least), size)
     pairs = zip(program.blocks, matrices, strict=True)
     summed = a_q @ np.concatenate([_summed(*pair) for pair in pairs]) + from_x
     left = np.maximum(violations - _UNAVOIDABLE * EPS * (summed + np.abs(program.rhs)), 0.0)
     out = np.where(left > 0, np.inf, 0.0)
     return np.asarray(np.divide(left, size, out=out, where=size > 0))
+
+
+def _suggested(program: Program) -> Array:
+    """(m,) the size of what a row with b_e = 0 compares, as rows with b_e ≠ 0 tell it: each node
+    is as small as the smallest of its rows, a row as large as the largest of its nodes; the
+    median over all rows at most."""
+    spans = zip(program.blocks, program.spans, strict=True)
+    parts = [abs(program.rows_q[:, span]) @ abs(block.incidence) for block, span in spans]
+    touched = sp.csr_array(sp.hstack([*parts, abs(program.rows_x)]))
+    row = np.repeat(np.arange(program.n_rows), np.diff(touched.indptr))
+    unit = np.where(program.rhs == 0, np.inf, np.abs(program.rhs) / program.row_norms)
+    nodes = np.full(touched.shape[1], np.inf)
+    np.minimum.at(nodes, touched.indices, unit[row])
+    out, told = np.zeros(program.n_rows), np.isfinite(nodes[touched.indices])
+    np.maximum.at(out, row[told], nodes[touched.indices[told]])
+    return np.minimum(np.where(out > 0, out, np.inf), program.natural_size)
 
 
 def _summed(block: Block, matrix: Matrix) -> Array:

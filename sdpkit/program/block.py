@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 
 # Above this size the matrices of a graph's block stay sparse, and its unknown an operator.
 LARGE = 1500
+# A node with this share of all others as neighbours, and the size up to which it matters.
+_HUB, _LARGE_WITH_HUB = 0.25, 4000
 
 
 # Largest number of doubles held by one slab when measurements are evaluated.
@@ -195,8 +197,13 @@ class Block:
 
     @cached_property
     def is_large_graph(self) -> bool:
-        """True where n × n matrices are avoided: a graph of more than 1500 nodes."""
-        return self.size > LARGE and self.edges is not None and not self.log_det
+        """True where n × n matrices are avoided: a graph of more than 1500 nodes, or of more than
+        4000 where one node is joined to many: n/δ is added up there for pivots δ, and digits of
+        the sparse factors are lost."""
+        if self.size <= LARGE or self.edges is None or self.log_det:
+            return False
+        most = int(np.bincount(self.edges.ravel()).max())
+        return self.size > _LARGE_WITH_HUB or most <= _HUB * self.size
 
     @cached_property
     def pattern(self) -> Pattern:

@@ -123,7 +123,8 @@ def _may_be_moved(program: Program, certificate: Certificate, tol: float) -> boo
     """Whether the values are near each other, and the rows or their price are in the way."""
     if program.family is not None or not np.isfinite(certificate.primal_residual):
         return False
-    rows = max(certificate.primal_residual, certificate.residual_price) > tol
+    price = max(certificate.residual_price, certificate.complementarity)
+    rows = max(certificate.primal_residual, price) > tol
     return rows and certificate.relative_gap <= 100 * tol
 
 
@@ -270,20 +271,40 @@ def repair_primal(
 
 
 def _best_known(program: Program, answer: Answer) -> Answer:
-    """Zero, and the problem's own dual point, where a limit came before the first point."""
-    zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
+    """Zero, and the problem's own dual point, where a limit came before the first point.
+
+    Zero has no log det: there it is a multiple of the identity.
+    """
     large = any(block.is_large_graph for block in program.blocks)
+    matrices: tuple[Matrix, ...]
+    if large:
+        matrices = tuple(FactoredGram(np.zeros((block.size, 1))) for block in program.blocks)
+    elif program.has_log_det:
+        matrices = _multiples_of_identity(program)
+    else:
+        matrices = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
     dual = answer.dual
     if dual is None and program.family is None and not large:  # there it takes a factorisation
         anchor = program.safe.anchor
         dual = np.zeros(program.n_rows) if anchor is None else anchor
+    what = "multiples of the identity" if program.has_log_det and not large else "zero"
     return replace(
         answer,
-        matrices=tuple(FactoredGram(np.zeros((len(z), 1))) for z in zeros) if large else zeros,
+        matrices=matrices,
         x=np.zeros(program.n_auxiliary),
         dual=dual,
-        notes=(*answer.notes, "the limit came before the first point: the matrices are zero"),
+        notes=(*answer.notes, f"the limit came before the first point: the matrices are {what}"),
     )
+
+
+def _multiples_of_identity(program: Program) -> tuple[Array, ...]:
+    """t·I on every face: t as large as the upper limits allow, or else what the rows suggest."""
+    ones = [block.project_out_null(np.eye(block.size)) for block in program.blocks]
+    values = np.asarray(program.rows_q @ program.measure(ones))
+    limits = (program.relations == -1) & (values > 0)
+    t = float((program.rhs[limits] / values[limits]).min(initial=np.inf))
+    t = t if 0 < t < np.inf else program.natural_size
+    return tuple(t * one for one in ones)
 
 
 def _unknown(block: Block) -> Matrix:

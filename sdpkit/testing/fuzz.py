@@ -37,13 +37,15 @@ from sdpkit.testing.planted import KINDS, Planted, Rng, rescaled, solvable
 
 TOL = 1e-6
 SOLVERS = ("interior", "auto", "projection", "lowrank")
+# How often each kind is drawn.
+_SHARES = [0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05]
 
 
 @dataclass(frozen=True)
 class Choice:
     """Which solvers are asked, and which kinds of programs they are asked to solve.
 
-    kinds: names of `sdpkit.testing.planted.KINDS`; empty for all, six in ten of them solvable
+    kinds: names of `sdpkit.testing.planted.KINDS`; empty for all, four in ten of them solvable
     """
 
     solvers: Sequence[str] = SOLVERS
@@ -53,7 +55,7 @@ class Choice:
         """One of the kinds."""
         if self.kinds:
             return str(rng.choice(list(self.kinds)))
-        return str(rng.choice(list(KINDS), p=[0.6, 0.1, 0.1, 0.1, 0.1]))
+        return str(rng.choice(list(KINDS), p=_SHARES))
 
 
 @dataclass
@@ -164,9 +166,11 @@ def false_theorems(verification: Verification, planted: Planted) -> list[str]:
 
 
 def theorems(rng: Rng, choice: Choice) -> Outcome:
-    """Perturb the exact optimal pair and let it be verified, at any scale."""
-    planted = solvable(rng)
-    span = int(rng.choice([0, 20, 150, 300, 480]))
+    """Perturb the exact optimal pair and let it be verified, linear programs at any scale."""
+    kind = str(rng.choice(["solvable", "mixed", "log_det", "hinges"], p=[0.55, 0.25, 0.1, 0.1]))
+    planted = KINDS[kind](rng)
+    linear = kind in ("solvable", "mixed")
+    span = int(rng.choice([0, 20, 150, 300, 480])) if linear else 0
     if span:
         planted = rescaled(planted, rng, span)
     assert planted.dual is not None
@@ -176,7 +180,7 @@ def theorems(rng: Rng, choice: Choice) -> Outcome:
         noise = rng.standard_normal(dual.size) * np.abs(planted.dual).max(initial=1.0)
         dual = dual + size * noise
     matrices = [m + size * np.eye(len(m)) * np.abs(m).max(initial=0.0) for m in planted.matrices]
-    certificate = certify(planted.program, matrices, planted.x, dual)
+    certificate = certify(planted.program, matrices, planted.x, dual, planted.rows)
     verification = certificate.verify()
     words = []
     if np.isfinite(certificate.safe_bound) and planted.optimum is not None:
@@ -184,7 +188,7 @@ def theorems(rng: Rng, choice: Choice) -> Outcome:
         if sign * (Fraction(certificate.safe_bound) - planted.optimum) < 0:
             words.append(f"safe bound {certificate.safe_bound!r} of {float(planted.optimum)!r}")
     known = "verified" if verification else "nothing to say"
-    return (f"scales 2^±{span}", known), words + false_theorems(verification, planted)
+    return (kind, f"scales 2^±{span}", known), words + false_theorems(verification, planted)
 
 
 def garbage(rng: Rng, choice: Choice) -> Outcome:

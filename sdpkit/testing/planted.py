@@ -8,6 +8,10 @@ the floating-point numbers and can be compared with answers in rational arithmet
     unbounded     strictly feasible, with a direction that improves without end
     weak          infeasible, though points of any small residual exist
     gap           no interior: the optimal values of program and dual differ
+    mixed         a solvable one in other units: coordinates, null directions and repeated rows
+                  times powers of two, equations written as inequalities
+    log_det       strictly feasible, with a weighted log det, the optimum an integer plus β·k·log 2
+    hinges        a family of comparisons, some active, some violated at the optimum
 """
 
 from __future__ import annotations
@@ -22,8 +26,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
+from sdpkit.program.cost import Cost, dense
+from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
+from sdpkit.program.listed import ListedRows
 from sdpkit.solution.solution import Status
 
 Array = NDArray[np.float64]
@@ -39,6 +45,7 @@ class Planted:
     status: optimal, infeasible or unbounded
     optimum: exact where the status is optimal
     matrices, x, dual: an optimal pair, in the program's own signs, where one was planted
+    rows: the comparisons that `dual` belongs to, where the program has a family
     strong: whether interior points exist on both sides
     """
 
@@ -48,6 +55,7 @@ class Planted:
     matrices: tuple[Array, ...] = ()
     x: Array | None = None
     dual: Array | None = None
+    rows: Rows | None = None
     strong: bool = True
 
 
@@ -371,10 +379,154 @@ def rescaled(planted: Planted, rng: Rng, span: int) -> Planted:
     return replace(planted, program=program, optimum=optimum, dual=dual)
 
 
+def mixed(rng: Rng) -> Planted:
+    """A solvable program in units that differ from coordinate to coordinate and row to row."""
+    planted = solvable(rng)
+    span = int(rng.choice([2, 6, 12]))
+    if rng.random() < 0.5:
+        planted = with_null_direction(planted, rng, span)
+    if rng.random() < 0.7:
+        planted = stretched(planted, rng, span)
+    return with_repeated_rows(planted, rng, span)
+
+
+def stretched(planted: Planted, rng: Rng, span: int) -> Planted:
+    """M becomes DMD, with a power of two up to 2^±span for each coordinate."""
+    blocks, matrices = [], []
+    for block, m in zip(planted.program.blocks, planted.matrices, strict=True):
+        d = np.ldexp(1.0, rng.integers(-span, span + 1, block.size))
+        blocks.append(_congruent(block, np.diag(1 / d)))
+        matrices.append(m * np.outer(d, d))
+    program = replace(planted.program, blocks=tuple(blocks))
+    return replace(planted, program=program, matrices=tuple(matrices))
+
+
+def with_null_direction(planted: Planted, rng: Rng, span: int) -> Planted:
+    """One block gets a coordinate more, which a null direction of any length takes away again."""
+    program = planted.program
+    k = int(rng.integers(len(program.blocks)))
+    block, n = program.blocks[k], program.blocks[k].size
+    p, inverse = unimodular(rng, n + 1)
+    v = np.hstack([dense(block.vectors()), rng.integers(-2, 3, (block.n_measurements, 1))])
+    cost = np.zeros((n + 1, n + 1))
+    cost[:n, :n] = block.cost.dense()
+    cost[n] = cost[:, n] = rng.integers(-2, 3, n + 1)
+    null = np.ldexp(1.0, int(rng.integers(-8 * span, 8 * span + 1))) * inverse.T[:, n]
+    larger = Block.of(
+        n + 1, v @ inverse, cost=Cost.of(n + 1, sparse=inverse.T @ cost @ inverse), null=null
+    )
+    m = p[:, :n] @ planted.matrices[k] @ p[:, :n].T
+    blocks, matrices = list(program.blocks), list(planted.matrices)
+    blocks[k], matrices[k] = replace(larger, name=block.name), m
+    program = replace(program, blocks=tuple(blocks))
+    return replace(planted, program=program, matrices=tuple(matrices))
+
+
+def with_repeated_rows(planted: Planted, rng: Rng, span: int) -> Planted:
+    """Some rows again, times powers of two; an equation as one inequality or both."""
+    program = planted.program
+    chosen = rng.integers(program.n_rows, size=int(rng.integers(1, 4)))
+    times = np.ldexp(
+        rng.choice([-1.0, 1.0], chosen.size), rng.integers(-span, span + 1, chosen.size)
+    )
+    relation = np.sign(times) * program.relations[chosen]
+    loose = (relation == 0) & (rng.random(chosen.size) < 0.5)
+    relation = np.where(loose, rng.choice([-1, 1], chosen.size), relation)
+    more = sp.diags_array(times)
+    program = replace(
+        program,
+        rows_q=sp.csr_array(sp.vstack([program.rows_q, more @ program.rows_q[chosen]])),
+        rows_x=sp.csr_array(sp.vstack([program.rows_x, more @ program.rows_x[chosen]])),
+        relations=np.r_[program.relations, relation].astype(np.int8),
+        rhs=np.r_[program.rhs, times * program.rhs[chosen]],
+    )
+    dual = None if planted.dual is None else np.r_[planted.dual, np.zeros(chosen.size)]
+    return replace(planted, program=program, dual=dual)
+
+
+def _congruent(block: Block, t: Array) -> Block:
+    """The block for T⁻¹MT⁻ᵀ in place of M: measurements VT, costs TᵀCT, null directions TᵀN."""
+    cost = Cost.of(
+        block.size,
+        sparse=t.T @ (block.cost.dense()) @ t,
+    )
+    null = block.null if not block.null.shape[1] else t.T @ block.null
+    if block.features is not None:
+        return replace(block, features=block.features @ t, cost=cost, null=null)
+    return replace(block, incidence=sp.csr_array(block.incidence @ t), cost=cost, null=null)
+
+
+def log_det(rng: Rng) -> Planted:
+    """max <C, M> + β log det M with M = P diag(2^k) Pᵀ and S = βM⁻¹ planted."""
+    n, beta = int(rng.integers(1, 5)), float(np.ldexp(1.0, int(rng.integers(-20, 3))))
+    p, inverse = unimodular(rng, n)
+    powers = rng.integers(-3, 4, n)
+    m = (p * np.ldexp(1.0, powers)) @ p.T
+    slack = beta * (inverse.T * np.ldexp(1.0, -powers)) @ inverse
+    v = np.vstack([np.eye(n), rng.integers(-2, 3, (int(rng.integers(0, n + 1)), n))])
+    rows = rng.integers(-2, 3, (int(rng.integers(0, n + 1)), len(v))).astype(float)
+    rows = np.vstack([rows, np.r_[np.ones(n), np.zeros(len(v) - n)]])
+    relations = np.where(rng.random(len(rows)) < 0.5, 0, -1)
+    dual = np.where(relations == 0, rng.integers(-3, 4, len(rows)), rng.integers(0, 4, len(rows)))
+    q = _measure([v], [m])
+    idle = (relations == -1) & (dual == 0)
+    rhs = rows @ q + np.where(idle, 1.0, 0.0)
+    cost = (v.T * (rows.T @ dual)) @ v - slack
+    program = Program.of(
+        Block.of(n, v, cost=Cost.of(n, sparse=cost), log_det=beta),
+        rhs,
+        rows_q=rows,
+        relations=relations,
+        name="planted log det",
+    )
+    linear = sum(
+        (Fraction(a) * Fraction(b) for a, b in zip(cost.ravel(), m.ravel(), strict=True)),
+        Fraction(0),
+    )
+    optimum = linear + Fraction(beta) * int(powers.sum()) * _LOG_2
+    planted = Planted(program, Status.OPTIMAL, optimum, (m,), np.zeros(0), dual.astype(np.float64))
+    return negated(planted) if rng.random() < 0.5 else planted
+
+
+def hinges(rng: Rng) -> Planted:
+    """min <C, M> + Σ[c + q_ij − q_il]₊, each row active, idle or violated by an integer."""
+    d, n = int(rng.integers(1, 4)), int(rng.integers(4, 8))
+    features = rng.integers(-3, 4, (n, d)).astype(float)
+    m, slack = _pair(rng, d)
+    triplets = np.array([rng.permutation(n)[:3] for _ in range(int(rng.integers(1, 8)))])
+    triplets = np.unique(triplets, axis=0)
+    i, j, other = triplets.T
+    near, far = features[i] - features[j], features[i] - features[other]
+    z = np.einsum("ti,ij,tj->t", near, m, near) - np.einsum("ti,ij,tj->t", far, m, far)
+    weight = float(rng.integers(1, 4))
+    kind = rng.integers(3, size=len(triplets))
+    constants = -z + np.choose(kind, [np.zeros(kind.size), -rng.integers(1, 4, kind.size), 1.0])
+    alpha = np.choose(kind, [0.5 * weight, 0.0, weight])
+    cost = slack - (near.T * alpha) @ near + (far.T * alpha) @ far
+    family = ListedRows.of(triplets, n, constants=constants, weight=weight)
+    block = Block.of(d, np.zeros((0, n)), features=features, cost=Cost.of(d, sparse=cost))
+    program = Program.of(block, [], sense="min", family=family, name="planted hinges")
+    order = np.lexsort((constants, j, other, i))
+    optimum = sum(
+        (Fraction(a) * Fraction(b) for a, b in zip(constants, alpha, strict=True)), Fraction(0)
+    )
+    rows = family.everything()
+    # No interior is demanded of the planted pair, and M may grow where S vanishes.
+    return Planted(
+        program, Status.OPTIMAL, optimum, (m,), np.zeros(0), alpha[order], rows, strong=True
+    )
+
+
+# log 2, of which 50 digits tell any float from a sum with it.
+_LOG_2 = Fraction("0.69314718055994530941723212145817656807550013436025525412068")
+
 KINDS: dict[str, Callable[[Rng], Planted]] = {
     "solvable": solvable,
     "infeasible": infeasible,
     "unbounded": unbounded,
     "weak": weak,
     "gap": gap,
+    "mixed": mixed,
+    "log_det": log_det,
+    "hinges": hinges,
 }
