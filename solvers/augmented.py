@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -146,29 +146,42 @@ def _widest(features: Array, rank: int) -> Array:
     return np.asarray(scipy.linalg.eigh(features.T @ features)[1][:, ::-1][:, :rank].T)
 
 
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the outputs of one block stand among all outputs of a working set.
+
+    Attributes
+    ----------
+    rows: one for every point that the block measures from or to;  features: (u, d) of these
+    """
+
+    rows: slice
+    features: NDArray[Any]
+
+
 @dataclass(eq=False)
 class WorkingSet:
     """Rows under consideration with their multipliers a.
 
-    Only the points that occur in them are looked at, and all indices count among these. A row's
-    two pairs begin at the same point, its *anchor*: rows are worked through by anchor, so that
-    each distance is computed once.
+    Only the points that occur in them are looked at, each in the blocks that measure it: a point
+    has one *place* for each of these (a single one where distances are summed over the blocks). A
+    row's two pairs begin at the same point, its *anchor*: rows are worked through by anchor, so
+    that each distance is computed once.
 
     Attributes
     ----------
     rows: their numbers;  terms: what they say
-    features: per block (u, d) of the points;  block_of: (u,)
-    anchors: (m_a,) with their pulls at pull_starts (m_a + 1,) in `pulls` and `constants`, and
-        their pushes at push_starts (m_a + 1,) in `pushes`: the other points, −1 for none
+    places: per block
+    pull_starts, push_starts: (m_a + 1,) where the pulls and pushes of each anchor begin
+    pulls, pushes: (2, ·) the places of their two points, −1 for one that is missing
+    constants: of the pulls
     row_starts: where the rows of each push begin;  row_pull: place of each row's pull in `pulls`
     """
 
     rows: Rows
     terms: Terms
     a: Array
-    features: list[NDArray[Any]]
-    block_of: Indices
-    anchors: Indices
+    places: list[Places]
     pull_starts: Indices
     pulls: Indices
     constants: Array
@@ -182,29 +195,20 @@ class WorkingSet:
         """Index rows for the kernel."""
         terms = problem.family.terms(rows)
         used, row_pull = np.unique(terms.pull, return_inverse=True)
-        start, end = terms.pulls[used].T
-        present = np.zeros(problem.family.n_points, dtype=bool)
-        for points in (start, end, *terms.pushes.T):
-            present[points[points >= 0]] = True
-        nodes = np.flatnonzero(present)
-        # The last place is that of the missing point.
-        place = np.full(present.size + 1, -1)
-        place[nodes] = np.arange(nodes.size)
-        anchors = np.unique(start)
-        push_start, push_end = terms.pushes.T
+        pulls, pushes = terms.pulls[used], terms.pushes
+        anchors = np.unique(pulls[:, 0])
+        places, (pull_places, push_places) = _placed(problem, [pulls, pushes])
         return cls(
             rows,
             terms,
             a,
-            [np.ascontiguousarray(x[nodes], dtype=problem.dtype) for x in problem.features],
-            problem.family.block_of[nodes],
-            place[anchors],
-            np.append(np.searchsorted(start, anchors), start.size),
-            place[end],
+            places,
+            np.append(np.searchsorted(pulls[:, 0], anchors), len(pulls)),
+            pull_places,
             terms.constants[used],
-            np.append(np.searchsorted(push_start, anchors), push_end.size),
-            place[push_end],
-            np.searchsorted(terms.push, np.arange(push_end.size + 1)),
+            np.append(np.searchsorted(pushes[:, 0], anchors), len(pushes)),
+            push_places,
+            np.searchsorted(terms.push, np.arange(len(pushes) + 1)),
             row_pull,
         )
 
@@ -212,7 +216,8 @@ class WorkingSet:
         """The rows that a search found, with those whose multipliers are positive."""
         held = self.a > 0
         old = self.rows[held]
-        rows = np.union1d(found, old)
+        rows = np.sort(np.concatenate([found, old]), kind="stable")  # which merges sorted parts
+        rows = rows[np.diff(rows, prepend=-1) > 0]
         a = np.zeros(rows.size)
         a[np.searchsorted(rows, old)] = self.a[held]
         return WorkingSet.of(problem, rows, a)
@@ -221,9 +226,36 @@ class WorkingSet:
     def shares(self) -> list[tuple[int, int]]:
         """Ranges of anchors with about equally many pushes, one per thread."""
         count = workers() if self.rows.size > 2000 else 1
-        cuts = np.searchsorted(self.push_starts, np.linspace(0, self.pushes.size, count + 1))
-        cuts[0], cuts[-1] = 0, self.anchors.size
+        total = self.pushes.shape[1]
+        cuts = np.searchsorted(self.push_starts, np.linspace(0, total, count + 1))
+        cuts[0], cuts[-1] = 0, self.push_starts.size - 1
         return list(pairwise(int(c) for c in cuts))
+
+
+def _placed(problem: HingeProgram, pairs: list[Indices]) -> tuple[list[Places], list[Indices]]:
+    """Places for the points of some pairs (i, o), each in the block of o; and those of the pairs,
+    (2, ·) each."""
+    family, features = problem.family, problem.features
+    # A pair without an o measures nothing, in any block.
+    blocks = [family.block_of[np.where(p[:, 1] < 0, p[:, 0], p[:, 1])] for p in pairs]
+    places, found = [], [np.full((2, len(p)), -1) for p in pairs]
+    number, first = np.full(family.n_points + 1, -1), 0
+    for block in range(1 if family.summed else len(features)):
+        mine = [np.flatnonzero(b == block) for b in blocks]
+        present = np.zeros(family.n_points + 1, dtype=bool)
+        for pair, some in zip(pairs, mine, strict=True):
+            present[pair[some].ravel()] = True
+        nodes = np.flatnonzero(present[:-1])
+        number[nodes] = np.arange(first, first + nodes.size)
+        for pair, some, place in zip(pairs, mine, found, strict=True):
+            place[:, some] = number[pair[some].T]
+        measured = features if family.summed else features[block : block + 1]
+        rows = slice(first, first + nodes.size)
+        places += [
+            Places(rows, np.ascontiguousarray(x[nodes], dtype=problem.dtype)) for x in measured
+        ]
+        number[nodes], first = -1, first + nodes.size
+    return places, found
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,15 +279,13 @@ def augmented_lagrangian(
     problem: HingeProgram, working: WorkingSet, gamma: float, factors: Factors, pool: Any
 ) -> InnerPoint:
     """The augmented Lagrangian and its gradient 2(L + weight·(Laplacian·Y)ᵀX)."""
-    small = [factor.T.astype(problem.dtype) for factor in factors]
-    stacked = np.hstack(_by_parts(pool, working.features, small))
-    ends = np.cumsum([0, *(factor.shape[0] for factor in factors)])
-    # Summed distances are measured in all columns at once.
-    columns = ends[[0, -1]] if problem.family.summed else ends
+    columns, width = _columns(problem, factors)
+    stacked = np.zeros((working.places[-1].rows.stop, width), dtype=problem.dtype)
+    for factor, place, span in zip(factors, working.places, columns, strict=True):
+        small = factor.T.astype(problem.dtype)
+        _write_product(pool, place.features, small, stacked[place.rows, span])
     alpha = np.empty(working.rows.size)
     layout = (
-        working.block_of,
-        working.anchors,
         working.pull_starts,
         working.pulls,
         working.push_starts,
@@ -270,8 +300,8 @@ def augmented_lagrangian(
 
     def run(share: tuple[int, int]) -> tuple[float, float, Array]:
         pull, sums = np.zeros_like(stacked), np.zeros(2)
-        room = (np.empty(most), np.empty(most), np.zeros(stacked.shape[1], stacked.dtype))
-        augmented(stacked, columns, *layout, working.a, gamma, *share, *room, sums, pull, alpha)
+        room = (np.empty(most), np.empty(most))
+        augmented(stacked, *layout, working.a, gamma, *share, *room, sums, pull, alpha)
         return sums[0], sums[1], pull
 
     parts = _shared(pool, run, working.shares)
@@ -279,10 +309,9 @@ def augmented_lagrangian(
     for _, _, other in parts[1:]:
         pull += other
     square, weight = squared_norm(factors), problem.weight
-    spans = list(pairwise(ends))
     gradient = [
-        2 * (factor + weight * _across(pool, pull[:, first:last], x))
-        for factor, x, (first, last) in zip(factors, working.features, spans, strict=True)
+        2 * (factor + weight * _across(pool, pull[place.rows, span], place.features))
+        for factor, place, span in zip(factors, working.places, columns, strict=True)
     ]
     value = square + weight * sum(part[0] for part in parts)
     objective = square + weight * sum(part[1] for part in parts)
@@ -293,6 +322,16 @@ def augmented_lagrangian(
         return [np.eye(image.shape[0]) + image for image in images]
 
     return InnerPoint(factors, value, gradient, objective, alpha, single, in_the_cone)
+
+
+def _columns(problem: HingeProgram, factors: Factors) -> tuple[list[slice], int]:
+    """The columns of every block among the outputs, and their number: side by side where
+    distances are summed, or else each in its own rows."""
+    widths = [factor.shape[0] for factor in factors]
+    if problem.family.summed:
+        ends = np.cumsum([0, *widths]).tolist()
+        return [slice(*ends[k : k + 2]) for k in range(len(widths))], ends[-1]
+    return [slice(0, width) for width in widths], max(widths)
 
 
 def _shared(pool: Any, work: Callable[[Any], Any], shares: list[Any]) -> list[Any]:
@@ -309,17 +348,13 @@ def _slices(rows: int) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(cuts)]
 
 
-def _by_parts(pool: Any, tall: list[Array], small: list[Array]) -> list[Array]:
-    """tall @ small per block, the rows shared out: BLAS threads would fight with ours."""
-    out = []
-    for x, s in zip(tall, small, strict=True):
-        parts = _shared(pool, partial(_product, x, s), _slices(x.shape[0]))
-        out.append(np.vstack(parts) if len(parts) > 1 else parts[0])
-    return out
+def _write_product(pool: Any, tall: Array, small: Array, out: Array) -> None:
+    """tall @ small, the rows shared out: BLAS threads would fight with ours."""
 
+    def write(rows: slice) -> None:
+        out[rows] = tall[rows] @ small
 
-def _product(tall: Array, small: Array, rows: slice) -> Array:
-    return np.asarray(tall[rows] @ small)
+    _shared(pool, write, _slices(tall.shape[0]))
 
 
 def _across(pool: Any, left: Array, right: Array) -> Array:
@@ -330,9 +365,6 @@ def _across(pool: Any, left: Array, right: Array) -> Array:
 
 def _augmented(
     stacked: Any,
-    columns: Any,
-    block_of: Any,
-    anchors: Any,
     pull_starts: Any,
     pulls: Any,
     push_starts: Any,
@@ -346,37 +378,35 @@ def _augmented(
     last: int,
     near: Any,
     tensions: Any,
-    own: Any,
     sums: Any,
     pull: Any,
     alpha: Any,
 ) -> None:
     """One pass over the rows of some anchors: Σ(αz − γ/2(α − a)²) and Σ[z]₊ in `sums`, α, and the
-    weighted Laplacian applied to the outputs, added to `pull`. Sums are in double precision.
+    weighted Laplacian applied to the outputs, added to `pull`. Sums over rows are in double
+    precision.
 
     An anchor's partners are its pulls, for their lengths, then its pushes, then its pulls again,
-    for their tensions: one loop, since each copy of its inner loops takes time to compile. A
-    partner that is missing has no columns. Slices, not index ranges, are what the compiler makes
-    vectors of.
+    for their tensions: one loop, since each copy of its inner loops takes time to compile. Slices,
+    not index ranges, are what the compiler makes vectors of.
     """
     value, hinge = 0.0, 0.0
     for k in range(first, last):
-        i, base, start = anchors[k], pull_starts[k], push_starts[k]
+        base, start = pull_starts[k], push_starts[k]
         count = pull_starts[k + 1] - base
         pairs = push_starts[k + 1] - start
         for step in range(count + pairs + count):
             if step < count:
-                o = pulls[base + step]
+                i, o = pulls[0, base + step], pulls[1, base + step]
             elif step < count + pairs:
-                o = pushes[start + step - count]
+                i, o = pushes[0, start + step - count], pushes[1, start + step - count]
             else:
-                o = pulls[base + step - count - pairs]
-            begin, end = 0, 0
-            if o >= 0:
-                begin, end = columns[block_of[o]], columns[block_of[o] + 1]
-            x, y = stacked[i, begin:end], stacked[o, begin:end]
+                i, o = pulls[0, base + step - count - pairs], pulls[1, base + step - count - pairs]
+            # A partner that is missing has no columns.
+            end = stacked.shape[1] if o >= 0 else 0
+            x, y = stacked[i, :end], stacked[o, :end]
             if step < count + pairs:
-                far = 0.0
+                far = stacked.dtype.type(0.0)
                 for c in range(x.size):
                     difference = x[c] - y[c]
                     far += difference * difference
@@ -399,23 +429,20 @@ def _augmented(
                 weight = tensions[step - count - pairs]
             if weight == 0.0:
                 continue
-            # weight·(y_i − y_o) is added to the anchor's own sum and taken from the row of o.
-            single, mine, other = pull.dtype.type(weight), own[begin:end], pull[o, begin:end]
+            # weight·(y_i − y_o) is added to the row of i and taken from that of o.
+            single, mine, other = pull.dtype.type(weight), pull[i, :end], pull[o, :end]
             for c in range(x.size):
                 change = single * (x[c] - y[c])
                 mine[c] += change
                 other[c] -= change
-        for c in range(own.size):
-            pull[i, c] += own[c]
-            own[c] = 0.0
     sums[0], sums[1] = value, hinge
 
 
 _AUGMENTED = {
     dtype: fast_kernel(
-        *(f"{name}[:,:]", *["i8[:]"] * 9, "f8[:]", "f8[:]", "f8", "i8", "i8"),
-        *("out f8[:]", "out f8[:]", f"out {name}[:]", "out f8[:]", f"out {name}[:,:]"),
-        "out f8[:]",
+        *(f"{name}[:,:]", "i8[:]", "i8[:,:]", "i8[:]", "i8[:,:]", "i8[:]", "i8[:]"),
+        *("f8[:]", "f8[:]", "f8", "i8", "i8", "out f8[:]", "out f8[:]", "out f8[:]"),
+        *(f"out {name}[:,:]", "out f8[:]"),
     )(_augmented)
     for dtype, name in ((np.float32, "f4"), (np.float64, "f8"))
 }

@@ -49,7 +49,7 @@ from sdpkit.solvers.augmented import (
     augmented_lagrangian,
     squared_norm,
 )
-from sdpkit.solvers.inner import InTheCone, InTheFactor
+from sdpkit.solvers.inner import Evaluate, InTheCone, InTheFactor
 
 Array = NDArray[np.float64]
 
@@ -61,10 +61,17 @@ _SLACK, _SLACK_LAST = 0.3, 0.2
 _INNER_SHARE = 0.3
 # The relative change of L after which the working set is searched again.
 _DRIFT = 0.02
+# The gap on the working set, as a share of the tolerance, at which all rows are searched.
+_MEETING = 0.9
 # Steps between looks at the duality gap, and between multiplier updates at most.
 _LOOK_STEPS, _UPDATE_STEPS = 10, 150
 # Steps after which an inner problem that single precision has not solved is given to double.
 _SINGLE_STEPS = 60
+# The objective over all rows is estimated on this share of them, after these steps and whenever
+# the gap is looked at, as long as the gap is larger than this. What counts as worse.
+_ESTIMATE_SHARE, _EARLY_LOOKS, _SETTLED, _WORSE = 0.01, (1, 2, 4, 7), 0.02, 0.2
+# So many times the least estimate is too far: what it would find is not worth finding.
+_FAR_WORSE = 3.0
 # Steps on one working set at most.
 _WORKING_SET_STEPS = 600
 # A stage on a part of the rows comes first where there are more points than this.
@@ -73,6 +80,9 @@ _STAGED_POINTS, _STAGE_SHARE = 50_000, 0.3
 _STAGE_GAP = 0.03
 # Directions of L below this share of the largest are dropped between searches, but for a few.
 _THIN, _SPARE = 1e-3, 4
+# A direction along which the factor is shorter than this share of its longest one is lacking, if
+# the gradient in M along it is below minus this much of the cost's. What it may grow to at once.
+_LACKING, _NEGATIVE, _GROWTH = 0.05, 0.02, (0.3, 0.1, 0.03)
 # Searches without progress after which a run gives up.
 _STALLED_SEARCHES = 8
 
@@ -101,7 +111,7 @@ class HingeSearch:
     ) -> None:
         self.problem, self.method, self.tol, self.pool = problem, method, tol, pool
         self.factors = self.best = factors
-        self.upper, self.lower = np.inf, -np.inf
+        self.upper, self.lower, self.objective = np.inf, -np.inf, np.inf
         self.rows: Rows | None = None
         self.alpha: Array | None = None
         self.working: WorkingSet | None = None
@@ -161,7 +171,7 @@ class HingeSearch:
         """The rows near the factors, which makes their objective exact."""
         problem, factors = self.problem, self.factors
         found = problem.family.near(problem.outputs(factors), self.slack)
-        objective = problem.objective(factors, found)
+        objective = self.objective = problem.objective(factors, found)
         if objective < self.upper:
             self.best, self.upper = factors, objective
         self.reached.append(self.upper - max(self.lower, 0.0))
@@ -206,6 +216,7 @@ class HingeSearch:
             return augmented_lagrangian(problem, working, self.gamma, trial, self.pool)
 
         point = evaluate(start)
+        outside = None if self.gap < _SETTLED else _Estimate(problem, start, self.objective)
         for count in range(1, _WORKING_SET_STEPS):
             found = method.step(evaluate, point)
             driver.count()
@@ -214,15 +225,21 @@ class HingeSearch:
             # A step may lead up a little before it leads down.
             stalled = found is None or abs(change) < 1e-11
             point = found or point
+            is_look = stalled or count % _LOOK_STEPS == 0 or driver.must_stop
+            asked = outside is not None and (is_look or count in _EARLY_LOOKS)
+            if asked and outside is not None and outside.is_worse(point):
+                point = outside.kept or point
+                break
             if rough and change < 0.02:
                 break
-            if not (stalled or count % _LOOK_STEPS == 0 or driver.must_stop):
+            if not is_look:
                 continue
-            scaled = problem.share(problem.images(working.terms, point.alpha)) * point.alpha
+            images = problem.images(working.terms, point.alpha)
+            scaled = problem.share(images) * point.alpha
             worth = float(constants @ scaled)
             self._offer_dual(working.rows, scaled, problem.weight * worth)
             outer_gap = _relative(point.objective, self.lower)
-            if outer_gap <= 0.7 * tol or driver.must_stop:
+            if outer_gap <= _MEETING * tol or driver.must_stop:
                 break
             moved = float(np.square(scaled - working.a).sum())
             inner_gap = _relative(point.value, problem.weight * (worth - 0.5 * self.gamma * moved))
@@ -230,6 +247,11 @@ class HingeSearch:
             if not solved and point.single and (stalled or since >= _SINGLE_STEPS):
                 is_single_enough = False
                 break
+            if not solved:
+                grown = self._grown(evaluate, point, images)
+                if grown is not None:
+                    point = grown
+                    continue
             if solved or stalled or since >= _UPDATE_STEPS:
                 working.a = point.alpha.copy()
                 self.gamma, since = max(_GAMMA_LAST * unit, 0.5 * self.gamma), 0
@@ -240,6 +262,26 @@ class HingeSearch:
         working.a = point.alpha.copy()
         self.factors = point.factors
         return is_single_enough
+
+    def _grown(
+        self, evaluate: Evaluate, point: InnerPoint, images: list[Array]
+    ) -> InnerPoint | None:
+        """A better point in directions that the factors lack, or None.
+
+        Where L has (almost) no component along v, its gradient there (almost) vanishes even if
+        vᵀ(I + image)v < 0: a saddle, which quasi-Newton steps take long to leave.
+        """
+        if self.method is not InTheFactor:
+            return None
+        moves = [_missing(*parts) for parts in zip(point.factors, images, strict=True)]
+        if not any(move.any() for move in moves):
+            return None
+        for size in _GROWTH:
+            pairs = zip(point.factors, moves, strict=True)
+            found = evaluate([factor + size * move for factor, move in pairs])
+            if found.value < point.value:
+                return found
+        return None
 
     def _offer_dual(self, rows: Rows, alpha: Array, bound: float) -> None:
         if bound > self.lower:
@@ -261,6 +303,35 @@ class HingeSearch:
         """It keeps no checkpoints."""
 
 
+class _Estimate:
+    """The objective over all rows, estimated on a part of them.
+
+    Rows outside of the working set may become violated in great numbers while L moves: then they
+    must be found before there are too many.
+
+    Attributes
+    ----------
+    kept: the last point whose estimate was not far too large, None if that is the start
+    """
+
+    def __init__(self, problem: HingeProgram, start: Factors, objective: float) -> None:
+        self.problem, self.part = problem, problem.family.part(_ESTIMATE_SHARE)
+        hinges = self.part.hinge_sum(problem.outputs(start))
+        exact = objective - squared_norm(start)
+        self.price = exact / hinges if hinges > 0 else 0.0
+        self.least = objective
+        self.kept: InnerPoint | None = None
+
+    def is_worse(self, point: InnerPoint) -> bool:
+        """Whether an earlier point was much better."""
+        hinges = self.part.hinge_sum(self.problem.outputs(point.factors))
+        value = squared_norm(point.factors) + self.price * hinges
+        self.least = min(self.least, value)
+        if value <= _FAR_WORSE * self.least:
+            self.kept = point
+        return value > (1 + _WORSE) * self.least
+
+
 def _relative(upper: float, lower: float) -> float:
     if not np.isfinite(upper) or not np.isfinite(lower):
         return np.inf
@@ -273,6 +344,18 @@ def _thinned(factor: Array, rank: int) -> Array:
     _, values, rows = scipy.linalg.svd(factor, full_matrices=False)
     kept = min(rank, int(np.sum(values > _THIN * values[0])) + _SPARE, values.size)
     return np.asarray(values[:kept, None] * rows[:kept])
+
+
+def _missing(factor: Array, image: Array) -> Array:
+    """(r, d) directions in which I + image is negative and the factor has next to nothing, in rows
+    of the factor that are next to nothing, as long as its longest."""
+    left, values, _ = scipy.linalg.svd(factor, full_matrices=False)
+    lows, vectors = scipy.linalg.eigh(image)
+    lengths = np.linalg.norm(factor @ vectors, axis=0)
+    lacking = np.flatnonzero((lows < -1 - _NEGATIVE) & (lengths < _LACKING * values[0]))
+    room = min(lacking.size, int(np.sum(values < _LACKING * values[0])))
+    rows = left[:, values.size - room :]
+    return np.asarray(values[0] * (rows @ vectors[:, lacking[:room]].T))
 
 
 def _moved(before: Factors, after: Factors) -> float:

@@ -15,8 +15,8 @@ Array = NDArray[np.float64]
 
 # δ of the preconditioner relative to ‖LᵀL‖, and the number of steps it remembers.
 _DELTA, _MEMORY = 0.05, 40
-# What rounding does to the value of the inner problem, in double and in single precision.
-_ROUNDING = (1e-14, 1e-9)
+# What rounding may do to the value of the inner problem, in double and in single precision.
+_ROUNDING = (1e-14, 1e-7)
 
 Evaluate = Callable[[Factors], InnerPoint]
 
@@ -105,9 +105,14 @@ class InTheFactor:
         length, rounding = 1.0, _ROUNDING[at.single] * abs(at.value)
         while length > 1e-6:
             found = evaluate(self._unflat(here - length * direction))
-            if found.value <= at.value - 1e-4 * length * slope + rounding:
+            if found.value <= at.value - 1e-4 * length * slope:
                 return found
-            length *= 0.5 if length > 0.2 else 0.2
+            left = float(_flat(found.gradient) @ direction)
+            # Where values cannot be told apart, slopes still can (Hager and Zhang 2005).
+            if found.value <= at.value + rounding and left >= -0.8 * slope:
+                return found
+            # Where the slope would vanish, if it changed evenly.
+            length *= min(0.5, max(0.1, slope / max(slope - left, slope)))
         return None
 
     def _direction(self, gradient: Array) -> Array:

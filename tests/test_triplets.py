@@ -248,7 +248,7 @@ def test_hinges_of_classes_far_from_the_middle_do_not_cancel() -> None:
 
 @pytest.mark.parametrize("n_blocks", [1, 2])
 def test_search_over_many_tiles(n_blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sdpkit.program.comparisons._TILE_ROWS", 7)
+    monkeypatch.setattr("sdpkit.program.comparisons._TILE_ENTRIES", 7 * 5)
     monkeypatch.setattr("sdpkit.program.comparisons._TILE_COLUMNS", 5)
     family, y = clouds(2, 45, 3)
     blocks = np.arange(45) % 2 if n_blocks == 2 else np.zeros(45, int)

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import local
 from typing import Any, Literal
 
 import numpy as np
@@ -35,8 +36,10 @@ from sdpkit.program.families import (
     whole_numbers,
 )
 
-# Rows and columns of one tile of distances: 512 × 2048 single precision fit a second-level cache.
-_TILE_ROWS, _TILE_COLUMNS = 512, 2048
+# Entries and columns of one tile of distances: in single precision they fit a second-level cache.
+_TILE_ENTRIES, _TILE_COLUMNS = 2**18, 1024
+# Columns of a row that are looked at together.
+_GLANCE = 64
 # Up to this dimension of the outputs a ball tree prunes more than a matrix product computes
 # (`sdpkit bench impostors` measures it).
 _TREE_DIMENSION = 3
@@ -280,21 +283,28 @@ class Impostors:
         """Tiles that cover every (anchor, impostor) pair once.
 
         With one block and most points anchors, a tile is asked from both sides: a class against
-        all later classes. With several blocks the distance is not symmetric.
+        all later classes. With several blocks the distance is not symmetric. Other tiles may have
+        anchors of several classes, and then hold pairs of one class too, which do not count.
         """
         has_targets = np.diff(self.target_starts) > 0
         both = not self.block_of.any() and 2 * has_targets.sum() > self.n_points
+        in_order = np.argsort(self.labels, kind="stable")
+        rows = in_order if both else in_order[has_targets[in_order]]
+        bounds = np.searchsorted(self.labels[rows], np.unique(self.labels)) if both else [0]
+        parts = np.split(rows, bounds)
         for block in np.unique(self.block_of):
-            others = np.flatnonzero(self.block_of == block)
-            for label in np.unique(self.labels):
-                mine = self.labels == label
-                rows = np.flatnonzero(mine if both else mine & has_targets)
-                y = self.labels[others]
-                columns = others[y > label if both else y != label]
-                for a in range(0, rows.size, _TILE_ROWS):
-                    for b in range(0, columns.size, _TILE_COLUMNS):
-                        part = columns[b : b + _TILE_COLUMNS]
-                        yield _Tile(int(block), rows[a : a + _TILE_ROWS], part, both)
+            others = in_order[self.block_of[in_order] == block]
+            y = self.labels[others]
+            height = _TILE_ENTRIES // min(_TILE_COLUMNS, others.size)
+            for some in (
+                part[a : a + height] for part in parts for a in range(0, part.size, height)
+            ):
+                first, last = self.labels[some[[0, -1]]]
+                columns = others[y > first] if both else others
+                if not both and first == last:
+                    columns = others[y != first]
+                for b in range(0, columns.size, _TILE_COLUMNS):
+                    yield _Tile(int(block), some, columns[b : b + _TILE_COLUMNS], both)
 
     def _over_pairs(
         self, stacked: Array, columns: Indices, reach: Array, work: Callable[..., Any]
@@ -308,17 +318,23 @@ class Impostors:
         points: NDArray[Any] = np.ascontiguousarray(centred, dtype=dtype)
         tile_pairs: Any = _TILE_PAIRS[dtype]
 
+        buffers = local()
+
         def run(tile: _Tile) -> Any:
             span = slice(columns[tile.block], columns[tile.block + 1])
             left, right = points[tile.rows, span], points[tile.columns, span]
-            squares = np.concatenate([np.einsum("ij,ij->i", side, side) for side in (left, right)])
             # Single precision may misjudge a distance by this share of the lengths involved.
             doubt = (left.shape[1] + 8) * float(np.finfo(np.float32).eps)
-            low_left, low_right = np.split(squares * dtype(1 - doubt), [tile.rows.size])
+            low_left, low_right = (
+                np.einsum("ij,ij->i", side, side) * dtype(1 - doubt) for side in (left, right)
+            )
             own = low_right - (reach[tile.columns] if tile.both else -np.inf)
             sides = (low_left, low_right, reach[tile.rows] - low_left, own)
             known = (tile.rows, tile.columns, self.labels, self._group(tile.block))
-            twice = (left + left) @ right.T
+            if not hasattr(buffers, "twice"):
+                buffers.twice = np.empty(_TILE_ENTRIES, dtype)
+            twice = buffers.twice[: left.shape[0] * right.shape[0]].reshape(len(left), len(right))
+            np.matmul(left + left, right.T, out=twice)
             room = 4 * (tile.rows.size + tile.columns.size) + 1024
             while True:
                 i, other = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -386,29 +402,34 @@ def _tile_pairs(
 
     `twice` are twice the products of rows and columns, the `low` ones their squared lengths less
     what they may be wrong by; `limits` and `own` are reach − low of rows, low − reach of columns.
-    A first pass over each row only counts candidates, in a loop without branches.
+    A first look at a few columns of a row only counts candidates, in a loop without branches.
     """
     n = 0
     for a in range(rows.size):
-        i, limit, beyond, count = rows[a], limits[a], -low_rows[a], 0
-        for b in range(columns.size):
-            count += (low_columns[b] - twice[a, b] < limit) | (own[b] - twice[a, b] < beyond)
-        if count == 0:
-            continue
-        for b in range(columns.size):
-            o = columns[b]
-            if labels[i] == labels[o] or group[i] != group[o]:
+        i, limit, beyond = rows[a], limits[a], -low_rows[a]
+        for start in range(0, columns.size, _GLANCE):
+            stop = min(start + _GLANCE, columns.size)
+            products, low, low_own = twice[a, start:stop], low_columns[start:stop], own[start:stop]
+            count = 0
+            for b in range(products.size):
+                count += (low[b] - products[b] < limit) | (low_own[b] - products[b] < beyond)
+            if count == 0:
                 continue
-            if low_columns[b] - twice[a, b] < limit:
-                if n < out_i.size:
-                    out_i[n] = i
-                    out_o[n] = o
-                n += 1
-            if own[b] - twice[a, b] < beyond:
-                if n < out_i.size:
-                    out_i[n] = o
-                    out_o[n] = i
-                n += 1
+            for b in range(products.size):
+                mine, theirs = low[b] - products[b] < limit, low_own[b] - products[b] < beyond
+                o = columns[start + b]
+                if not (mine or theirs) or labels[i] == labels[o] or group[i] != group[o]:
+                    continue
+                if mine:
+                    if n < out_i.size:
+                        out_i[n] = i
+                        out_o[n] = o
+                    n += 1
+                if theirs:
+                    if n < out_i.size:
+                        out_i[n] = o
+                        out_o[n] = i
+                    n += 1
     return n
 
 
