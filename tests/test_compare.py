@@ -146,7 +146,7 @@ PONDER = Ponderous("ponder", honest)
 """
 NAMES = (
     "hang", "hang-at-once", "hang-with-child", "segfault", "lie", "eat", "fail", "leave", "vanish",
-    "mumble", "chatter", "hold", "ponder", "honest",
+    "mumble", "chatter", "hold", "honest",
 )  # fmt: skip
 
 
@@ -181,7 +181,8 @@ def misbehaved(on_path: Path) -> Comparison:
     """All of them on one ring, one second and 200 MiB each."""
     return compare(
         {"ring": RING},
-        [name for name in NAMES if name != "honest"] + ["interior"],
+        # PONDER is not installed: whoever asks all solvers for advice would wait for it.
+        [*(name for name in NAMES if name != "honest"), "badsolvers:PONDER", "interior"],
         tols=[1e-6],
         time_limit=1.0,
         memory_limit=200 * 2**20,
@@ -202,7 +203,7 @@ def row(comparison: Comparison, solver: str) -> Run:
         ("hang", "timeout", "silent for 3.25 s"),
         ("hang-at-once", "timeout", "silent for 3.25 s, while warming up"),
         ("hang-with-child", "timeout", "silent for 3.25 s"),
-        ("ponder", "timeout", "silent for 3.25 s, while warming up"),
+        ("badsolvers:PONDER", "timeout", "silent for 3.25 s, while warming up"),
         ("segfault", "crashed", "segmentation fault: about to crash"),
         ("eat", "out_of_memory", "more than 200 MiB"),
         ("fail", "error", "ZeroDivisionError: I divide by zero"),
@@ -350,7 +351,7 @@ def test_nobody_stays_behind_when_a_comparison_is_killed(package: Path, tmp_path
 def test_killed_at_any_moment_it_loses_no_run_and_repeats_none(
     package: Path, tmp_path: Path
 ) -> None:
-    check_kills(3, 3, 1, package, tmp_path)
+    check_kills(1, 3, 1, package, tmp_path)
 
 
 @pytest.mark.slow

@@ -145,7 +145,7 @@ def check_interrupts(name: str, kind: str, count: int) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_ctrl_c_returns_the_best_point_of_every_engine(name: str) -> None:
-    check_interrupts(name, OURS[name], 2)
+    check_interrupts(name, OURS[name], 1)
 
 
 @pytest.mark.slow
@@ -273,11 +273,10 @@ def test_solves_from_several_threads_restore_the_limits() -> None:
     for name in set(names):
         quietly(program, name, tol=1e-3)
     before = limits()
-    for _ in range(3):
-        with ThreadPoolExecutor(4) as pool:
-            solved = pool.map(lambda name: sdpkit.solve(program, name, tol=1e-3), names)
-            assert {solution.status for solution in solved} == {Status.OPTIMAL}
-        assert limits() == before
+    with ThreadPoolExecutor(4) as pool:
+        solved = pool.map(lambda name: sdpkit.solve(program, name, tol=1e-3), names)
+        assert {solution.status for solution in solved} == {Status.OPTIMAL}
+    assert limits() == before
     three.restore_original_limits()
 
 
