@@ -67,9 +67,12 @@ _MEETING = 0.9
 _LOOK_STEPS, _UPDATE_STEPS = 10, 150
 # Steps after which an inner problem that single precision has not solved is given to double.
 _SINGLE_STEPS = 60
-# The objective over all rows is estimated on this share of them, after these steps and whenever
-# the gap is looked at, as long as the gap is larger than this. What counts as worse.
-_ESTIMATE_SHARE, _EARLY_LOOKS, _SETTLED, _WORSE = 0.01, (1, 2, 4, 7), 0.02, 0.2
+# The objective over all rows is estimated after these steps and whenever the gap is looked at, as
+# long as the gap is larger than this. What counts as worse.
+_EARLY_LOOKS, _SETTLED, _WORSE = (1, 2, 4, 7), 0.02, 0.2
+# An estimate takes a share of the rows, and those of so many points at least, or chance would say
+# what is worse. If that is more than the last share, a search costs hardly more.
+_ESTIMATE_SHARE, _ESTIMATE_POINTS, _ESTIMATE_MOST = 0.01, 200, 0.05
 # So many times the least estimate is too far: what it would find is not worth finding.
 _FAR_WORSE = 3.0
 # Steps on one working set at most.
@@ -216,7 +219,7 @@ class HingeSearch:
             return augmented_lagrangian(problem, working, self.gamma, trial, self.pool)
 
         point = evaluate(start)
-        outside = None if self.gap < _SETTLED else _Estimate(problem, start, self.objective)
+        outside = self._estimate()
         for count in range(1, _WORKING_SET_STEPS):
             found = method.step(evaluate, point)
             driver.count()
@@ -235,7 +238,8 @@ class HingeSearch:
             if not is_look:
                 continue
             images = problem.images(working.terms, point.alpha)
-            scaled = problem.share(images) * point.alpha
+            share = problem.share(images)
+            scaled = share * point.alpha
             worth = float(constants @ scaled)
             self._offer_dual(working.rows, scaled, problem.weight * worth)
             outer_gap = _relative(point.objective, self.lower)
@@ -247,7 +251,7 @@ class HingeSearch:
             if not solved and point.single and (stalled or since >= _SINGLE_STEPS):
                 is_single_enough = False
                 break
-            if not solved:
+            if not solved and share * (1 + _NEGATIVE) < 1:
                 grown = self._grown(evaluate, point, images)
                 if grown is not None:
                     point = grown
@@ -262,6 +266,13 @@ class HingeSearch:
         working.a = point.alpha.copy()
         self.factors = point.factors
         return is_single_enough
+
+    def _estimate(self) -> _Estimate | None:
+        """An estimate of the objective, where it is worth its price."""
+        share = max(_ESTIMATE_SHARE, _ESTIMATE_POINTS / self.problem.family.n_points)
+        if self.gap < _SETTLED or share > _ESTIMATE_MOST:
+            return None
+        return _Estimate(self.problem, share, self.factors, self.objective)
 
     def _grown(
         self, evaluate: Evaluate, point: InnerPoint, images: list[Array]
@@ -314,8 +325,10 @@ class _Estimate:
     kept: the last point whose estimate was not far too large, None if that is the start
     """
 
-    def __init__(self, problem: HingeProgram, start: Factors, objective: float) -> None:
-        self.problem, self.part = problem, problem.family.part(_ESTIMATE_SHARE)
+    def __init__(
+        self, problem: HingeProgram, share: float, start: Factors, objective: float
+    ) -> None:
+        self.problem, self.part = problem, problem.family.part(share)
         hinges = self.part.hinge_sum(problem.outputs(start))
         exact = objective - squared_norm(start)
         self.price = exact / hinges if hinges > 0 else 0.0

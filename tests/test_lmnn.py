@@ -384,6 +384,15 @@ def test_wine_is_certified() -> None:
     assert verified.bound <= solution.objective
 
 
+@pytest.mark.parametrize(("n", "d", "seed"), [(160, 25, 3), (240, 34, 1), (240, 34, 10)])
+def test_few_points_are_not_judged_by_a_sample(n: int, d: int, seed: int) -> None:
+    """A tight class in a loose one: a few points say nothing about the rows of the others."""
+    y = np.arange(n) % 2
+    X = np.random.default_rng(seed).standard_normal((n, d)) * np.array([1.0, 6.0])[y][:, None]
+    solution = sdpkit.solve(LMNN(X, y), solver="factored")
+    assert solution.status is Status.OPTIMAL
+
+
 # -- the data -------------------------------------------------------------------------------
 
 
