@@ -84,8 +84,9 @@ _STAGE_GAP = 0.03
 # Directions of L below this share of the largest are dropped between searches, but for a few.
 _THIN, _SPARE = 1e-3, 4
 # A direction along which the factor is shorter than this share of its longest one is lacking, if
-# the gradient in M along it is below minus this much of the cost's. What it may grow to at once.
-_LACKING, _NEGATIVE, _GROWTH = 0.05, 0.02, (0.3, 0.1, 0.03)
+# the gradient in M along it is below minus this much of the cost's, or minus the tolerance, which
+# the bound would lose. What it may grow to at once.
+_LACKING, _NEGATIVE, _GROWTH = 0.05, 0.02, (0.3, 0.1, 0.03, 0.01)
 # Searches without progress after which a run gives up.
 _STALLED_SEARCHES = 8
 
@@ -120,6 +121,7 @@ class HingeSearch:
         self.working: WorkingSet | None = None
         self.gamma = _GAMMA * problem.family.unit
         self.slack = _SLACK * problem.family.unit
+        self.negative = min(_NEGATIVE, tol)
         self.reached = [np.inf]
         self.stage: HingeSearch | None = None
 
@@ -245,13 +247,15 @@ class HingeSearch:
             outer_gap = _relative(point.objective, self.lower)
             if outer_gap <= _MEETING * tol or driver.must_stop:
                 break
+            if outer_gap < _SETTLED:
+                outside = None
             moved = float(np.square(scaled - working.a).sum())
             inner_gap = _relative(point.value, problem.weight * (worth - 0.5 * self.gamma * moved))
             solved = inner_gap <= _INNER_SHARE * max(outer_gap, tol)
             if not solved and point.single and (stalled or since >= _SINGLE_STEPS):
                 is_single_enough = False
                 break
-            if not solved and share * (1 + _NEGATIVE) < 1:
+            if not solved and share * (1 + self.negative) < 1:
                 grown = self._grown(evaluate, point, images)
                 if grown is not None:
                     point = grown
@@ -284,7 +288,8 @@ class HingeSearch:
         """
         if self.method is not InTheFactor:
             return None
-        moves = [_missing(*parts) for parts in zip(point.factors, images, strict=True)]
+        parts = zip(point.factors, images, strict=True)
+        moves = [_missing(factor, image, self.negative) for factor, image in parts]
         if not any(move.any() for move in moves):
             return None
         for size in _GROWTH:
@@ -359,13 +364,13 @@ def _thinned(factor: Array, rank: int) -> Array:
     return np.asarray(values[:kept, None] * rows[:kept])
 
 
-def _missing(factor: Array, image: Array) -> Array:
-    """(r, d) directions in which I + image is negative and the factor has next to nothing, in rows
-    of the factor that are next to nothing, as long as its longest."""
+def _missing(factor: Array, image: Array, negative: float) -> Array:
+    """(r, d) directions in which I + image is below −negative and the factor has next to nothing,
+    in rows of the factor that are next to nothing, as long as its longest."""
     left, values, _ = scipy.linalg.svd(factor, full_matrices=False)
     lows, vectors = scipy.linalg.eigh(image)
     lengths = np.linalg.norm(factor @ vectors, axis=0)
-    lacking = np.flatnonzero((lows < -1 - _NEGATIVE) & (lengths < _LACKING * values[0]))
+    lacking = np.flatnonzero((lows < -1 - negative) & (lengths < _LACKING * values[0]))
     room = min(lacking.size, int(np.sum(values < _LACKING * values[0])))
     rows = left[:, values.size - room :]
     return np.asarray(values[0] * (rows @ vectors[:, lacking[:room]].T))
