@@ -543,6 +543,12 @@ def _centred(kernel: Array) -> Array:
 def _spread(kernel: Array) -> float:
     """The mean squared distance of a kernel's points from their centre."""
     spread = float(np.trace(_centred(kernel))) / len(kernel)
+    # A constant kernel may round to either side of 0.
+    if spread < -1e-12 * float(np.abs(kernel).max()):
+        raise InputError(
+            "one of the kernels has negative squared distances: a matrix of inner products has no "
+            "negative eigenvalues"
+        )
     if spread <= 0:
         raise InputError("one of the kernels has distance 0 between all points: leave it out")
     return spread

@@ -67,9 +67,12 @@ _MEETING = 0.9
 _LOOK_STEPS, _UPDATE_STEPS = 10, 150
 # Steps after which an inner problem that single precision has not solved is given to double.
 _SINGLE_STEPS = 60
-# The objective over all rows is estimated on this share of them, after these steps and whenever
-# the gap is looked at, as long as the gap is larger than this. What counts as worse.
-_ESTIMATE_SHARE, _EARLY_LOOKS, _SETTLED, _WORSE = 0.01, (1, 2, 4, 7), 0.02, 0.2
+# The objective over all rows is estimated after these steps and whenever the gap is looked at, as
+# long as the gap is larger than this. What counts as worse.
+_EARLY_LOOKS, _SETTLED, _WORSE = (1, 2, 4, 7), 0.02, 0.2
+# An estimate takes a share of the rows, and those of so many points at least, or chance would say
+# what is worse. If that is more than the last share, a search costs hardly more.
+_ESTIMATE_SHARE, _ESTIMATE_POINTS, _ESTIMATE_MOST = 0.01, 200, 0.05
 # So many times the least estimate is too far: what it would find is not worth finding.
 _FAR_WORSE = 3.0
 # Steps on one working set at most.
@@ -81,8 +84,9 @@ _STAGE_GAP = 0.03
 # Directions of L below this share of the largest are dropped between searches, but for a few.
 _THIN, _SPARE = 1e-3, 4
 # A direction along which the factor is shorter than this share of its longest one is lacking, if
-# the gradient in M along it is below minus this much of the cost's. What it may grow to at once.
-_LACKING, _NEGATIVE, _GROWTH = 0.05, 0.02, (0.3, 0.1, 0.03)
+# the gradient in M along it is below minus this much of the cost's, or minus the tolerance, which
+# the bound would lose. What it may grow to at once.
+_LACKING, _NEGATIVE, _GROWTH = 0.05, 0.02, (0.3, 0.1, 0.03, 0.01)
 # Searches without progress after which a run gives up.
 _STALLED_SEARCHES = 8
 
@@ -117,6 +121,7 @@ class HingeSearch:
         self.working: WorkingSet | None = None
         self.gamma = _GAMMA * problem.family.unit
         self.slack = _SLACK * problem.family.unit
+        self.negative = min(_NEGATIVE, tol)
         self.reached = [np.inf]
         self.stage: HingeSearch | None = None
 
@@ -216,7 +221,7 @@ class HingeSearch:
             return augmented_lagrangian(problem, working, self.gamma, trial, self.pool)
 
         point = evaluate(start)
-        outside = None if self.gap < _SETTLED else _Estimate(problem, start, self.objective)
+        outside = self._estimate()
         for count in range(1, _WORKING_SET_STEPS):
             found = method.step(evaluate, point)
             driver.count()
@@ -235,19 +240,22 @@ class HingeSearch:
             if not is_look:
                 continue
             images = problem.images(working.terms, point.alpha)
-            scaled = problem.share(images) * point.alpha
+            share = problem.share(images)
+            scaled = share * point.alpha
             worth = float(constants @ scaled)
             self._offer_dual(working.rows, scaled, problem.weight * worth)
             outer_gap = _relative(point.objective, self.lower)
             if outer_gap <= _MEETING * tol or driver.must_stop:
                 break
+            if outer_gap < _SETTLED:
+                outside = None
             moved = float(np.square(scaled - working.a).sum())
             inner_gap = _relative(point.value, problem.weight * (worth - 0.5 * self.gamma * moved))
             solved = inner_gap <= _INNER_SHARE * max(outer_gap, tol)
             if not solved and point.single and (stalled or since >= _SINGLE_STEPS):
                 is_single_enough = False
                 break
-            if not solved:
+            if not solved and share * (1 + self.negative) < 1:
                 grown = self._grown(evaluate, point, images)
                 if grown is not None:
                     point = grown
@@ -263,6 +271,13 @@ class HingeSearch:
         self.factors = point.factors
         return is_single_enough
 
+    def _estimate(self) -> _Estimate | None:
+        """An estimate of the objective, where it is worth its price."""
+        share = max(_ESTIMATE_SHARE, _ESTIMATE_POINTS / self.problem.family.n_points)
+        if self.gap < _SETTLED or share > _ESTIMATE_MOST:
+            return None
+        return _Estimate(self.problem, share, self.factors, self.objective)
+
     def _grown(
         self, evaluate: Evaluate, point: InnerPoint, images: list[Array]
     ) -> InnerPoint | None:
@@ -273,7 +288,8 @@ class HingeSearch:
         """
         if self.method is not InTheFactor:
             return None
-        moves = [_missing(*parts) for parts in zip(point.factors, images, strict=True)]
+        parts = zip(point.factors, images, strict=True)
+        moves = [_missing(factor, image, self.negative) for factor, image in parts]
         if not any(move.any() for move in moves):
             return None
         for size in _GROWTH:
@@ -314,8 +330,10 @@ class _Estimate:
     kept: the last point whose estimate was not far too large, None if that is the start
     """
 
-    def __init__(self, problem: HingeProgram, start: Factors, objective: float) -> None:
-        self.problem, self.part = problem, problem.family.part(_ESTIMATE_SHARE)
+    def __init__(
+        self, problem: HingeProgram, share: float, start: Factors, objective: float
+    ) -> None:
+        self.problem, self.part = problem, problem.family.part(share)
         hinges = self.part.hinge_sum(problem.outputs(start))
         exact = objective - squared_norm(start)
         self.price = exact / hinges if hinges > 0 else 0.0
@@ -346,13 +364,13 @@ def _thinned(factor: Array, rank: int) -> Array:
     return np.asarray(values[:kept, None] * rows[:kept])
 
 
-def _missing(factor: Array, image: Array) -> Array:
-    """(r, d) directions in which I + image is negative and the factor has next to nothing, in rows
-    of the factor that are next to nothing, as long as its longest."""
+def _missing(factor: Array, image: Array, negative: float) -> Array:
+    """(r, d) directions in which I + image is below −negative and the factor has next to nothing,
+    in rows of the factor that are next to nothing, as long as its longest."""
     left, values, _ = scipy.linalg.svd(factor, full_matrices=False)
     lows, vectors = scipy.linalg.eigh(image)
     lengths = np.linalg.norm(factor @ vectors, axis=0)
-    lacking = np.flatnonzero((lows < -1 - _NEGATIVE) & (lengths < _LACKING * values[0]))
+    lacking = np.flatnonzero((lows < -1 - negative) & (lengths < _LACKING * values[0]))
     room = min(lacking.size, int(np.sum(values < _LACKING * values[0])))
     rows = left[:, values.size - room :]
     return np.asarray(values[0] * (rows @ vectors[:, lacking[:room]].T))

@@ -384,6 +384,25 @@ def test_wine_is_certified() -> None:
     assert verified.bound <= solution.objective
 
 
+@pytest.mark.parametrize(("n", "d", "seed"), [(160, 25, 3), (240, 34, 1), (240, 34, 10)])
+def test_few_points_are_not_judged_by_a_sample(n: int, d: int, seed: int) -> None:
+    """A tight class in a loose one: a few points say nothing about the rows of the others."""
+    y = np.arange(n) % 2
+    X = np.random.default_rng(seed).standard_normal((n, d)) * np.array([1.0, 6.0])[y][:, None]
+    solution = sdpkit.solve(LMNN(X, y), solver="factored")
+    assert solution.status is Status.OPTIMAL
+
+
+def test_a_saddle_in_one_of_many_blocks_is_left() -> None:
+    """The factor of one class lacks a direction with a gradient of a few thousandths."""
+    rng, y = np.random.default_rng(1), np.arange(400) % 8
+    X = rng.standard_normal((400, 8)) * rng.uniform(0.2, 2, (8, 8))[y]
+    X += 1.2 * rng.standard_normal((8, 8))[y]
+    solution = sdpkit.solve(LMNN(X, y, metrics="per_class"), solver="factored")
+    assert solution.status is Status.OPTIMAL
+    assert solution.iterations < 1500
+
+
 # -- the data -------------------------------------------------------------------------------
 
 
