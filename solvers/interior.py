@@ -270,10 +270,10 @@ def _cold_start(method: PredictorCorrector, reduction: Reduction) -> Iterate:
 def _dual_guesses(program: Program) -> Iterator[Array]:
     """Multipliers of the maximisation that may be strictly feasible, the nearest first."""
     direction = program.repair_direction
-    if direction is not None and _bounds_the_trace(program, direction):
-        costs = [block.cost.magnitude() for block in program.blocks]
+    cost = max(block.cost.magnitude() for block in program.blocks)
+    if direction is not None and cost > 0 and _bounds_the_trace(program, direction):
         for t in 2.0 * 4.0 ** np.arange(6):
-            yield t * max(*costs, 1e-300) * direction
+            yield t * cost * direction
     if program.safe.anchor is not None:
         for t in (0.5, 0.75, 0.9, 0.99):
             yield t * program.sign * program.safe.anchor

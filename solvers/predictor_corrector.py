@@ -271,11 +271,11 @@ class PredictorCorrector:
         products = zip(p.matrices, p.slacks, strict=True)
         mu = sum(inner(m, s) for m, s in products) + float(p.x @ p.z)
         values = np.asarray(self.a @ p.x)
-        primal = float(self.c @ p.x) - 0.5 * float(self.h @ p.x**2)
+        primal = float(self.c @ p.x) - 0.5 * float((self.h * p.x) @ p.x)
         for cone, matrix in zip(self.cones, p.matrices, strict=True):
             values = values + cone.values(matrix)
             primal += inner(cone.cost, matrix)
-        dual = float(self.b @ p.w) + 0.5 * float(self.h @ p.x**2)
+        dual = float(self.b @ p.w) + 0.5 * float((self.h * p.x) @ p.x)
         self.primal_gap = self.b - values
         self.dual_gaps = self._dual_gaps(p)
         self.z_gap = np.asarray(self.at @ p.w + self.h * p.x - self.c - p.z)
@@ -320,7 +320,10 @@ class PredictorCorrector:
         values = [cone.values(i) for cone, i in zip(self.cones, inverses, strict=True)]
         self.pull = np.sum(values, axis=0)
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
-        self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
+        with np.errstate(over="ignore"):
+            self.weights = np.where(self.rigid, 0.0, np.where(self.free, 1.0, p.x) / curved)
+        if not np.isfinite(self.weights).all():
+            raise Breakdown("the iterates diverge")
         extra: sp.csr_array | None = None
         if self.c.size:
             extra = sp.csr_array(self.a @ sp.diags_array(self.weights) @ self.at)
@@ -359,7 +362,7 @@ class PredictorCorrector:
         second = np.zeros_like(p.x) if predictor is None else predictor.x * predictor.z
         pull = np.where(self.free, -self.z_gap, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            bounded = target - second - p.x * self.z_gap + self.h * p.x**2
+            bounded = target - second - p.x * self.z_gap + self.h * p.x * p.x
             bounded /= p.z + self.h * p.x
             curved = pull / self.h
         base = np.where(self.rigid, 0.0, np.where(self.free, curved + p.x, bounded))

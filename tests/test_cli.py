@@ -17,6 +17,7 @@ import sdpkit.cli.main as commands
 from sdpkit.cli.main import main
 from sdpkit.cli.solve import PROBLEMS
 from sdpkit.files import read_npz
+from sdpkit.solving.registry import get_solver
 
 
 def test_demo_prints_a_certificate_and_writes_a_picture(tmp_path, capsys):
@@ -220,6 +221,77 @@ def test_exit_codes_tell_how_it_ended(roll, tmp_path, capsys):
     assert main(["solve", str(roll), "--solver", "mosek"]) == 4
     assert main(["solve", str(roll), "--checkpoint", str(tmp_path / "c"), "--solver", "scs"]) == 2
     assert "cannot write checkpoints" in capsys.readouterr().err
+
+
+def test_a_program_without_a_finite_optimum_ends_with_3(tmp_path, capsys):
+    free = sdpkit.Block.of(2, [[1.0, 0.0]], cost=sdpkit.Cost.of(2, identity=1.0))
+    sdpkit.Program.of(free, [1.0]).save(tmp_path / "unbounded.npz")
+    assert main(["solve", str(tmp_path / "unbounded.npz"), "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["status"] == "unbounded"
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (sdpkit.SolverError("the factor is singular"), "the factor is singular"),
+        (MemoryError("8 TiB"), "not enough memory"),
+    ],
+)
+def test_a_solver_that_breaks_down_ends_with_4(roll, capsys, monkeypatch, failure, words):
+    class Broken(type(get_solver("interior"))):
+        name = "broken"
+
+        def solve(self, program, settings):
+            raise failure
+
+    monkeypatch.setattr("sdpkit.solving.registry._registered", {"broken": Broken()})
+    assert main(["solve", str(roll), "--solver", "broken"]) == 4
+    said = capsys.readouterr()
+    assert said.err.startswith("sdpkit: ")
+    assert words in said.err
+    assert "Traceback" not in said.err
+
+
+def test_what_a_time_limit_leaves_is_certified_and_printed(tmp_path, capsys):
+    data, output = tmp_path / "roll.npy", tmp_path / "so_far.csv"
+    np.save(data, sdpkit.datasets.swiss_roll(60))
+    limited = ["--solver", "alternating", "--tol", "1e-12", "--time-limit", "0.3"]
+    assert main(["solve", str(data), *limited, "--output", str(output)]) == 1
+    said = capsys.readouterr()
+    assert "time_limit by alternating" in said.out
+    assert "certified relative gap" in said.out
+    assert f"answer written to {output}" in said.out
+    assert output.exists()
+
+
+def test_a_checkpoint_is_kept_and_resumed_from(roll, tmp_path, capsys):
+    """It is the one file that is replaced without --force; that of another program is refused."""
+    state = tmp_path / "state.npz"
+    command = ["solve", str(roll), "--solver", "projection", "--checkpoint", str(state), "--json"]
+    assert main(command) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert state.exists()
+    assert main(command) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert first["iterations"] <= again["iterations"] < 1.5 * first["iterations"]  # it counts on
+    assert again["objective"] == pytest.approx(first["objective"], rel=1e-5)
+    assert main([*command, "--neighbors", "5"]) == 2
+    assert "checkpoint" in capsys.readouterr().err
+
+
+def test_a_parameter_is_read_from_a_file(tmp_path, capsys):
+    """NAME=@FILE.npz:KEY takes one array of several, which has to be there."""
+    anchors = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    lengths = np.linalg.norm(anchors - [0.3, 0.4], axis=1)
+    np.savetxt(tmp_path / "anchors.csv", anchors, delimiter=",")
+    np.savez(tmp_path / "both.npz", near=lengths, far=9 * lengths)
+    output = tmp_path / "point.npz"
+    command = ["solve", str(tmp_path / "anchors.csv"), "--problem", "out-of-sample"]
+    near, none = (f"distances=@{tmp_path / 'both.npz'}:{key}" for key in ("near", "none"))
+    assert main([*command, "--set", near, "--output", str(output)]) == 0
+    assert read_npz(output)["coordinates"] == pytest.approx(np.array([[0.3, 0.4]]), abs=1e-2)
+    assert main([*command, "--set", none]) == 2
+    assert "none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -669,3 +669,18 @@ def test_squares_that_are_compiled_wrongly_are_refused(monkeypatch: pytest.Monke
     with pytest.raises(InputError, match=r"Install cvxpy 1\.9 or newer"):
         sdpkit.from_cvxpy(model)
     assert all(v.value is None for v in model.variables())  # the model is as it was
+
+
+@pytest.mark.parametrize("size", [np.nan, np.inf, 1e200])
+def test_wild_values_are_refused_or_do_not_pass(size: float) -> None:
+    """cvxpy compiles the norm with the value of its argument, and clarabel takes no 1e200."""
+    x = cp.Variable(2)
+    model = cp.Problem(cp.Minimize(cp.norm(x - 1) + cp.norm1(x)), [cp.sum(x) <= 1])
+    model.solve(solver="CLARABEL")
+    x.save_value(np.array([size, 0.5]))
+    if np.isfinite(size):
+        with np.errstate(over="ignore", invalid="ignore"):
+            assert not sdpkit.certify_cvxpy(model).passes(1e-6)
+    else:
+        with pytest.raises(sdpkit.InputError, match="not finite"):
+            sdpkit.certify_cvxpy(model)

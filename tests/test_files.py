@@ -83,6 +83,12 @@ def test_sizes_of_blocks_are_whole_numbers(size: Any, tmp_path: Path) -> None:
         Program.load(path)
 
 
+def test_null_directions_are_a_matrix() -> None:
+    for null in (np.zeros((9, 9, 9)), np.zeros((8, 1)), np.float64(1.0)):
+        with pytest.raises(InputError, match="shape"):
+            Block.of(9, np.eye(9), null=null)
+
+
 def test_matrices_of_users_are_checked_too() -> None:
     wrong = sp.csr_array((np.ones(2), np.array([0, 10**9]), np.array([0, 1, 2])), shape=(2, 2))
     with pytest.raises(InputError, match="not a sparse matrix"):

@@ -18,6 +18,7 @@ from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.program.listed import ListedRows
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solving import registry
 from sdpkit.solving.judgement import judge
 from sdpkit.solving.registry import get_solver
 from sdpkit.testing.planted import weak
@@ -234,8 +235,11 @@ def test_an_interrupted_backend_is_not_asked_again() -> None:
             return Answer(Stop.INTERRUPTED, "Ctrl-C")
 
     sdpkit.register_solver(Interrupted())
-    with pytest.warns(sdpkit.ConvergenceWarning, match="interrupted"):
-        solution = sdpkit.solve(MVU(sdpkit.datasets.swiss_roll(12)), solver="interrupted")
+    try:
+        with pytest.warns(sdpkit.ConvergenceWarning, match="interrupted"):
+            solution = sdpkit.solve(MVU(sdpkit.datasets.swiss_roll(12)), solver="interrupted")
+    finally:
+        registry._registered.pop("interrupted", None)
     assert solution.status is Status.INTERRUPTED
     assert len(calls) == 1
 
@@ -654,3 +658,110 @@ def test_a_star_of_many_leaves_is_solved(form: Any) -> None:
     ends = np.c_[np.zeros(n - 1, dtype=int), np.arange(1, n)]
     graph = sp.coo_array((np.ones(n - 1), ends.T), shape=(n, n)).tocsr()
     assert solve(MVU(graph=graph + graph.T, form=form)).status is Status.OPTIMAL
+
+
+# -- programs with a large optimum, or with points that are large ----------------------------
+
+
+def limit(size: float) -> tuple[Program, float]:
+    """max x, x ≤ size."""
+    program = Program.of(
+        scalar(),
+        [size, 1.0],
+        rows_q=[[0.0], [1.0]],
+        rows_x=[[1.0], [0.0]],
+        relations=["<=", "=="],
+        cost_x=[1.0],
+    )
+    return program, size
+
+
+def small_coefficient(size: float) -> tuple[Program, float]:
+    """max x₁ + x₂, x₁/size ≤ 1, x₂ ≤ 1."""
+    program = Program.of(
+        scalar(),
+        [1.0, 1.0, 1.0],
+        rows_q=[[0.0], [1.0], [0.0]],
+        rows_x=[[1 / size, 0], [0, 0], [0, 1.0]],
+        relations=["<=", "==", "<="],
+        cost_x=[1.0, 1.0],
+    )
+    return program, size + 1
+
+
+def off_diagonal(size: float) -> tuple[Program, float]:
+    """max M₁₂, M₁₁ = 1, M₂₂ ≤ size²."""
+    vectors = np.array([[1.0, 0], [0, 1], [1, 1]])
+    block = Block.of(2, vectors, cost=Cost.of(2, sparse=np.array([[0, 0.5], [0.5, 0]])))
+    rows = [[1.0, 0, 0], [0, 1, 0]]
+    return Program.of(block, [1.0, size**2], rows_q=rows, relations=["==", "<="]), size
+
+
+def nearly_centred(size: float) -> tuple[Program, float]:
+    """max tr M for two points at distance 1 and 1ᵀM1 = size."""
+    block = Block.of(2, [[1.0, -1], [1, 1]], cost=Cost.of(2, identity=1.0))
+    return Program.of(block, [1.0, 1.0], rows_q=[[1.0, 0], [0, 1 / size]]), (1 + size) / 2
+
+
+@pytest.mark.parametrize("size", [1e2, 1e5, 1e7, 1e10])
+@pytest.mark.parametrize("family", [limit, small_coefficient, off_diagonal, nearly_centred])
+def test_large_optima_are_found_or_left_open(family: Any, size: float) -> None:
+    """Each has a direction that leaves its rows nearly in place and gains."""
+    program, optimum = family(size)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        solution = solve(program)
+    if family is off_diagonal and size > 1e2:
+        assert solution.status is Status.INACCURATE
+    else:
+        assert solution.status is Status.OPTIMAL
+        assert solution.objective == pytest.approx(optimum, rel=1e-5)
+    assert solution.certificate.safe_bound >= optimum * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("size", [1e5, 1e7, 1e10])
+def test_directions_of_large_optima_are_no_rays(size: float) -> None:
+    zero, unit = np.zeros((1, 1)), np.zeros((2, 2))
+    unit[1, 1] = 1.0
+    near = np.array([[1 / size, 1], [1, size]])  # its first row is off by 1/size²
+    for program, matrix, x in (
+        (limit(size)[0], zero, [1.0]),
+        (small_coefficient(size)[0], zero, [1.0, 0.0]),
+        (off_diagonal(size)[0], near, []),
+        (nearly_centred(size)[0], np.ones((2, 2)), []),
+    ):
+        assert not certify_unbounded(program, [matrix], x).passes(1e-6)
+
+
+def growing(n: int, factor: float) -> Program:
+    """x₁ = 1, x_j = factor·x_{j−1}: one point, as large as factorⁿ⁻¹."""
+    rows = np.eye(n) - factor * np.eye(n, k=-1)
+    return Program.of(
+        scalar(),
+        np.r_[1.0, np.zeros(n - 1), 1.0],
+        rows_q=np.r_[np.zeros(n), 1.0][:, None],
+        rows_x=np.vstack([rows, np.zeros(n)]),
+        cost_x=-np.ones(n),
+    )
+
+
+@pytest.mark.parametrize(("n", "factor"), [(4, 1e3), (6, 1e2), (14, 10.0)])
+def test_a_large_point_is_not_called_infeasible(n: int, factor: float) -> None:
+    """Multipliers of −1.1/factorʲ lack 1.1/factorⁿ⁻¹ in the last reduced cost, and nothing else."""
+    program = growing(n, factor)
+    point = factor ** np.arange(n)
+    assert not program.violations(program.measure([np.ones((1, 1))]), point).any()
+    w = np.r_[-1.0, -1.1 / factor ** np.arange(1, n), 0.0]
+    assert not certify_infeasible(program, w).passes(1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        assert solve(program).status is not Status.INFEASIBLE
+
+
+def test_multipliers_are_moved_onto_the_equations_of_free_variables() -> None:
+    """x₁ + x₂ = 1 and x₁ + x₂ = 2, x free: w is off by 1e-8."""
+    program = Program.of(
+        scalar(), [1.0, 2.0], rows_q=[[0.0], [0.0]], rows_x=np.ones((2, 2)), free_x=[True, True]
+    )
+    assert certify_infeasible(program, [1.0, -1.0 - 1e-8]).passes(1e-12)
+    assert not certify_infeasible(program, [-1.0, 1.0]).passes(1e-7)

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, size_of_image
 from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone, restored
 from sdpkit.certificate.rigor import Verification, verify_multiplier_ray
+from sdpkit.certificate.rounding import TINY
 from sdpkit.certificate.scales import ratio
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
@@ -20,9 +23,11 @@ from sdpkit.program.gram import Gram, Matrix, is_finite, scaled, trace
 
 Array = NDArray[np.float64]
 
-# What a direction may violate its rows by, relative to what each could reach, and its gain may
-# fall short of what it is summed from.
+# What a ray may be off: a direction relative to what each row could reach, and its gain to what
+# it is summed from; multipliers relative to their image.
 _EXACT = 1e-11
+# Steps of multipliers onto the reduced costs that they should have.
+_MAX_CORRECTIONS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +52,11 @@ class Ray:
     x: Array | None = field(default=None, repr=False)
 
     def passes(self, tol: float) -> bool:
-        """True if the ray is exact, repaired, or inexact by a relative `tol` at most."""
-        # A direction must keep the rows to the last digits: with a gain of one, a violation of
-        # 1e-7 belongs to a program whose optimum is 1e7 as well as to one that has none.
-        limit = tol if self.kind == "infeasible" else min(tol, _EXACT)
-        return bool(self.proof) or self.violation <= limit
+        """True if the ray is exact, repaired, or inexact by rounding, and `tol`, at most."""
+        # A ray must hold to the last digits: with a gain of one, a violation of 1e-7 belongs to a
+        # program whose optimum is 1e7 as well as to one that has none; multipliers that lack 1e-7
+        # exclude points of size 1e7 only.
+        return bool(self.proof) or self.violation <= min(tol, _EXACT)
 
     @one_blas_thread
     def verify(self) -> Verification:
@@ -73,8 +78,39 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     True
     """
     w = program.sign * as_vector(multipliers, program.n_rows, "multipliers")
+    ray = _judged(program, np.clip(w, *program.sign_box))
+    if ray.passes(_EXACT) or ray.multipliers is None:
+        return ray
+    w = program.sign * ray.multipliers
+    starts = [w]
+    if program.repair_direction is not None and np.isfinite(ray.violation):
+        # A boundary of the cone that nothing sees stays one; at the others this makes room.
+        natural = max(_natural_size(program), TINY)
+        starts.append(w + (ray.violation / natural) * program.repair_direction)
+    moved = (_judged(program, _onto_reduced_costs(program, start)) for start in starts)
+    return next((better for better in moved if better.passes(_EXACT)), ray)
+
+
+def _onto_reduced_costs(program: Program, w: Array) -> Array:
+    """Multipliers near w with r_j = 0 where a variable is free, or r_j was negative."""
+    wrong = np.zeros(program.n_auxiliary, dtype=bool)
+    for _ in range(_MAX_CORRECTIONS):
+        r = np.asarray(program.rows_x.T @ w)
+        wrong |= np.where(program.free_x, r != 0, r < 0)
+        if not r[wrong].any() or not np.isfinite(r).all():
+            break
+        # Multipliers at an end of their box stay there.
+        inside = np.flatnonzero((program.relations == 0) | (w != 0))
+        equations = sp.csr_array(program.rows_x.T)[np.flatnonzero(wrong)][:, inside]
+        w = w.copy()
+        w[inside] -= scipy.sparse.linalg.lsqr(equations, r[wrong], atol=1e-15, btol=1e-15)[0]
+        w = np.clip(w, *program.sign_box)
+    return w
+
+
+def _judged(program: Program, w: Array) -> Ray:
+    """What multipliers of a maximisation, inside of their box, show as they are."""
     refused = Ray("infeasible", np.inf, "", program)
-    w = np.clip(w, *program.sign_box)
     doubt = EPS * (program.n_rows + 4) * float(np.abs(program.rhs) @ np.abs(w))
     if not np.isfinite(w).all() or not program.rhs @ w < -doubt:
         return refused
@@ -89,9 +125,10 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     sizes = [size_of_image(block, u) for block, u in zip(program.blocks, weights, strict=True)]
     size = max(*sizes, float(np.abs(r).max(initial=0.0)))
     # bᵀw = −1 and a lack of λ exclude points of trace below 1/λ only: that must be far beyond
-    # the size that solutions of these rows would have.
-    natural = float((np.abs(program.rhs) / program.row_norms).max())
-    violation = max(ratio(max(*lacks, lack_x), size), 100 * max(*lacks, lack_x) * natural)
+    # the size that solutions of these rows would have. A boundary is no lack.
+    hidden = [_hidden(block, s) for block, s in zip(program.blocks, sizes, strict=True)]
+    seen = max(lack_x, *(lack - 2 * h for lack, h in zip(lacks, hidden, strict=True)))
+    violation = max(ratio(max(*lacks, lack_x), size), 100 * max(seen, 0.0) * _natural_size(program))
     proof = _ray_proof(program, w, lacks, lack_x)
     if not proof and program.safe.trace is not None:
         # The feasible set is bounded, so that a ray which is a proof can be shown to be one.
@@ -99,15 +136,25 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     return Ray("infeasible", violation, proof, program, multipliers=program.sign * w)
 
 
+def _natural_size(program: Program) -> float:
+    """The largest point that a row asks for by itself."""
+    return float((np.abs(program.rhs) / program.row_norms).max())
+
+
 def _lack(block: Block, u: Array) -> float:
     """What Vᵀdiag(u)V lacks to be positive semidefinite on the face beyond doubt of rounding."""
+    hidden = _hidden(block, size_of_image(block, u))
+    return max(0.0, hidden - block.smallest_of_slack(u, 0.0))
+
+
+def _hidden(block: Block, size: float) -> float:
+    """What rounding may hide of the smallest eigenvalue of an image of this size."""
     if block.is_large_graph:
-        return max(0.0, -block.smallest_of_slack(u, 0.0))
+        return 0.0  # it is a proven bound
     # Null directions beyond the constant one were computed, and a face that is a little off makes
     # lengths of real points contradict each other by as much.
     face = FACE_TOLERANCE if block.null_basis.shape[1] > 1 else 0.0
-    rounding = (10 * block.size * EPS + face) * size_of_image(block, u)
-    return max(0.0, rounding - block.smallest_of_slack(u, 0.0))
+    return (10 * block.size * EPS + face) * size
 
 
 def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) -> str:

@@ -104,6 +104,10 @@ def _solved(objective: Any, constraints: list[Any], z: Any) -> Array:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # inaccurate or not, it is judged later
             problem.solve(solver="CLARABEL")
-    except cvxpy.error.SolverError:
+    except (cvxpy.error.SolverError, ValueError):  # or numbers that it cannot take
+        return np.full(z.size, np.nan)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # clarabel's own, of no importable class
+            raise
         return np.full(z.size, np.nan)
     return np.full(z.size, np.nan) if z.value is None else np.asarray(z.value)

@@ -131,6 +131,7 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
     """
     from sdpkit.doors.completion import complete_dual, complete_primal
 
+    _refuse_wild_values(problem)
     model = _Model(problem)
     data = model.data.data
     given = SlackReading(data)  # its primal are the values themselves, however many rows it has
@@ -142,6 +143,17 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
     if np.isfinite(certificate.safe_bound) or not np.isfinite(dual).all():
         return certificate
     return _moved_inside(certificate, model.data.reading, (x, y))
+
+
+def _refuse_wild_values(problem: Any) -> None:
+    """Before cvxpy compiles the model, which some atoms do with the values of their arguments."""
+    refuse_types(problem)
+    for v in problem.variables():
+        if v.value is not None and not np.isfinite(_flat([v.value])).all():
+            raise InputError(
+                f"the value of variable {v.name()!r} has entries that are not finite; "
+                "call problem.solve() before certify_cvxpy"
+            )
 
 
 def _at_scale(certificate: Certificate, x: Array) -> Certificate:

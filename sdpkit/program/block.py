@@ -101,7 +101,8 @@ class Block:
         directions = real_array(found, f"null directions of {name!r}")
         if directions.ndim == 1:
             directions = directions[:, None]
-        if directions.shape[0] != size or not np.isfinite(directions).all():
+        matrix = directions.ndim == 2 and directions.shape[0] == size
+        if not matrix or not np.isfinite(directions).all():
             raise InputError(f"null directions of {name!r} must be finite of shape ({size}, k)")
         for array in (x, directions):
             if array is not None:
