@@ -14,18 +14,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.numerics.kernels import fast_kernel
-from sdpkit.numerics.pattern import Pattern
-from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.program.cost import Cost
 from sdpkit.solvers.pairs import Pairs
 from sdpkit.solvers.passes import product, symmetric_part, times
+
+if TYPE_CHECKING:  # sparse factors load the compiler, which small programs need not wait for
+    from sdpkit.numerics.pattern import Pattern
+    from sdpkit.numerics.sparse_factor import SparseFactor
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -128,6 +130,8 @@ class SparseSlack:
         """Of a graph that is large and fills in little; None of others."""
         if not pairs.is_large or cost.weights.size > _DIRECTIONS:
             return None
+        from sdpkit.numerics.pattern import Pattern
+
         n, two = pairs.n, pairs.two_ended
         given = sp.coo_array(sp.triu(cost.sparse, 1))
         ends = np.vstack([np.column_stack([pairs.first[two], pairs.second[two]]),
@@ -151,6 +155,8 @@ class SparseSlack:
 
     def inverse(self, u: Array) -> SparseInverse | None:
         """The inverse of the slack with weights u; None where it takes a dense factor."""
+        from sdpkit.numerics.sparse_factor import SparseFactor
+
         two, sign = u[self.pairs.two_ended], self.pairs.sign
         entries = np.concatenate([u, two, sign * two])
         values = np.bincount(self.places, entries, self.pattern.size) + self.constant

@@ -52,7 +52,7 @@ _LONGEST = 1e3  # the longest step, in units of the start
 
 
 @dataclass(frozen=True, eq=False)
-class ConePoint:
+class ConeMatrix:
     """A positive semidefinite M.
 
     Attributes
@@ -65,7 +65,7 @@ class ConePoint:
     null: Array
 
     @classmethod
-    def nearest(cls, matrix: Array) -> ConePoint:
+    def nearest(cls, matrix: Array) -> ConeMatrix:
         """The projection onto the cone."""
         values, vectors = scipy.linalg.eigh(matrix)
         kept = values > 0
@@ -75,7 +75,7 @@ class ConePoint:
     def passes(self, gradient: Array) -> Array:
         """The gradient without what the cone takes back of a step along it."""
         inside = self.null.T @ gradient @ self.null
-        blocked = self.null @ ConePoint.nearest(inside).root if inside.size else self.null
+        blocked = self.null @ ConeMatrix.nearest(inside).root if inside.size else self.null
         return np.asarray(gradient - blocked @ blocked.T)
 
 
@@ -92,7 +92,7 @@ class PolyakSubgradients:
 
     def __init__(self, problem: HingeProgram, tol: float) -> None:
         self.problem, self.tol = problem, tol
-        self.points = [ConePoint.nearest(f.T @ f) for f in problem.start(None)]
+        self.points = [ConeMatrix.nearest(f.T @ f) for f in problem.start(None)]
         self.best = self.points
         self.seen = RowsSeen.nothing(problem.family)
         self.sums = [np.zeros_like(point.matrix) for point in self.points]
@@ -125,7 +125,7 @@ class PolyakSubgradients:
         self._evaluate(outputs)
         self._look(driver)
 
-    def _outputs(self, points: list[ConePoint]) -> list[Array]:
+    def _outputs(self, points: list[ConeMatrix]) -> list[Array]:
         return self.problem.outputs([point.root.T for point in points])
 
     def _evaluate(self, outputs: list[Array]) -> None:
@@ -156,7 +156,7 @@ class PolyakSubgradients:
             total + self.length * point.matrix
             for total, point in zip(self.sums, self.points, strict=True)
         ]
-        self.points = [ConePoint.nearest(p.matrix - self.length * g) for p, g in pairs]
+        self.points = [ConeMatrix.nearest(p.matrix - self.length * g) for p, g in pairs]
 
     def _look(self, driver: Driver) -> None:
         """After a look at all rows: keep the best of both sides, averages among them."""
@@ -181,7 +181,7 @@ class PolyakSubgradients:
 
     def _try_averages(self) -> None:
         seen, problem = self.seen, self.problem
-        means = [ConePoint.nearest(total / seen.steps) for total in self.sums]
+        means = [ConeMatrix.nearest(total / seen.steps) for total in self.sums]
         hinges = problem.family.hinge_sum(self._outputs(means))
         value = _pull(means) + problem.weight * hinges
         if value < self.objective:
@@ -202,7 +202,7 @@ class PolyakSubgradients:
         """It keeps no checkpoints."""
 
 
-def _pull(points: list[ConePoint]) -> float:
+def _pull(points: list[ConeMatrix]) -> float:
     return sum(float(np.trace(point.matrix)) for point in points)
 
 

@@ -20,7 +20,7 @@ import pytest
 
 import sdpkit
 from sdpkit.cli.main import main
-from sdpkit.comparison.competition import Progress, compare
+from sdpkit.comparison.competition import ComparisonProgress, compare
 from sdpkit.comparison.parallel import on_a_cluster, parallel, read_config, runs_at_a_time
 from sdpkit.comparison.table import Comparison
 from sdpkit.errors import InputError, SdpkitError
@@ -206,7 +206,7 @@ def test_a_worker_killed_in_the_middle_costs_no_run_and_doubles_none(
 ) -> None:
     runs, killed = tmp_path / "runs.jsonl", []
 
-    def kill(progress: Progress) -> None:
+    def kill(progress: ComparisonProgress) -> None:
         if progress.done in (5, 11):
             worker = next(iter(cluster.workers.values()))
             killed.append(worker.process.process.pid)

@@ -433,7 +433,7 @@ def test_hadamards_inequality(name: str, sense: str) -> None:
     # S = βM⁻¹, and the bound is the dual's value at any w with S ≻ 0.
     assert solution.dual == pytest.approx(sign * np.array([2.0, 1.0, 0.5]), abs=1e-2)
     exact = certify(program, np.diag([1.0, 2.0, 4.0]), dual=sign * np.array([2.0, 1.0, 0.5]))
-    assert exact.passes(1e-14)
+    assert exact.passes(1e-13)  # the bound allows for the rounding of the log det
     # The relative gap is that in log det itself, whatever β and the offset are.
     half = certify(program, np.diag([0.5, 2.0, 4.0]), dual=sign * np.array([2.0, 1.0, 0.5]))
     assert half.relative_gap == pytest.approx(np.log(2), rel=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -26,6 +27,7 @@ from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
+from sdpkit.solution.forecast import PRICES
 from sdpkit.solvers import lowrank_newton
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel
@@ -456,10 +458,11 @@ def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) ->
     large, rigid = roll(1600).program(), roll(1600, "equality").program()
     assert choose(large)[0].name == "barrier"
     assert choose(roll(20).program())[0].name == "interior"
-    monkeypatch.setattr("sdpkit.solvers.lowrank._FILLED_PER_NODE", 1 / 160)
+    prices = PRICES["lowrank"]
+    monkeypatch.setitem(PRICES, "lowrank", (*prices[:3], prices[3] / 20, prices[4]))
     solver, reason = choose(large)
     assert solver.name == "lowrank"
-    assert reason.startswith("auto: lowrank, about 2.1 s; next barrier, about ")
+    assert re.match(r"auto: lowrank, about [\d.]+ s; next barrier, about ", reason)
     assert choose(rigid)[0].name == "barrier"
     for dense in ("barrier", "interior"):
         monkeypatch.setattr(get_solver(dense).__class__, "memory", lambda *_: np.inf)
