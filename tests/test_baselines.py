@@ -11,6 +11,7 @@ from sdpkit import LMNN, DistanceMixture, InputError, Status
 from sdpkit.papers.baselines import em_mixture, kernel_columns
 
 
+@pytest.mark.slow
 def test_a_matrix_on_the_columns_of_a_kernel_learns_nothing() -> None:
     """Min (2008), eq. 6 with a d × n matrix A: labels at random are fitted as well as true ones."""
     X, y = sdpkit.datasets.concentric_circles(10)

@@ -642,6 +642,7 @@ def classic(problem: MVU | Program, name: str, **options: object) -> Solution:
         return solve(problem, solver=name, **{"tol": 1e-4, "max_iter": 4000, **options})
 
 
+@pytest.mark.slow
 @every_form
 @every_classic
 def test_classic_methods_on_small_rolls(name: str, form: str) -> None:

@@ -93,6 +93,7 @@ def test_unfoldings_of_a_thousand_points(form: Any) -> None:
     assert solution.certificate.verify().width <= 1e-5
 
 
+@pytest.mark.slow
 def test_above_dense_size_there_is_a_reason() -> None:
     solution = sdpkit.solve(
         sdpkit.MVU(sdpkit.datasets.swiss_roll(1600), n_neighbors=4), tol=1e-2, solver="barrier"

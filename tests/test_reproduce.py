@@ -85,7 +85,7 @@ CLAIMS: dict[str, tuple[dict[str, int], list[str]]] = {
     "figure-2.12": ({"points": 200, "runs": 1}, ["training error"]),
     "figure-2.13": ({"points": 800}, ["ball trees add"]),
     "figure-2.16": ({"points": 300}, ["fewer distances"]),
-    "figure-2.17": ({"points": 300}, ["LMNN (rec) against PCA"]),
+    "figure-2.17": ({"points": 1797}, ["mean error from 5", "LMNN (rec) against PCA"]),
     "figure-2.20": ({"points": 300}, ["direction: PCA", "direction: RCA", "direction: LDA"]),
     "figure-3.2": ({"points": 2000}, ["mean squared norm", "standard deviation"]),
     "figure-3.3": ({"points": 120}, ["classical MDS"]),
@@ -138,7 +138,13 @@ CLAIMS: dict[str, tuple[dict[str, int], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+# Their claims are about errors of a few percent, which take more points to be seen.
+LONG = ("figure-2.17",)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in ENTRIES]
+)
 def test_claims_of_the_paper_hold_at_a_small_size(name: str, data: Path, tmp_path: Path) -> None:
     sizes, claims = CLAIMS[name]
     entry = ENTRIES[name]

@@ -78,7 +78,7 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     True
     """
     w = program.sign * as_vector(multipliers, program.n_rows, "multipliers")
-    ray = _judged(program, np.clip(w, *program.sign_box))
+    ray = _judged(program, w)
     if ray.passes(_EXACT) or ray.multipliers is None:
         return ray
     w = program.sign * ray.multipliers
@@ -109,8 +109,9 @@ def _onto_reduced_costs(program: Program, w: Array) -> Array:
 
 
 def _judged(program: Program, w: Array) -> Ray:
-    """What multipliers of a maximisation, inside of their box, show as they are."""
+    """What multipliers of a maximisation show, clipped to their signs."""
     refused = Ray("infeasible", np.inf, "", program)
+    w = np.clip(w, *program.sign_box)
     doubt = EPS * (program.n_rows + 4) * float(np.abs(program.rhs) @ np.abs(w))
     if not np.isfinite(w).all() or not program.rhs @ w < -doubt:
         return refused
