@@ -301,6 +301,7 @@ def test_minimum_volume_agrees_with_interior(form: str, monkeypatch: pytest.Monk
     assert certify(large, operator.matrices, operator.x, 0.9 * operator.dual).relative_gap > 1e-3
 
 
+@pytest.mark.slow
 def test_minimum_volume_of_a_large_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole climb on operators ends where it ends on arrays."""
     small = solve(volume(60), tol=1e-5)

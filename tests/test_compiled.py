@@ -52,7 +52,10 @@ def _run(code: str, cache: Path | str, **variables: str) -> subprocess.Completed
     return done
 
 
-@pytest.mark.parametrize("solve", [_LMNN, _BARRIER], ids=["LMNN", "barrier"])
+@pytest.mark.parametrize(
+    "solve",
+    [pytest.param(_LMNN, marks=pytest.mark.slow, id="LMNN"), pytest.param(_BARRIER, id="barrier")],
+)
 def test_a_time_limit_is_not_spent_on_compiling(solve: str, tmp_path: Path) -> None:
     code = f"{solve}\nprint(solution.status.value)\n"
     first, second = (_run(code, tmp_path / "cache") for _ in range(2))

@@ -333,6 +333,7 @@ def test_all_agree_on_small_rolls(form: str) -> None:
     check_agreement([solved(SMALL, form, name) for name in SOLVERS])
 
 
+@pytest.mark.slow
 @every_form
 @every_solver
 def test_medium_rolls(name: str, form: str) -> None:

@@ -324,6 +324,7 @@ def test_histories_have_the_same_columns(name: str) -> None:
     assert math.isfinite(solution.history[-1]["objective"])
 
 
+@pytest.mark.slow
 @every_engine
 def test_the_objective_is_in_the_users_units(name: str) -> None:
     """Of the last row; points that miss the rows are repaired after it, at a price."""

@@ -162,6 +162,7 @@ def test_ctrl_c_at_twenty_moments(name: str) -> None:
     check_interrupts(name, OURS[name], 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", THEIRS)
 def test_ctrl_c_stops_solvers_of_others(name: str) -> None:
     if why_not(name) is not None:
@@ -291,7 +292,16 @@ def test_solves_from_several_threads_restore_the_limits() -> None:
 # -- limits -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*OURS, *THEIRS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            pytest.param(n, marks=[pytest.mark.slow] * (n in ("ascent", "titterington")))
+            for n in OURS
+        ),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in THEIRS),
+    ],
+)
 def test_a_time_limit_is_kept(name: str) -> None:
     if why_not(name) is not None:
         pytest.skip(f"{name} is not installed")
