@@ -52,7 +52,7 @@ from sdpkit.solvers.step_lengths import longest_step, moved_inside, proven_step
 
 Array = NDArray[np.float64]
 
-_PREDICTED = 1e-6  # relative residual of a predictor, which is no step but tells of one
+_PREDICTED = 1e-6  # relative residual of a predictor: it is not taken, it tells how far to go
 _STUCK_LENGTH = 0.1  # a step this short calls for pure centring
 # Rows shorter than this share of the longest are met at their own scale; the certificate asks it
 # of all rows, and longer ones are met on the way.
