@@ -327,6 +327,7 @@ def test_no_multipliers_cut_off_the_optimum(
     assert relative_excess(case.program, case.optimum, bound) > -1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_vanishing_multipliers_do_not_cut_off_the_optimum(
     unfoldings: dict[str, Any], form: str

@@ -147,6 +147,7 @@ def test_an_interrupted_run_goes_on(name: str, tmp_path: Path) -> None:
     assert again.iterations >= whole.iterations / 2  # they are counted from the very start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOL)
 def test_a_killed_run_goes_on(name: str, tmp_path: Path) -> None:
     """Killed without warning; what the file holds is enough."""

@@ -47,7 +47,13 @@ SPECIAL = {
 }
 
 
-@pytest.mark.parametrize("instance", suites.INSTANCES, ids=lambda instance: instance.name)
+@pytest.mark.parametrize(
+    "instance",
+    [
+        pytest.param(one, id=one.name, marks=[pytest.mark.slow] * ("10000" in one.name))
+        for one in suites.INSTANCES
+    ],
+)
 def test_choices_on_the_suites(instance: suites.Instance) -> None:
     built = instance.build()
     program = built if isinstance(built, Program) else _first_program(built)

@@ -184,6 +184,7 @@ def test_benches_that_stay_in_one_process_say_so(
     assert "it can be used with auto, grid, limits, sdplib" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_processes_of_joblib_make_the_same_runs(tmp_path: Path) -> None:
     path = tmp_path / "config.yml"
     path.write_text("backend: loky\nn_jobs: 2\n")

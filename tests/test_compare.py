@@ -290,6 +290,7 @@ def test_a_solver_that_cannot_be_imported_is_listed_with_the_reason(
         sdpkit.solve(RING, solver="unloadable")
 
 
+@pytest.mark.slow
 def test_worker_survives_its_children_and_limits_their_warming_up() -> None:
     with Worker() as worker:
         hung = worker.run(Job("time:sleep", {}, patience=0.1, warming=0.3))
@@ -475,6 +476,7 @@ def test_other_conditions_and_other_holders_are_refused(tmp_path: Path) -> None:
         Ledger(path, {**HERE, "cores": "4"}, {"time_limit": 5.0}, [])
 
 
+@pytest.mark.slow
 def test_another_instance_of_the_same_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     settings = {"solvers": ["interior"], "tols": [1e-3], "path": path}
@@ -516,6 +518,7 @@ def test_solvers_by_location_and_as_objects_and_warm_and_parallel(on_path: Path)
     assert "looser tolerance" in comparison.table()
 
 
+@pytest.mark.slow
 def test_beyond_its_limit_a_solver_is_not_asked_for_more(on_path: Path) -> None:
     comparison = compare(RING, ["hang"], tols=[1e-6, 1e-3], time_limit=0.2)
     first, second = comparison.runs
@@ -897,6 +900,7 @@ def test_files_of_programs_are_instances(tmp_path: Path) -> None:
     assert main(["compare", "--instances", str(tmp_path / "none.npz")]) == 2
 
 
+@pytest.mark.slow
 def test_times_of_plugins_are_measured(on_path: Path) -> None:
     """A plug-in that says nothing about its times has what it took counted as solving."""
     run = row(compare({"ring": RING}, ["chatter", "hold"], [1e-6], time_limit=5.0), "hold")

@@ -215,6 +215,7 @@ def takers() -> list[str]:
     return [name for name in able if not get_solver(name).capabilities.teaching]
 
 
+@pytest.mark.slow
 @every_form
 @pytest.mark.parametrize("name", takers())
 def test_engines_agree_on_every_step(form: Any, name: str) -> None:

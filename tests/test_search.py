@@ -153,6 +153,7 @@ def test_every_candidate_starts_from_a_neighbour() -> None:
     assert roots == 2
 
 
+@pytest.mark.slow
 def test_a_warm_grid_search_is_a_grid_search() -> None:
     X, y = load_wine(return_X_y=True)
     model = make_pipeline(StandardScaler(), PCA(random_state=0), LMNNClassifier(tol=1e-4))
