@@ -38,6 +38,8 @@ Indices = NDArray[np.int64]
 Rule = Literal["knn", "energy"]
 Targets = Literal["learned", "euclidean"]
 _EVERY_LABEL = -1
+# Energies that differ by no more than this share are equal.
+_SAME_ENERGY = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,13 +242,13 @@ class Metric:
     def _lowest_energies(
         self, points: Array, outputs: list[Array], k: int, targets: Targets
     ) -> Indices:
-        """(b,) the label of least energy, the first of several.
+        """(b,) the label of least energy, the first of several that agree to rounding.
 
         Single precision decides where one label is the lowest whatever the rounding.
         """
         asked = self._by_class.points
         if targets != "learned" or not asked.is_screened:
-            return np.asarray(self._energies(points, outputs, k, targets).argmin(axis=1))
+            return _first_lowest(self._energies(points, outputs, k, targets))
         self._check_classes(k)
         known, labels = self._by_class, np.empty(len(points), dtype=np.int64)
 
@@ -259,7 +261,7 @@ class Metric:
         unsure = np.flatnonzero(labels < 0)
         if unsure.size:
             rest = self._energies(points[unsure], [outputs[0][unsure]], k, targets)
-            labels[unsure] = rest.argmin(axis=1)
+            labels[unsure] = _first_lowest(rest)
         return labels
 
     def _check_classes(self, k: int) -> None:
@@ -449,6 +451,13 @@ def vote(neighbours: Indices, n_classes: int) -> Indices:
         out[decided] = counts[decided].argmax(axis=1)
         counts[np.arange(rows), neighbours[:, size - 1]] -= 1
     return out
+
+
+def _first_lowest(energies: Array) -> Indices:
+    """(b,) the first label whose energy is the least; rounding, which depends on the other queries
+    of a batch, does not tell labels apart."""
+    least = energies.min(axis=1, keepdims=True)
+    return np.asarray((energies <= least * (1 + _SAME_ENERGY)).argmax(axis=1))
 
 
 @fast_kernel("f8[:,:]", "f8[:,:]", "i8[:]", "f8", "out f8[:]", "out i8[:]", "out f8[:,:]")
