@@ -27,12 +27,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.errors import SolverError
 from sdpkit.program.families import RowFamily, Rows, Terms, best_scale, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.solver import Capabilities, unsupported
+from sdpkit.solution.solver import Capabilities
+from sdpkit.solvers.family_solver import FamilySolver, size_of_outputs
 
 Array = NDArray[np.float64]
 Active = NDArray[np.bool_]
@@ -206,7 +206,7 @@ def _norm(matrices: list[Array]) -> float:
     return max(float(np.sqrt(sum(np.vdot(m, m) for m in matrices))), np.finfo(float).tiny)
 
 
-class PublishedSubgradient:
+class PublishedSubgradient(FamilySolver):
     """Algorithm 3 as a solver."""
 
     name = "subgradient-published"
@@ -217,34 +217,14 @@ class PublishedSubgradient:
         summary="LMNN as published: Algorithm 3 with its steps of 1.01 and 0.5",
     )
 
-    def unavailable(self) -> str | None:
-        """It always works."""
-        return None
-
-    def accepts(self, program: Program) -> str | None:
-        """Programs with a family of comparisons."""
-        if program.family is None:
-            return "only solves programs with a family of comparisons; this program has none"
-        return unsupported(self.capabilities, program)
-
-    def memory(self, program: Program) -> float:
-        """A few copies of the outputs; the active set is not known beforehand."""
-        points = 0 if program.family is None else program.family.n_points
-        return 8.0 * 4 * points * sum(block.size for block in program.blocks)
-
     def seconds(self, program: Program, tol: float) -> float:
         """A hundred times what `factored` needs."""
-        points = 0 if program.family is None else program.family.n_points
-        return 20.0 + 5e-4 * points * sum(block.size for block in program.blocks)
+        return 20.0 + 5e-4 * size_of_outputs(program)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Descend; interrupted, the best point so far is returned."""
-        driver, family = Driver(self.name, settings, _MAX_ITERATIONS), program.family
-        if family is None or any(block.max_rank is not None for block in program.blocks):
-            raise SolverError(
-                "solver 'subgradient-published' only solves programs with a family of rows and "
-                "without a limit on the rank. Use solver='factored'."
-            )
+        driver = Driver(self.name, settings, _MAX_ITERATIONS)
+        family = self.family_of(program)
         identities = [np.eye(block.size) for block in program.blocks]
         pull = sum(b.cost.inner(m) for b, m in zip(program.blocks, identities, strict=True))
         t = best_scale(family, program.outputs(identities), pull)

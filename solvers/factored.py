@@ -40,7 +40,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import forecast
 from sdpkit.solution.solution import Solution
-from sdpkit.solution.solver import Capabilities, unsupported
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.augmented import (
     Factors,
     HingeProgram,
@@ -49,6 +49,7 @@ from sdpkit.solvers.augmented import (
     augmented_lagrangian,
     squared_norm,
 )
+from sdpkit.solvers.family_solver import FamilySolver, size_of_outputs
 from sdpkit.solvers.inner import Evaluate, InTheCone, InTheFactor
 
 Array = NDArray[np.float64]
@@ -385,7 +386,7 @@ def _moved(before: Factors, after: Factors) -> float:
 
 
 @dataclass(frozen=True)
-class HingeSolver:
+class HingeSolver(FamilySolver):
     """A solver for programs with a family of rows."""
 
     name: str
@@ -393,21 +394,9 @@ class HingeSolver:
     method: type[InTheFactor] | type[InTheCone]
     max_iter: int
 
-    def unavailable(self) -> str | None:
-        """It always works."""
-        return None
-
-    def accepts(self, program: Program) -> str | None:
-        """Programs with a family of comparisons."""
-        if program.family is None:
-            return "only solves programs with a family of comparisons; this program has none"
-        return unsupported(self.capabilities, program)
-
     def memory(self, program: Program) -> float:
         """A few copies of the outputs; the working set is not known beforehand."""
-        columns = sum(block.size for block in program.blocks)
-        points = 0 if program.family is None else program.family.n_points
-        return 8.0 * points * columns * (3 + workers())
+        return 8.0 * (3 + workers()) * size_of_outputs(program)
 
     def seconds(self, program: Program, tol: float) -> float:
         """At the prices of `factored`; the other one takes twice as long."""
@@ -416,8 +405,7 @@ class HingeSolver:
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """The size of the outputs."""
-        points = 0 if program.family is None else program.family.n_points
-        return 1.0, float(points * sum(block.size for block in program.blocks))
+        return 1.0, size_of_outputs(program)
 
     @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:

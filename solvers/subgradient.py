@@ -31,15 +31,15 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.errors import SolverError
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.families import Rows, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.solver import Capabilities, unsupported
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.algorithm_3 import RowsSeen
 from sdpkit.solvers.augmented import HingeProgram
+from sdpkit.solvers.family_solver import FamilySolver, size_of_outputs
 
 Array = NDArray[np.float64]
 
@@ -211,7 +211,7 @@ def _norm(matrices: list[Array]) -> float:
     return max(float(np.sqrt(total)), float(np.sqrt(np.finfo(float).tiny)))
 
 
-class Subgradient:
+class Subgradient(FamilySolver):
     """Polyak's subgradient method as a solver."""
 
     name = "subgradient"
@@ -221,36 +221,16 @@ class Subgradient:
         summary="LMNN by projected subgradients with averages, to 1e-2 … 1e-3",
     )
 
-    def unavailable(self) -> str | None:
-        """It always works."""
-        return None
-
-    def accepts(self, program: Program) -> str | None:
-        """Programs with a family of comparisons."""
-        if program.family is None:
-            return "only solves programs with a family of comparisons; this program has none"
-        return unsupported(self.capabilities, program)
-
-    def memory(self, program: Program) -> float:
-        """A few copies of the outputs; the active set is not known beforehand."""
-        points = 0 if program.family is None else program.family.n_points
-        return 8.0 * 4 * points * sum(block.size for block in program.blocks)
-
     def seconds(self, program: Program, tol: float) -> float:
         """Ten times what `factored` needs at 1e-2; steps grow with the root of 1/tol."""
-        points = 0 if program.family is None else program.family.n_points
-        work = 2.0 + 5e-5 * points * sum(block.size for block in program.blocks)
+        work = 2.0 + 5e-5 * size_of_outputs(program)
         return work * math.sqrt(max(1.0, 1e-2 / tol))
 
     @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Descend; interrupted, the best point so far is returned."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
-        if program.family is None or any(b.max_rank is not None for b in program.blocks):
-            raise SolverError(
-                "solver 'subgradient' only solves programs with a family of rows and without a "
-                "limit on the rank. Use solver='factored'."
-            )
+        self.family_of(program)
         problem = HingeProgram.of(program, settings.tol)
         return driver.run(PolyakSubgradients(problem, settings.tol))
 

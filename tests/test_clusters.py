@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugin_text import SOLVER
 
 import sdpkit
 from sdpkit.cli.main import main
@@ -27,25 +28,14 @@ from sdpkit.errors import InputError, SdpkitError
 from sdpkit.papers.entry import Options
 from sdpkit.papers.reproduce import reproduce_all
 
-SOLVERS = """
+SOLVERS = (
+    SOLVER
+    + """
 import os, time
 import numpy as np
-from sdpkit.solution.solver import Capabilities
-from sdpkit.solving.registry import get_solver
 
 
-class Solver:
-    capabilities = Capabilities(summary="for a cluster")
-
-    def __init__(self, name, act):
-        self.name, self.act = name, act
-
-    def unavailable(self):
-        return None
-
-    def memory(self, program):
-        return 0.0
-
+class Solver(Base):
     def solve(self, program, settings):
         if settings.tol != 1e-2:  # no warm-up
             with open(os.environ["SDPKIT_TEST_NOTES"], "a") as file:
@@ -70,6 +60,7 @@ HANG = Solver("hang", lambda: time.sleep(600))
 EAT = Solver("eat", eat)
 END = Solver("end", end_worker)
 """
+)
 RINGS = {f"ring-{n}": sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(n)) for n in range(5, 11)}
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plugin_text import SOLVER
 
 import sdpkit
 from sdpkit.cli.main import main
@@ -38,26 +39,15 @@ from sdpkit.solving.call import first_program
 RING = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
 OPTIMUM = 6.0  # 6/(4 sin²(π/6))
 
-BAD = """
+BAD = (
+    SOLVER
+    + """
 import ctypes, os, subprocess, sys, time
 import numpy as np
-from sdpkit.solution.solver import Capabilities
-from sdpkit.solving.registry import get_solver
 from sdpkit.solution.answer import Answer, Stop
 
 
-class Solver:
-    capabilities = Capabilities(summary="up to no good")
-
-    def __init__(self, name, act):
-        self.name, self.act = name, act
-
-    def unavailable(self):
-        return None
-
-    def memory(self, program):
-        return 0.0
-
+class Solver(Base):
     def solve(self, program, settings):
         if settings.tol == 1e-2 and self.name != "hang-at-once":  # a warm-up
             return get_solver("interior").solve(program, settings)
@@ -144,6 +134,7 @@ for act in [*acts, honest]:
     globals()[act.__name__.upper()] = Solver(act.__name__.replace("_", "-"), act)
 PONDER = Ponderous("ponder", honest)
 """
+)
 NAMES = (
     "hang", "hang-at-once", "hang-with-child", "segfault", "lie", "eat", "fail", "leave", "vanish",
     "mumble", "chatter", "hold", "honest",

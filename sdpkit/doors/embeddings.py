@@ -8,6 +8,7 @@ last bit, on the other points of the call. A training point gets its own coordin
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -34,7 +35,7 @@ _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "ke
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
+class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator, ABC):
     """What the embeddings share.
 
     Attributes
@@ -128,8 +129,9 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
         check_is_fitted(self)
         return self.problem_.gram_matrix(self.solution_)
 
+    @abstractmethod
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
-        raise NotImplementedError
+        """The problem whose solution is the embedding."""
 
     def _recover(self) -> Embedding:
         embedding: Embedding = self.problem_.recover(self.solution_, self.n_components)

@@ -1,0 +1,45 @@
+"""What the solvers for families of comparisons have in common."""
+
+from __future__ import annotations
+
+from sdpkit.errors import SolverError
+from sdpkit.program.families import RowFamily
+from sdpkit.program.form import Program
+from sdpkit.solution.solver import Capabilities, unsupported
+
+# Copies of the outputs, (n, d) doubles, that a method holds.
+_COPIES = 4
+
+
+class FamilySolver:
+    """A solver that searches the rows of a family and never lists them."""
+
+    name: str
+    capabilities: Capabilities
+
+    def unavailable(self) -> str | None:
+        """It always works."""
+        return None
+
+    def accepts(self, program: Program) -> str | None:
+        """Programs with a family of comparisons."""
+        if program.family is None:
+            return "only solves programs with a family of comparisons; this program has none"
+        return unsupported(self.capabilities, program)
+
+    def memory(self, program: Program) -> float:
+        """A few copies of the outputs; how many rows will be active is not known beforehand."""
+        return 8.0 * _COPIES * size_of_outputs(program)
+
+    def family_of(self, program: Program) -> RowFamily:
+        """The family; an error where the program is not one that it takes."""
+        reason = self.accepts(program)
+        if reason is not None or program.family is None:
+            raise SolverError(f"solver {self.name!r} {reason}. Use solver='factored'.")
+        return program.family
+
+
+def size_of_outputs(program: Program) -> float:
+    """The number of entries of all points' outputs."""
+    points = 0 if program.family is None else program.family.n_points
+    return float(points * sum(block.size for block in program.blocks))
