@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -103,7 +102,7 @@ def test_paths_are_fits_that_start_from_one_another(estimator: Any) -> None:
         assert not warm.warm_start
         assert warm.solution_.status == sdpkit.Status.OPTIMAL
         assert warm.solution_.objective == pytest.approx(model.solution_.objective, rel=1e-3)
-    assert sum(m.n_iter_ for m in path[1:]) < sum(m.n_iter_ for m in cold[1:])
+    assert sum(m.n_iter_ for m in path[1:]) < 0.8 * sum(m.n_iter_ for m in cold[1:])
     few = estimator.n_neighbors_path(X, y, n_neighbors=[1, 3])
     assert [model.problem_.n_neighbors for model in few] == [1, 3]
 
@@ -247,17 +246,24 @@ def test_a_dask_cluster_finds_the_same(cluster: Any) -> None:
 
 @pytest.mark.slow
 def test_five_by_five_on_digits(cluster: Any) -> None:
-    """One warm path per fold is twice as fast as cold fits; on two workers the same."""
+    """One warm path per fold takes a fifth fewer iterations than cold fits; two workers find it.
+
+    `sdpkit bench grid` prints the processor time of both.
+    """
     X, y = load_digits(return_X_y=True)
-    seconds = {}
-    found = {}
+    found, iterations = {}, {}
     for search in (GridSearchCV, WarmGridSearchCV):
-        started = time.process_time()
-        found[search] = search(LMNNClassifier(), FIVE_BY_FIVE, cv=3).fit(X, y)
-        seconds[search] = time.process_time() - started
+        counts: list[int] = []
+
+        def score(model: Any, X: Array, y: Array, counts: list[int] = counts) -> float:
+            counts.append(model.n_iter_)
+            return float(model.score(X, y))
+
+        found[search] = search(LMNNClassifier(), FIVE_BY_FIVE, cv=3, scoring=score).fit(X, y)
+        iterations[search] = sum(counts)
     cold, warm = found[GridSearchCV], found[WarmGridSearchCV]
     assert warm.best_params_ == cold.best_params_
+    assert iterations[WarmGridSearchCV] < 0.8 * iterations[GridSearchCV]
     with joblib.parallel_config("dask"):
         there = WarmGridSearchCV(LMNNClassifier(), FIVE_BY_FIVE, cv=3).fit(X, y)
     same(warm, there)
-    assert seconds[GridSearchCV] > 2 * seconds[WarmGridSearchCV]
