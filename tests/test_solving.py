@@ -707,10 +707,24 @@ class Pretender(Meddler):
         return Answer(Stop.DONE, "perfect", (Empty(),), dual=np.ones(program.n_rows))
 
 
+class Faulty(Meddler):
+    name = "faulty"
+
+    def solve(self, program: Program, settings: Settings) -> Answer:
+        raise ZeroDivisionError("of all things")
+
+
 @pytest.mark.parametrize(
-    ("liar", "words"), [(Meddler(), "changed the program"), (Pretender(), "proves nothing")]
+    ("liar", "words"),
+    [
+        (Meddler(), "changed the program"),
+        (Pretender(), "proves nothing"),
+        (Faulty(), "'faulty' broke down with ZeroDivisionError: of all things"),
+    ],
 )
-def test_a_program_is_not_to_be_changed_nor_a_matrix_made_up(liar: Any, words: str) -> None:
+def test_solvers_of_others_may_neither_change_nor_make_up_nor_raise_what_they_like(
+    liar: Any, words: str
+) -> None:
     registry.register_solver(liar)
     try:
         with pytest.raises(SolverError, match=words):

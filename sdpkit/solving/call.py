@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
-from sdpkit.errors import InputError, SolverError
+from sdpkit.errors import InputError, SdpkitError, SolverError
 from sdpkit.files import reading
 from sdpkit.inputs import positive
 from sdpkit.numerics.kernels import clock
@@ -293,10 +293,18 @@ def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
 
 
 def _of_others(solver: Solver, work: Callable[[], Answer]) -> Answer:
-    """The answer of another package's solver; Ctrl-C, if it does not handle it, is one too."""
+    """The answer of another package's solver; Ctrl-C, if it does not handle it, is one too.
+
+    What it raises becomes an error of ours that names it: its users may not know its source.
+    """
     try:
         with raising_interrupts():
             return work()
+    except (SdpkitError, MemoryError):
+        raise
+    except Exception as error:
+        words = f"solver {solver.name!r} broke down with {type(error).__name__}: {error}"
+        raise SolverError(f"{words}. Try another solver, or tell its authors") from error
     except KeyboardInterrupt:
         if not is_interrupted():
             raise  # nobody remembers it: it is not ours to answer
