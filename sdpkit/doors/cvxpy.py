@@ -239,6 +239,8 @@ class _Model:
             x = np.where(used, x, 0.0)
             differences.append(cost @ x + 0.5 * x @ (squares @ x) - sign * value)
         first, second = differences
+        if not np.isfinite([first, second]).all():
+            return  # a root of something negative, say: no point to compare at
         if abs(first - second) > 1e-8 * (1 + abs(first) + abs(second)):
             raise InputError(
                 f"cvxpy {cvxpy.__version__} compiles the squares of this model to another "
@@ -266,7 +268,9 @@ class _Model:
         for _ in range(2):
             for v in variables:
                 v.save_value(v.project(r.standard_normal(v.shape)))
-            found.append((self._values(variables), float(plain.objective.value)))
+            with np.errstate(all="ignore"):  # the point may lie outside of the objective's domain
+                value = plain.objective.value
+            found.append((self._values(variables), np.nan if value is None else float(value)))
         for v, old in zip(variables, before, strict=True):
             v.save_value(old)
         return found
