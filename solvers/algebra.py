@@ -23,6 +23,7 @@ from scipy.linalg import blas, lapack
 
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
+from sdpkit.solvers.definite import Breakdown, cholesky
 from sdpkit.solvers.pairs import Pairs
 from sdpkit.solvers.passes import product, scaled_to_single
 from sdpkit.solvers.slack_inverse import DenseInverse, Inverse, SparseSlack
@@ -36,10 +37,6 @@ _SINGLE_ROWS = 1000  # from this many on, factors in single precision are tried 
 _SINGLE_STEPS = 12  # of conjugate gradients, beyond which a factor in double precision costs less
 SOLVED = 1e-11  # the relative residual that solutions have to reach
 _DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
-
-
-class Breakdown(Exception):
-    """A factorisation failed: the iterate is as good as rounding allows."""
 
 
 class Cone:
@@ -90,10 +87,18 @@ class Cone:
         slack[entries.coords] += entries.data
         return np.asarray(slack)
 
-    def inverse_of_slack(self, w: Array, factor: Array) -> Inverse:
-        """The inverse of S(w), whose Cholesky factor is `factor`."""
+    def inverse_of_slack(self, w: Array, slack: Array | None = None) -> Inverse:
+        """The inverse of S(w), which may be given as `slack`; `Breakdown` if it is not definite."""
         sparse = self.slack and self.slack.inverse(np.asarray(self.rows.T @ w) - self.cost_q)
-        return sparse or DenseInverse(inverse_of(factor))
+        return sparse or DenseInverse.of(self.slack_of(w) if slack is None else slack)
+
+    def is_definite(self, w: Array) -> bool:
+        """Whether S(w) is positive definite."""
+        try:
+            self.inverse_of_slack(w)
+        except Breakdown:
+            return False
+        return True
 
     def values_of_product(self, a: Array, b: Array) -> Array:
         """A(M) of the symmetric part of M = AB, B symmetric."""
@@ -112,8 +117,17 @@ class Cone:
             q = np.einsum("pi,pi->p", product, self.v)
         return np.asarray(self.rows @ q)
 
-    def add_schur(self, schur: Array, matrix: Array, inverse: Array) -> None:
-        """Add A_q[(V M Vᵀ)∘(V S⁻¹ Vᵀ)]A_qᵀ to the lower triangle of `schur`."""
+    def add_schur(
+        self, schur: Array, matrix: Array, inverse: Array, from_zero: bool = False
+    ) -> None:
+        """Add A_q[(V M Vᵀ)∘(V S⁻¹ Vᵀ)]A_qᵀ to the lower triangle of `schur`, whose entries count
+        as zero where the sum is one `from_zero`."""
+        if self.row_weights is not None and self.pairs is not None and self.pairs.is_large:
+            # Entries are set to zero one row at a time, when they are in cache anyway.
+            self.pairs.add_hadamard(schur, matrix, inverse, self.row_weights, from_zero)
+            return
+        if from_zero:
+            schur.fill(0.0)
         if self.row_weights is not None:
             self._add_hadamard(schur, matrix, inverse, self.row_weights)
             return
@@ -199,28 +213,8 @@ def _diagonal(rows: sp.csr_array) -> Array | None:
     return np.asarray(rows.data)
 
 
-def cholesky(matrix: Array) -> Array:
-    """The lower factor of a symmetric positive definite matrix; `Breakdown` if it is not."""
-    # A symmetric matrix by rows is itself by columns: no copy is made for the transpose.
-    factor, info = lapack.dpotrf(matrix.T, lower=1, overwrite_a=0)
-    if info != 0:
-        raise Breakdown
-    return np.asarray(factor)
-
-
-def inverse_of(factor: Array) -> Array:
-    """The inverse of a matrix with Cholesky factor `factor`, both triangles filled."""
-    inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=0)
-    if info != 0:
-        raise Breakdown
-    # The other triangle holds the zeros that the factorisation left there.
-    full = inverse + inverse.T
-    full[np.diag_indices(full.shape[0])] *= 0.5
-    return np.asarray(full)
-
-
 def inner(a: Array, b: Array) -> float:
-    """<A, B>, for the same reason without numpy's BLAS."""
+    """<A, B>, for the same reason as `product` without numpy's BLAS."""
     return float(np.einsum("ij,ij->", a, b))
 
 
@@ -250,6 +244,7 @@ class RowEquations:
 
     def __init__(self, cones: Sequence[Cone], n_rows: int) -> None:
         self.cones, self.refinements = cones, 1
+        self.rate = 0.0  # steps of conjugate gradients that the last solution took, per digit
         self.buffer = np.empty((n_rows, n_rows))
         self.single: SingleFactor | None = None
         if n_rows >= _SINGLE_ROWS:
@@ -269,13 +264,14 @@ class RowEquations:
     ) -> None:
         """Assemble B from M and S⁻¹ in the lower triangle, add `extra`, and factor."""
         schur = self.buffer
-        schur.fill(0.0)
-        for cone, matrix, inverse in zip(self.cones, matrices, inverses, strict=True):
-            cone.add_schur(schur, matrix, inverse)
+        for k, cone in enumerate(self.cones):
+            cone.add_schur(schur, matrices[k], inverses[k], from_zero=k == 0)
         if extra is not None:
-            entries = extra.tocoo()
+            entries = sp.coo_array(sp.tril(extra))
             schur[entries.row, entries.col] += entries.data
-        if self.single is None or not self.single.factor(schur):
+        # Towards the end every iteration takes up to twice the steps of the one before.
+        slow = 2 * self.rate * np.log(SOLVED) > _SINGLE_STEPS
+        if self.single is None or slow or not self.single.factor(schur):
             self._factor_in_place()
 
     def _factor_in_place(self) -> None:
@@ -296,12 +292,15 @@ class RowEquations:
 
     def solve(self, rhs: Array, enough: float = SOLVED) -> Array:
         """The solution for a vector, or for each column of a matrix, refined."""
+        if self.single is not None and self.rate * np.log(enough) > _SINGLE_STEPS:
+            self._factor_in_place()
         if self.single is not None:
             if rhs.ndim == 2:
                 return np.column_stack([self.solve(column) for column in rhs.T])
-            solution, met = conjugate_gradients(
+            solution, met, steps = conjugate_gradients(
                 self._times_lower, self.single.solve, rhs, _SINGLE_STEPS, enough
             )
+            self.rate = steps / np.log(enough)
             if met:
                 return solution
             self._factor_in_place()
@@ -358,12 +357,13 @@ def conjugate_gradients(
     rhs: Array,
     steps: int,
     enough: float,
-) -> tuple[Array, bool]:
-    """(solution, whether its residual is at most `enough` of the right-hand side)."""
+) -> tuple[Array, bool, int]:
+    """(solution, whether its residual is at most `enough` of the right-hand side, steps)."""
     solution, residual = np.zeros_like(rhs), rhs
     direction, square = np.zeros_like(rhs), np.inf
-    goal = enough * np.linalg.norm(rhs)
-    for _ in range(steps):
+    goal, taken = enough * np.linalg.norm(rhs), 0
+    while taken < steps:
+        taken += 1
         image = precondition(residual)
         previous, square = square, float(residual @ image)
         direction = image + square / previous * direction
@@ -375,7 +375,7 @@ def conjugate_gradients(
         residual = residual - square / curvature * bent
         if np.linalg.norm(residual) <= goal:
             break
-    return solution, bool(np.linalg.norm(residual) <= goal)
+    return solution, bool(np.linalg.norm(residual) <= goal), taken
 
 
 _ABOVE = np.triu(np.ones((4 * _PANEL, 4 * _PANEL), dtype=bool), 1)

@@ -21,7 +21,8 @@ from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import forecast
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
-from sdpkit.solvers.algebra import Breakdown, EntryEquations
+from sdpkit.solvers.algebra import EntryEquations
+from sdpkit.solvers.definite import Breakdown
 from sdpkit.solvers.predictor_corrector import (
     Iterate,
     Measures,

@@ -110,10 +110,13 @@ class Pairs:
         _lengths_of_product(self.first, self.second, self.sign, a, b, out)
         return out
 
-    def add_hadamard(self, out: Array, a: Array, b: Array, weights: Array) -> None:
-        """Add diag(w)[(V A Vᵀ) ∘ (V B Vᵀ)]diag(w) to the lower triangle of `out`."""
+    def add_hadamard(
+        self, out: Array, a: Array, b: Array, weights: Array, from_zero: bool = False
+    ) -> None:
+        """Add diag(w)[(V A Vᵀ) ∘ (V B Vᵀ)]diag(w) to the lower triangle of `out`, whose entries
+        count as zero where the sum is one `from_zero`."""
         row = np.zeros((2, self.n + 1))  # what is missing as a second end counts as zero
-        _add_hadamard(self.first, self.second, self.sign, weights, a, b, row, out)
+        _add_hadamard(self.first, self.second, self.sign, weights, a, b, from_zero, row, out)
 
 
 @fast_kernel("i8[:]", "i8[:]", "f8", "f8[:,:]", "f8[:,:]", "out f8[:]")
@@ -134,11 +137,11 @@ def _lengths_of_product(
 
 
 @fast_kernel(
-    "i8[:]", "i8[:]", "f8", "f8[:]", "f8[:,:]", "f8[:,:]", "out f8[:,:]", "out f8[:,:]"
+    "i8[:]", "i8[:]", "f8", "f8[:]", "f8[:,:]", "f8[:,:]", "b1", "out f8[:,:]", "out f8[:,:]"
 )  # fmt: skip
 def _add_hadamard(
-    first: Ints, second: Ints, sign: float, weights: Array, a: Array, b: Array, row: Array,
-    out: Array,
+    first: Ints, second: Ints, sign: float, weights: Array, a: Array, b: Array, from_zero: bool,
+    row: Array, out: Array,
 ) -> None:  # fmt: skip
     n = a.shape[0]
     for e in range(first.size):
@@ -149,6 +152,9 @@ def _add_hadamard(
             for c in range(n):
                 row[0, c] += sign * a[j, c]
                 row[1, c] += sign * b[j, c]
+        if from_zero:
+            for f in range(e + 1):
+                out[e, f] = 0.0
         for f in range(e + 1):
             k, h = first[f], second[f]
             left = row[0, k] + sign * row[0, h]

@@ -32,7 +32,7 @@ def times(other: Any, matrix: Array) -> Array:
 
 
 def primal_step(product: Array, matrix: Array, inverse: Array, target: float) -> Array:
-    """target·S⁻¹ − M − (P + Pᵀ)/2 for P = `product`."""
+    """target·S⁻¹ − M − (P + Pᵀ)/2 for P = `product`, symmetric M and S⁻¹."""
     if len(matrix) >= COMPILED_SIZE:
         out = np.empty(matrix.shape)
         _primal_step(product, matrix, inverse, target, out)
@@ -43,15 +43,6 @@ def primal_step(product: Array, matrix: Array, inverse: Array, target: float) ->
     if target:
         step += target * inverse
     return step
-
-
-def symmetric_part(matrix: Array) -> Array:
-    """(A + Aᵀ)/2."""
-    if len(matrix) >= COMPILED_SIZE:
-        out = np.empty(matrix.shape)
-        _symmetric_part(matrix, out)
-        return out
-    return 0.5 * (matrix + matrix.T)
 
 
 def scaled_to_single(matrix: Array, scale: Array, out: Single) -> None:
@@ -66,21 +57,13 @@ def scaled_to_single(matrix: Array, scale: Array, out: Single) -> None:
 def _primal_step(product: Array, matrix: Array, inverse: Array, target: float, out: Array) -> None:
     n, block = matrix.shape[0], 32  # tiles of rows and columns that stay in cache
     for i0 in range(0, n, block):
-        for j0 in range(0, n, block):
+        for j0 in range(0, i0 + 1, block):
             for i in range(i0, min(i0 + block, n)):
-                for j in range(j0, min(j0 + block, n)):
+                for j in range(j0, min(j0 + block, i + 1)):
                     half = 0.5 * (product[i, j] + product[j, i])
-                    out[i, j] = target * inverse[i, j] - matrix[i, j] - half
-
-
-@fast_kernel("f8[:,:]", "out f8[:,:]")
-def _symmetric_part(matrix: Array, out: Array) -> None:
-    n, block = matrix.shape[0], 32
-    for i0 in range(0, n, block):
-        for j0 in range(0, n, block):
-            for i in range(i0, min(i0 + block, n)):
-                for j in range(j0, min(j0 + block, n)):
-                    out[i, j] = 0.5 * (matrix[i, j] + matrix[j, i])
+                    entry = target * inverse[i, j] - matrix[i, j] - half
+                    out[i, j] = entry
+                    out[j, i] = entry
 
 
 @fast_kernel("f8[:,:]", "f8[:]", "out f4[:,:]")

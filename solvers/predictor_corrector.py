@@ -35,20 +35,18 @@ from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solvers.algebra import (
     SOLVED,
-    Breakdown,
     Cone,
     EntryEquations,
     RowEquations,
     TreeCone,
-    cholesky,
     inner,
     inner_with,
-    inverse_of,
     symmetrise,
 )
+from sdpkit.solvers.definite import Breakdown, cholesky
 from sdpkit.solvers.passes import primal_step, product, times
 from sdpkit.solvers.slack_inverse import DenseInverse, Inverse
-from sdpkit.solvers.step_lengths import longest_step, moved_inside, proven_step
+from sdpkit.solvers.step_lengths import longest_step, longest_tried, moved_inside, proven_step
 
 Array = NDArray[np.float64]
 
@@ -195,7 +193,8 @@ class PredictorCorrector:
             return None
         slacks = [cone.slack_of(w) for cone in self.cones]
         try:
-            inverses = [inverse_of(cholesky(s)) for s in slacks]
+            pairs = zip(self.cones, slacks, strict=True)
+            inverses = [cone.inverse_of_slack(w, s).matrix for cone, s in pairs]
         except Breakdown:
             return None
         x = np.where(self.free, 0.0, 1.0 / np.where(self.free, 1.0, z))
@@ -310,12 +309,7 @@ class PredictorCorrector:
     # -- directions --------------------------------------------------------------------------
 
     def factor(self, p: Iterate) -> None:
-        """Factor S, invert it, assemble and factor B."""
-        parts = zip(self.cones, self.slack_factors, self.dual_gaps, strict=True)
-        self.inverses: list[Inverse] = [
-            cone.inverse_of_slack(p.w, f) if gap is None else DenseInverse(inverse_of(f))
-            for cone, f, gap in parts
-        ]
+        """Invert S, assemble and factor B."""
         inverses = [inverse.matrix for inverse in self.inverses]
         values = [cone.values(i) for cone, i in zip(self.cones, inverses, strict=True)]
         self.pull = np.sum(values, axis=0)
@@ -411,10 +405,9 @@ class PredictorCorrector:
     def lengths(self, p: Iterate, step: Direction, enough: float) -> tuple[float, float]:
         """The longest primal and dual steps that stay in the cones, if shorter than `enough`."""
         primal, dual = np.inf, np.inf
-        for k, (m, s) in enumerate(zip(p.matrices, p.slacks, strict=True)):
-            dm, ds = step.matrices[k], step.slacks[k]
+        for k, (m, dm) in enumerate(zip(p.matrices, step.matrices, strict=True)):
             primal = min(primal, longest_step(m, self.matrix_factors[k], dm, enough))
-            dual = min(dual, longest_step(s, self.slack_factors[k], ds, enough))
+            dual = min(dual, self._dual_length(p, step, k, enough))
         with np.errstate(divide="ignore", invalid="ignore"):
             falling = (step.x < 0) & ~self.free
             primal = min(primal, float(np.min(-p.x[falling] / step.x[falling], initial=np.inf)))
@@ -424,29 +417,43 @@ class PredictorCorrector:
             primal = dual = min(primal, dual)  # x enters the dual: one step for both
         return primal, dual
 
+    def _dual_length(self, p: Iterate, step: Direction, k: int, enough: float) -> float:
+        """The longest dual step of block k, if shorter than `enough`."""
+        inverse, cone = self.inverses[k], self.cones[k]
+        if isinstance(inverse, DenseInverse):
+            return longest_step(p.slacks[k], inverse.lower, step.slacks[k], enough)
+        return longest_tried(lambda length: cone.is_definite(p.w + length * step.w), enough)
+
     def move(self, p: Iterate, step: Direction, primal: float, dual: float) -> tuple[float, float]:
         """Take the step, shortened until Cholesky factorisations prove it; return the lengths."""
-        primal, p.matrices, self.matrix_factors = proven_step(
-            lambda length: _moved(p.matrices, step.matrices, length), primal
+        primal, (p.matrices, self.matrix_factors) = proven_step(
+            lambda length: _moved_and_factored(p.matrices, step.matrices, length), primal
         )
         p.x = p.x + primal * step.x
         if self.h.any():
             dual = min(primal, dual)
-        dual, p.slacks, self.slack_factors = proven_step(
+        dual, (p.slacks, self.inverses) = proven_step(
             lambda length: self._moved_slacks(p, step, length), dual
         )
         p.w, p.z = p.w + dual * step.w, p.z + dual * step.z
         p.met = p.w
         return primal, dual
 
-    def _moved_slacks(self, p: Iterate, step: Direction, length: float) -> list[Array]:
-        """S + αΔS; where S is that of w, the slack of w + αΔw."""
+    def _moved_slacks(
+        self, p: Iterate, step: Direction, length: float
+    ) -> tuple[list[Array], list[Inverse]]:
+        """S + αΔS, or where S is that of w the slack of w + αΔw, and the inverses."""
         w = p.w + length * step.w
-        parts = zip(self.cones, self.dual_gaps, p.slacks, step.slacks, strict=True)
-        return [
-            cone.slack_of(w) if gap is None else _moved([s], [ds], length)[0]
-            for cone, gap, s, ds in parts
-        ]
+        slacks: list[Array] = []
+        inverses: list[Inverse] = []
+        for k, cone in enumerate(self.cones):
+            if self.dual_gaps[k] is None:
+                slacks.append(cone.slack_of(w))
+                inverses.append(cone.inverse_of_slack(w, slacks[k]))
+            else:
+                slacks += _moved([p.slacks[k]], [step.slacks[k]], length)
+                inverses.append(DenseInverse.of(slacks[k]))
+        return slacks, inverses
 
     def iterate(self, p: Iterate, now: Measures) -> tuple[float, float]:
         """One predictor–corrector iteration; returns the step lengths."""
@@ -484,7 +491,12 @@ class PredictorCorrector:
         """Factor the matrices of a starting point."""
         self.last_step = 1.0
         self.matrix_factors = [cholesky(m) for m in p.matrices]
-        self.slack_factors = [cholesky(s) for s in p.slacks]
+        self.inverses: list[Inverse] = [
+            cone.inverse_of_slack(p.w, s)
+            if np.array_equal(s, cone.slack_of(p.w))
+            else DenseInverse.of(s)
+            for cone, s in zip(self.cones, p.slacks, strict=True)
+        ]
 
 
 def _moved(matrices: list[Array], steps: list[Any], length: float) -> list[Array]:
@@ -495,6 +507,14 @@ def _moved(matrices: list[Array], steps: list[Any], length: float) -> list[Array
         moved += matrix
         out.append(moved)
     return out
+
+
+def _moved_and_factored(
+    matrices: list[Array], steps: list[Any], length: float
+) -> tuple[list[Array], list[Array]]:
+    """M + αΔM and its Cholesky factors, block by block."""
+    moved = _moved(matrices, steps, length)
+    return moved, [cholesky(m) for m in moved]
 
 
 def _largest(matrix: Array) -> float:

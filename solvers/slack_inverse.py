@@ -3,16 +3,18 @@
 In general both come from a Cholesky factor of S: S⁻¹ in n³, a product S⁻¹X in 2n³. The slack of a
 graph is sparse but for a few directions of its cost,
 
-    S = T + U diag(s) Uᵀ,    S⁻¹ = T⁻¹ − G (diag(s)⁻¹ + UᵀG)⁻¹ Gᵀ,    G = T⁻¹U     (Woodbury)
+    S = T + U diag(s) Uᵀ,    S⁻¹ = T⁻¹ − G K⁻¹ Gᵀ,    G = T⁻¹U,    K = diag(s)⁻¹ + UᵀG    (Woodbury)
 
 (the grounded identity I − 11ᵀ/n has one such direction, u = 1). Where T = LDLᵀ fills in little,
 all of it takes a small multiple of n² operations. T may be indefinite, so that its pivots are
-watched: where one is too small, the factor of S serves.
+watched: where one is too small, the factor of S serves. Counting signs tells whether S is positive
+definite (Haynsworth 1968): T has as many negative eigenvalues as s has positive entries more than
+K has positive eigenvalues.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,8 +24,9 @@ from numpy.typing import NDArray
 
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.program.cost import Cost
+from sdpkit.solvers.definite import Breakdown, cholesky, inverse_of
 from sdpkit.solvers.pairs import Pairs
-from sdpkit.solvers.passes import product, symmetric_part, times
+from sdpkit.solvers.passes import product, times
 
 if TYPE_CHECKING:  # sparse factors load the compiler, which small programs need not wait for
     from sdpkit.numerics.pattern import Pattern
@@ -33,17 +36,18 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _GROWTH = 1e3  # of entries, beyond which a pivot is too small to be divided by
+_CANCELLED = 1e-12  # of its terms, an eigenvalue of K whose sign may be rounding
 _PANEL = 64  # right-hand sides solved at a time
 _DIRECTIONS = 8  # of a cost beside its sparse part, at most
 _FILL = 20  # n over this is the number of entries per column up to which sparse factors are faster
 
 
 class Inverse(Protocol):
-    """S⁻¹."""
+    """S⁻¹ of a positive definite S."""
 
     @property
     def matrix(self) -> Array:
-        """All of it, (n, n)."""
+        """All of it, (n, n), made when it is first asked for."""
 
     def solve(self, image: Any, matrix: Array, error: Array | None) -> Array:
         """S⁻¹(DM + E) for D = `image`, dense or sparse. The next call may overwrite it."""
@@ -51,16 +55,23 @@ class Inverse(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DenseInverse:
-    """S⁻¹ by its entries."""
+    """S⁻¹ by the Cholesky factor of S, S = `lower`·`lower`ᵀ."""
 
-    matrix: Array
+    lower: Array
+
+    @classmethod
+    def of(cls, slack: Array) -> DenseInverse:
+        """From S; `Breakdown` if it is not positive definite."""
+        return cls(cholesky(slack))
+
+    @cached_property
+    def matrix(self) -> Array:
+        """(n, n)."""
+        return inverse_of(self.lower)
 
     def solve(self, image: Any, matrix: Array, error: Array | None) -> Array:
         """S⁻¹(DM + E)."""
-        columns = times(image, matrix)
-        if error is not None:
-            columns += error
-        return product(self.matrix, columns)
+        return product(self.matrix, _with_error(image, matrix, error))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,43 +80,61 @@ class SparseInverse:
 
     Attributes
     ----------
-    factor: of T;  images: (n, k) G;  core: (k, k) (diag(s)⁻¹ + UᵀG)⁻¹;  matrix: (n, n) S⁻¹
+    factor: of T;  images: (n, k) G;  core: (k, k) K⁻¹
     room: (n, n) for what `solve` returns: fresh memory costs more than the arithmetic
     """
 
     factor: SparseFactor
     images: Array
     core: Array
-    matrix: Array
     room: Array
 
     @classmethod
     def of(
         cls, factor: SparseFactor, directions: Array, weights: Array, room: Array
     ) -> SparseInverse | None:
-        """From T, U and s; None where T has lost too many digits."""
+        """From T, U and s; None where T or K has lost too many digits.
+
+        `Breakdown` where S is not positive definite.
+        """
         if factor.negative < 0 or factor.growth > _GROWTH:
             return None
         images = factor.solve(directions)
-        core = np.asarray(np.linalg.inv(np.diag(1.0 / weights) + directions.T @ images), np.float64)
-        bare = cls(factor, images, core, room, room)
-        one = sp.eye_array(len(room), format="csr")
-        return replace(bare, matrix=symmetric_part(bare.solve(one, np.eye(len(room)), None)))
+        steep, along = np.diag(1.0 / weights), directions.T @ images
+        values, vectors = np.linalg.eigh(steep + 0.5 * (along + along.T))
+        least = _CANCELLED * max(np.abs(steep).max(initial=0.0), np.abs(along).max(initial=0.0))
+        if np.any(np.abs(values) <= least):
+            return None
+        if factor.negative + np.count_nonzero(values > 0) != np.count_nonzero(weights > 0):
+            raise Breakdown
+        return cls(factor, images, np.asarray((vectors / values) @ vectors.T), room)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """(n, n)."""
+        p, out = self.factor.pattern, np.empty(self.room.shape)
+        _invert(p.indptr, p.rows, self.factor.values, self.room)
+        # In the order of elimination up to here.
+        _updated(p.order, self.room, self.images, self.core @ self.images.T, out)
+        return out
 
     def solve(self, image: Any, matrix: Array, error: Array | None) -> Array:
         """S⁻¹(DM + E), D sparse."""
-        p = self.factor.pattern
-        small = (image @ self.images).T @ matrix
-        if error is not None:
-            small += self.images.T @ error
-        # By a kernel of fixed types: what is not there has no rows.
-        added = np.empty((0, 0)) if error is None else error
+        p, columns = self.factor.pattern, _with_error(image, matrix, error)
+        small = self.core @ (self.images.T @ columns)
         _solve_updated(
-            p.order, p.indptr, p.rows, self.factor.values, self.images, self.core @ small,
-            image.indptr.astype(np.int64), image.indices.astype(np.int64), image.data, matrix,
-            added, np.empty((p.n, _PANEL)), self.room,
+            p.order, p.indptr, p.rows, self.factor.values, self.images, small, columns,
+            np.empty((p.n, _PANEL)), self.room,
         )  # fmt: skip
         return self.room
+
+
+def _with_error(image: Any, matrix: Array, error: Array | None) -> Array:
+    """DM + E."""
+    columns = times(image, matrix)
+    if error is not None:
+        columns += error
+    return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +183,10 @@ class SparseSlack:
         )
 
     def inverse(self, u: Array) -> SparseInverse | None:
-        """The inverse of the slack with weights u; None where it takes a dense factor."""
+        """The inverse of the slack with weights u; None where it takes a dense factor.
+
+        `Breakdown` where the slack is not positive definite.
+        """
         from sdpkit.numerics.sparse_factor import SparseFactor
 
         two, sign = u[self.pairs.two_ended], self.pairs.sign
@@ -170,29 +202,21 @@ class SparseSlack:
 
 
 @fast_kernel(
-    "i8[:]", "i8[:]", "i8[:]", "f8[:]", "f8[:,:]", "f8[:,:]", "i8[:]", "i8[:]", "f8[:]",
-    "f8[:,:]", "f8[:,:]", "out f8[:,:]", "out f8[:,:]",
+    "i8[:]", "i8[:]", "i8[:]", "f8[:]", "f8[:,:]", "f8[:,:]", "f8[:,:]", "out f8[:,:]",
+    "out f8[:,:]",
 )  # fmt: skip
 def _solve_updated(
-    order: Ints, indptr: Ints, rows: Ints, x: Array, images: Array, small: Array, d_indptr: Ints,
-    d_indices: Ints, d_data: Array, matrix: Array, error: Array, panel: Array, out: Array,
+    order: Ints, indptr: Ints, rows: Ints, x: Array, images: Array, small: Array, columns: Array,
+    panel: Array, out: Array,
 ) -> None:  # fmt: skip
-    """T⁻¹(DM + E) − images·small, a panel of columns at a time to stay in cache."""
-    n, width = matrix.shape
+    """T⁻¹·columns − images·small, a panel of columns at a time to stay in cache."""
+    n, width = columns.shape
     for start in range(0, width, panel.shape[1]):
         size = min(panel.shape[1], width - start)
         for k in range(n):
             node = order[k]
-            if error.shape[0]:
-                for c in range(size):
-                    panel[k, c] = error[node, start + c]
-            else:
-                for c in range(size):
-                    panel[k, c] = 0.0
-            for p in range(d_indptr[node], d_indptr[node + 1]):
-                i, entry = d_indices[p], d_data[p]
-                for c in range(size):
-                    panel[k, c] += entry * matrix[i, start + c]
+            for c in range(size):
+                panel[k, c] = columns[node, start + c]
         for k in range(n):
             for p in range(indptr[k], indptr[k + 1]):
                 i, entry = rows[p], x[n + p]
@@ -212,3 +236,40 @@ def _solve_updated(
                 entry = images[node, r]
                 for c in range(size):
                     out[node, start + c] -= entry * small[r, start + c]
+
+
+@fast_kernel("i8[:]", "i8[:]", "f8[:]", "out f8[:,:]")
+def _invert(indptr: Ints, rows: Ints, x: Array, out: Array) -> None:
+    """T⁻¹ from the last row to the first, by Takahashi's recurrence Z = D⁻¹L⁻¹ + (I − Lᵀ)Z.
+
+    Beyond the diagonal L⁻¹ is zero, and what is before it is known by symmetry: a quarter of the
+    operations of n solutions.
+    """
+    n = indptr.size - 1
+    for k in range(n - 1, -1, -1):
+        for c in range(k + 1, n):
+            out[k, c] = 0.0
+        for p in range(indptr[k], indptr[k + 1]):
+            i, entry = rows[p], x[n + p]
+            for c in range(k + 1, n):
+                out[k, c] -= entry * out[i, c]
+        pivot = 1.0 / x[k]
+        for p in range(indptr[k], indptr[k + 1]):
+            pivot -= x[n + p] * out[k, rows[p]]
+        out[k, k] = pivot
+        for c in range(k + 1, n):
+            out[c, k] = out[k, c]
+
+
+@fast_kernel("i8[:]", "f8[:,:]", "f8[:,:]", "f8[:,:]", "out f8[:,:]")
+def _updated(order: Ints, inverse: Array, images: Array, small: Array, out: Array) -> None:
+    """T⁻¹ − images·small in the order of the nodes, from T⁻¹ in the order of elimination."""
+    n = order.size
+    for k in range(n):
+        node = order[k]
+        for c in range(n):
+            out[node, order[c]] = inverse[k, c]
+        for r in range(images.shape[1]):
+            entry = images[node, r]
+            for c in range(n):
+                out[node, c] -= entry * small[r, c]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.program.cost import dense
-from sdpkit.solvers.algebra import Breakdown, cholesky, symmetrise
+from sdpkit.solvers.algebra import symmetrise
+from sdpkit.solvers.definite import Breakdown
 
 Array = NDArray[np.float64]
 
 _DENSE_SIZE = 120  # up to this size step lengths come from all eigenvalues
 _LANCZOS_STEPS = 48  # steps of the Lanczos method above it
+_SHORTEST = 1e-8  # a step that is not worth looking for
+
+Moved = TypeVar("Moved")
 
 
 def longest_step(matrix: Array, factor: Array, direction: Any, enough: float) -> float:
@@ -33,6 +37,23 @@ def longest_step(matrix: Array, factor: Array, direction: Any, enough: float) ->
     else:
         smallest = _lanczos_smallest(factor, direction, 1.0 / enough)
     return np.inf if smallest >= 0 else -1.0 / smallest
+
+
+def longest_tried(is_inside: Callable[[float], bool], enough: float) -> float:
+    """The largest α that stays inside, to two percent from below; inf if `enough` does.
+
+    For cones where trying a step costs little.
+    """
+    if is_inside(enough):
+        return np.inf
+    inside, outside = 0.0, enough
+    while outside - inside > 0.02 * outside and outside > _SHORTEST:
+        middle = 0.5 * (inside + outside)
+        if is_inside(middle):
+            inside = middle
+        else:
+            outside = middle
+    return inside
 
 
 def _lanczos_smallest(factor: Array, direction: Any, harmless: float) -> float:
@@ -80,17 +101,14 @@ def moved_inside(matrix: Array) -> Array:
     raise Breakdown
 
 
-def proven_step(
-    moved: Callable[[float], list[Array]], length: float
-) -> tuple[float, list[Array], list[Array]]:
-    """(length, matrices, factors) after a step, shortened until the factors exist.
+def proven_step(moved: Callable[[float], Moved], length: float) -> tuple[float, Moved]:
+    """(length, what is there after a step of it), shortened until there is no `Breakdown`.
 
-    `moved` are the matrices after a step of any length.
+    `moved` takes a step of any length and factors where it leads.
     """
     for _ in range(40):
-        matrices = moved(length)
         try:
-            return length, matrices, [cholesky(m) for m in matrices]
+            return length, moved(length)
         except Breakdown:
             length *= 0.9
     raise Breakdown

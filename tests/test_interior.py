@@ -9,6 +9,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
@@ -16,9 +17,11 @@ import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
 from sdpkit.program.cost import dense
 from sdpkit.solution.reduction import reduce
-from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone, cholesky
+from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone
+from sdpkit.solvers.definite import Breakdown
 from sdpkit.solvers.predictor_corrector import PredictorCorrector
 from sdpkit.solvers.slack_inverse import SparseInverse
+from sdpkit.solvers.step_lengths import longest_tried
 from sdpkit.solvers.tree import Tree
 from sdpkit.solving.judgement import ConvergenceWarning
 
@@ -70,7 +73,7 @@ def test_the_sparse_inverse_of_a_slack(large: PredictorCorrector, cost: str) -> 
     w = rng.uniform(5e3, 1e4, large.b.size)
     s = cone.slack_of(w)
     np.testing.assert_allclose(s, dense(cone.adjoint(w)) - cone.cost, atol=1e-9)
-    inverse = cone.inverse_of_slack(w, cholesky(s))
+    inverse = cone.inverse_of_slack(w)
     assert isinstance(inverse, SparseInverse)
     np.testing.assert_allclose(s @ inverse.matrix, np.eye(cone.n), atol=1e-8)
     m, e = rng.standard_normal((2, cone.n, cone.n))
@@ -78,6 +81,28 @@ def test_the_sparse_inverse_of_a_slack(large: PredictorCorrector, cost: str) -> 
     for error in (None, e):
         rhs = image @ m + (0.0 if error is None else error)
         np.testing.assert_allclose(s @ inverse.solve(image, m, error), rhs, atol=1e-8)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_signs_of_sparse_factors_tell_definite_slacks(
+    large: PredictorCorrector, sign: float
+) -> None:
+    """Slacks of a maximisation and of a minimisation, on both sides of the edge of the cone."""
+    program = large.program
+    cone = Cone(program.blocks[0], program.rows_q, program.cost_q, sign)
+    w = np.full(large.b.size, 1e4 if sign > 0 else 1e-4)
+    step = -np.random.default_rng(3).uniform(0.5, 1.0, w.size)
+    exact = -1.0 / scipy.linalg.eigvalsh(dense(cone.adjoint(step)), cone.slack_of(w))[0]
+    assert isinstance(cone.inverse_of_slack(w), SparseInverse)
+    for share in (0.0, 0.5, 1 - 1e-7):
+        assert cone.is_definite(w + share * exact * step)
+    for share in (1 + 1e-7, 1.5, 10.0):
+        assert not cone.is_definite(w + share * exact * step)
+        with pytest.raises(Breakdown):
+            cone.inverse_of_slack(w + share * exact * step)
+    found = longest_tried(lambda length: cone.is_definite(w + length * step), 2 * exact)
+    assert 0.98 * exact <= found <= exact
+    assert longest_tried(lambda length: cone.is_definite(w + length * step), 0.9 * exact) == np.inf
 
 
 def test_single_precision_is_made_up_for_or_given_up(large: PredictorCorrector) -> None:

@@ -80,6 +80,9 @@ def test_lifted_points_keep_values_rows_and_slacks(
     units = reduction.rhs_scale * reduction.cost_scale
     scale = 1e-9 * (1 + np.abs(program.rhs).max())
     np.testing.assert_allclose(M @ program.blocks[0].null, 0, atol=1e-9 * np.linalg.norm(M))
+    F = reduction.bases[0]
+    expected_matrix = reduction.rhs_scale * F @ Z @ F.T
+    np.testing.assert_allclose(M, expected_matrix, atol=1e-12 * np.linalg.norm(M))
     assert np.linalg.eigvalsh(M)[0] > -1e-9 * max(1.0, np.linalg.norm(M))
     assert program.objective([M], answer.x) == pytest.approx(
         units * small.objective([Z], np.zeros(0)), rel=1e-9, abs=scale
@@ -89,8 +92,7 @@ def test_lifted_points_keep_values_rows_and_slacks(
     np.testing.assert_allclose(rows[reduction.rows], expected, rtol=1e-8, atol=1e-8)
     assert program.rhs @ answer.dual == pytest.approx(units * (small.rhs @ w), rel=1e-9, abs=scale)
     # The slack of the original on the face is the slack of the reduced program.
-    f = reduction.bases[0]
-    slack = f.T @ program.dual_slacks(program.sign * answer.dual)[0] @ f
+    slack = F.T @ program.dual_slacks(program.sign * answer.dual)[0] @ F
     reduced = reduction.cost_scale * small.dual_slacks(small.sign * w)[0]
     np.testing.assert_allclose(slack, reduced, rtol=1e-7, atol=1e-8 * (1 + np.abs(slack).max()))
 

@@ -47,7 +47,7 @@ class Reduction:
     Attributes
     ----------
     original, program: before and after
-    bases: per block the (n, r) matrix F
+    bases: per block the (n, r) matrix F;  grounded: per block whether it is that of a ground
     rows: (m',) the rows that were kept;  row_scale: (m',) their norms before
     rhs_scale, cost_scale: β and γ
     """
@@ -55,6 +55,7 @@ class Reduction:
     original: Program
     program: Program
     bases: tuple[Array, ...]
+    grounded: tuple[bool, ...]
     rows: NDArray[np.int64]
     row_scale: Array
     rhs_scale: float
@@ -95,8 +96,13 @@ class Reduction:
     def _lift_matrices(self, matrices: tuple[Matrix, ...] | None) -> tuple[Array, ...] | None:
         if matrices is None:
             return None
-        pairs = zip(self.bases, matrices, strict=True)
-        return tuple(self.rhs_scale * (f @ np.asarray(z) @ f.T) for f, z in pairs)
+        pairs = zip(self.bases, matrices, self.grounded, strict=True)
+        return tuple(
+            _centred(self.rhs_scale * np.asarray(z))
+            if is_grounded
+            else self.rhs_scale * (f @ np.asarray(z) @ f.T)
+            for f, z, is_grounded in pairs
+        )
 
     def _lift_multipliers(self, dual: Array | None) -> Array | None:
         if dual is None:
@@ -131,15 +137,16 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     cost_scale = max(*costs, float(np.abs(linear).max(initial=0.0))) or 1.0
     scaled = _scale(smaller, rhs_scale, cost_scale)
     bases = tuple(f for _, f in pairs)
-    return Reduction(program, scaled, bases, rows, norms, rhs_scale, cost_scale)
+    grounded = tuple(_has_ground(block, orthonormal) for block in program.blocks)
+    return Reduction(program, scaled, bases, grounded, rows, norms, rhs_scale, cost_scale)
 
 
 def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
     """(the block in Z, F) with M = F Z Fᵀ."""
     n = block.size
     whole = not block.unseen.shape[1]
-    sparse = not orthonormal and whole and block.null.shape[1] == block.null_basis.shape[1] == 1
-    if sparse and block.is_centred and n > 1 and _annihilates_ones(block.cost):
+    sparse = not orthonormal and _has_one_direction(block)
+    if _has_ground(block, orthonormal):
         f = np.eye(n)[:, :-1] - 1.0 / n
         return replace(
             block,
@@ -171,6 +178,26 @@ def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
         cost=cost,
         log_det=block.log_det,
     ), f
+
+
+def _has_one_direction(block: Block) -> bool:
+    """Whether the face is all that is orthogonal to one given direction."""
+    return not block.unseen.shape[1] and block.null.shape[1] == block.null_basis.shape[1] == 1
+
+
+def _has_ground(block: Block, orthonormal: bool) -> bool:
+    """Whether the last node becomes the origin."""
+    centred = _has_one_direction(block) and block.is_centred and block.size > 1
+    return not orthonormal and centred and _annihilates_ones(block.cost)
+
+
+def _centred(matrix: Array) -> Array:
+    """F Z Fᵀ for the grounding F: Z with a ground, less the means of rows and columns."""
+    out = np.pad(matrix, (0, 1))
+    means = out.mean(axis=1)
+    out -= means[:, None]
+    out -= means - means.mean()
+    return out
 
 
 def _single_direction_basis(v: Array) -> Array:
