@@ -56,8 +56,9 @@ class Cone:
 
     def image(self, u: Array) -> Any:
         """Vᵀ diag(u) V; sparse where that saves work."""
-        if self.pairs is not None and self.n <= _DENSE_IMAGE:
-            return self.pairs.image(u)
+        if self.pairs is not None:
+            small = self.n <= _DENSE_IMAGE
+            return self.pairs.image(u) if small else self.pairs.sparse_image(u)
         if self.sparse:
             return sp.csr_array(self.v.T @ sp.diags_array(u) @ self.v)
         return self.v.T @ (u[:, None] * self.v)
@@ -305,7 +306,7 @@ class RowEquations:
                 return solution
             self._factor_in_place()
         solution = self._back(rhs)
-        for _ in range(self.refinements):
+        for _ in range(self.refinements if enough <= SOLVED else 0):
             solution = solution + self._back(rhs - self._apply(solution))
         return solution
 

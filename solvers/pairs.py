@@ -80,6 +80,24 @@ class Pairs:
         counted = np.bincount(self.places, weights, self.n**2).reshape(self.n, self.n)
         return np.asarray(counted + counted.T, dtype=np.float64)
 
+    def sparse_image(self, u: Array) -> sp.csr_array:
+        """Vᵀ diag(u) V, sparse. Where its entries lie is looked up once."""
+        two = self.sign * u[self.two_ended]
+        entries = np.concatenate([u, self.sign * two, two, two])
+        indptr, indices, which = self.sparse_places
+        data = np.bincount(which, entries, indices.size)
+        return sp.csr_array((data, indices, indptr), shape=(self.n, self.n))
+
+    @cached_property
+    def sparse_places(self) -> tuple[Ints, Ints, Ints]:
+        """Rows and columns of what is not zero, as a csr array has them, and for (i, i), (j, j),
+        (i, j) and (j, i) of every measurement which entry it is."""
+        i, j = self.first[self.two_ended], self.second[self.two_ended]
+        rows, columns = np.concatenate([self.first, j, i, j]), np.concatenate([self.first, j, j, i])
+        keys, which = np.unique(rows * self.n + columns, return_inverse=True)
+        indptr = np.searchsorted(keys, self.n * np.arange(self.n + 1))
+        return indptr.astype(np.int64), keys % self.n, which
+
     @cached_property
     def two_ended(self) -> NDArray[np.int64]:
         """The measurements that have an e_j."""

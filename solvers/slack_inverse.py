@@ -124,7 +124,7 @@ class SparseInverse:
         small = self.core @ (self.images.T @ columns)
         _solve_updated(
             p.order, p.indptr, p.rows, self.factor.values, self.images, small, columns,
-            np.empty((p.n, _PANEL)), self.room,
+            np.zeros((p.n, _PANEL)), self.room,
         )  # fmt: skip
         return self.room
 
@@ -209,10 +209,13 @@ def _solve_updated(
     order: Ints, indptr: Ints, rows: Ints, x: Array, images: Array, small: Array, columns: Array,
     panel: Array, out: Array,
 ) -> None:  # fmt: skip
-    """T⁻¹·columns − images·small, a panel of columns at a time to stay in cache."""
+    """T⁻¹·columns − images·small, a panel of columns at a time to stay in cache.
+
+    All columns of the panel are worked on, used or not: a fixed number makes shorter loops.
+    """
     n, width = columns.shape
-    for start in range(0, width, panel.shape[1]):
-        size = min(panel.shape[1], width - start)
+    for start in range(0, width, _PANEL):
+        size = min(_PANEL, width - start)
         for k in range(n):
             node = order[k]
             for c in range(size):
@@ -220,15 +223,15 @@ def _solve_updated(
         for k in range(n):
             for p in range(indptr[k], indptr[k + 1]):
                 i, entry = rows[p], x[n + p]
-                for c in range(size):
+                for c in range(_PANEL):
                     panel[i, c] -= entry * panel[k, c]
         for k in range(n - 1, -1, -1):
             scale, node = 1.0 / x[k], order[k]
-            for c in range(size):
+            for c in range(_PANEL):
                 panel[k, c] *= scale
             for p in range(indptr[k], indptr[k + 1]):
                 i, entry = rows[p], x[n + p]
-                for c in range(size):
+                for c in range(_PANEL):
                     panel[k, c] -= entry * panel[i, c]
             for c in range(size):
                 out[node, start + c] = panel[k, c]

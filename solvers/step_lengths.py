@@ -72,7 +72,7 @@ def _lanczos_smallest(factor: Array, direction: Any, harmless: float) -> float:
             image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
         off = float(np.linalg.norm(image))
         # A residual tells how near *some* eigenvalue is; only steps tell that it is the smallest.
-        if (k > 10 and k % 4 == 3) or off == 0 or k == _LANCZOS_STEPS - 1:
+        if (k > 6 and k % 4 == 3) or off == 0 or k == _LANCZOS_STEPS - 1:
             ritz, vectors = np.linalg.eigh(tridiagonal[: k + 1, : k + 1])
             smallest, residual = float(ritz[0]), off * abs(float(vectors[-1, 0]))
             if smallest - residual > -harmless:
