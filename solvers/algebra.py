@@ -246,7 +246,7 @@ class RowEquations:
     def __init__(self, cones: Sequence[Cone], n_rows: int) -> None:
         self.cones, self.refinements = cones, 1
         self.rate = 0.0  # steps of conjugate gradients that the last solution took, per digit
-        self.buffer = np.empty((n_rows, n_rows))
+        self.buffer = np.zeros((n_rows, n_rows))
         self.single: SingleFactor | None = None
         if n_rows >= _SINGLE_ROWS:
             self.single = SingleFactor(np.empty((n_rows, n_rows), dtype=np.float32))
@@ -268,7 +268,7 @@ class RowEquations:
         for k, cone in enumerate(self.cones):
             cone.add_schur(schur, matrices[k], inverses[k], from_zero=k == 0)
         if extra is not None:
-            entries = sp.coo_array(sp.tril(extra))
+            entries = extra.tocoo()  # what it adds above the diagonal is not read
             schur[entries.row, entries.col] += entries.data
         # Towards the end every iteration takes up to twice the steps of the one before.
         slow = 2 * self.rate * np.log(SOLVED) > _SINGLE_STEPS
@@ -276,8 +276,8 @@ class RowEquations:
             self._factor_in_place()
 
     def _factor_in_place(self) -> None:
-        """The factor ends below the diagonal; B itself stays above, for refinement. What is the
-        lower triangle by rows is LAPACK's upper triangle by columns."""
+        """The factor ends above the diagonal; B itself stays below, for refinement. What is the
+        upper triangle by rows is LAPACK's lower triangle by columns, which it factors faster."""
         schur, self.single = self.buffer, None
         _mirror(schur)
         self.diagonal = schur.diagonal().copy()
@@ -285,10 +285,10 @@ class RowEquations:
         small = 1e-3 * self.diagonal.mean()
         for ridge in (1e-15, 1e-13, 1e-11, 1e-9, 1e-7):
             schur[places] = self.diagonal + ridge * (self.diagonal + small)
-            self.factored, info = lapack.dpotrf(schur.T, lower=0, overwrite_a=1, clean=0)
+            self.factored, info = lapack.dpotrf(schur.T, lower=1, overwrite_a=1, clean=0)
             if info == 0:
                 return
-            _mirror(schur.T)  # the lower triangle was consumed: fetch it back from above
+            _mirror(schur)  # the upper triangle was consumed: fetch it back from below
         raise Breakdown
 
     def solve(self, rhs: Array, enough: float = SOLVED) -> Array:
@@ -312,15 +312,19 @@ class RowEquations:
 
     def _back(self, rhs: Array) -> Array:
         if rhs.ndim == 2:
-            return np.asarray(lapack.dpotrs(self.factored, rhs, lower=0)[0])
-        half = blas.dtrsv(self.factored, rhs, trans=1)  # faster than dpotrs of one column
-        return np.asarray(blas.dtrsv(self.factored, half, overwrite_x=1))
+            return np.asarray(lapack.dpotrs(self.factored, rhs, lower=1)[0])
+        half = blas.dtrsv(self.factored, rhs, lower=1)  # faster than dpotrs of one column
+        return np.asarray(blas.dtrsv(self.factored, half, lower=1, trans=1, overwrite_x=1))
 
     def _apply(self, x: Array) -> Array:
-        above = self.diagonal - self.factored.diagonal()
-        if x.ndim == 1:
-            return np.asarray(blas.dsymv(1.0, self.factored, x, lower=1) + above * x)
-        return np.asarray(blas.dsymm(1.0, self.factored, x, lower=1) + above[:, None] * x)
+        # B and its factor share the diagonal. Adding the difference afterwards would cost digits:
+        # pivots are square roots, and large beside small entries.
+        pivots = self.factored.diagonal().copy()
+        np.fill_diagonal(self.factored, self.diagonal)
+        multiply = blas.dsymv if x.ndim == 1 else blas.dsymm
+        product = multiply(1.0, self.factored, x, lower=0)
+        np.fill_diagonal(self.factored, pivots)
+        return np.asarray(product)
 
     def _times_lower(self, x: Array) -> Array:
         return np.asarray(blas.dsymv(1.0, self.buffer.T, x, lower=0))

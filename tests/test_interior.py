@@ -121,9 +121,9 @@ def test_single_precision_is_made_up_for_or_given_up(large: PredictorCorrector) 
         equations.factor([matrix], [inverse], None)
         solution = equations.solve(rhs)
         assert (equations.single is not None) == single
-        assert np.linalg.norm(b @ solution - rhs) <= (1e-10 if single else 1e-4) * np.linalg.norm(
-            rhs
-        )
+        # The diagonal, which B shares with its factor, costs no digits.
+        allowed = (1e-10 if single else 3e-6) * np.linalg.norm(rhs)
+        assert np.linalg.norm(b @ solution - rhs) <= allowed
 
 
 def _random_block(kind: str, rng: np.random.Generator) -> Block:
