@@ -13,8 +13,9 @@ normal equations have the matrix
 
 a Hadamard product of two gathered matrices: where a general code spends O(mn³ + m²n²) on it,
 sparse measurements need O(m²). The rest is one Cholesky factorisation of B (m³/3), two products
-and three factorisations of n × n matrices per iteration. `sdpkit.solvers.algebra` has the details,
-and the other shape of the equations, for rows that far outnumber entries of M.
+and two factorisations of n × n matrices per iteration, one where slacks have sparse factors.
+`sdpkit.solvers.algebra` has the details, and the other shape of the equations, for rows that far
+outnumber entries of M.
 
 Free variables without curvature are eliminated by a second, small Schur complement. Once the dual
 slack is feasible it is recomputed from w in every iteration, so that the multipliers are *strictly*
@@ -135,6 +136,7 @@ class PredictorCorrector:
         ]
         self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
         self.equations = self._choose_equations()
+        self.inverses: list[Inverse] = []
         self.last_step = 1.0
         self.zero = 1e-12
         self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
@@ -491,12 +493,11 @@ class PredictorCorrector:
         """Factor the matrices of a starting point."""
         self.last_step = 1.0
         self.matrix_factors = [cholesky(m) for m in p.matrices]
-        self.inverses: list[Inverse] = [
-            cone.inverse_of_slack(p.w, s)
-            if np.array_equal(s, cone.slack_of(p.w))
-            else DenseInverse.of(s)
-            for cone, s in zip(self.cones, p.slacks, strict=True)
-        ]
+        self.inverses = []
+        for cone, s in zip(self.cones, p.slacks, strict=True):
+            # Only the slack of w has a sparse factor.
+            of_w = np.array_equal(s, cone.slack_of(p.w))
+            self.inverses.append(cone.inverse_of_slack(p.w, s) if of_w else DenseInverse.of(s))
 
 
 def _moved(matrices: list[Array], steps: list[Any], length: float) -> list[Array]:
