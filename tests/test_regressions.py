@@ -765,3 +765,20 @@ def test_multipliers_are_moved_onto_the_equations_of_free_variables() -> None:
     )
     assert certify_infeasible(program, [1.0, -1.0 - 1e-8]).passes(1e-12)
     assert not certify_infeasible(program, [-1.0, 1.0]).passes(1e-7)
+
+
+def test_a_multiplier_that_an_equation_makes_zero_is_zero() -> None:
+    """max M, M ≤ 1, M + x₁ = 3 with x₁ free and worth nothing: w₂ = 0, and 1e-26 breaks that by all
+    of itself."""
+    program = Program.of(
+        scalar(1.0),
+        [1.0, 3.0],
+        rows_q=[[1.0], [1.0]],
+        rows_x=[[0.0, 0.0], [48.0, -48.0]],
+        relations=["<=", "=="],
+        free_x=[True, True],
+    )
+    for dust in (1e-8, 3e-26):
+        certificate = certify(program, np.eye(1), [2 / 96, -2 / 96], [1.0, dust])
+        assert certificate.safe_bound == pytest.approx(1.0, rel=1e-12)
+        assert certificate.passes(1e-6)

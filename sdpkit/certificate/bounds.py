@@ -243,8 +243,11 @@ def _into_conditions(program: Program, w: Array) -> Array:
             break
         part = equations[:, np.flatnonzero(inside)]
         step = scipy.sparse.linalg.lsqr(part, residual, atol=1e-15, btol=1e-15)[0]
+        moved = w[inside] - step
+        # What cancels to rounding is zero: otherwise it would break its equation by all of itself.
+        moved[np.abs(moved) <= _ROUNDING * np.abs(w[inside])] = 0.0
         w = w.copy()
-        w[inside] -= step
+        w[inside] = moved
         w = np.clip(w, lo, hi)
     return w
 
