@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpkit.certificate.judge import certify
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix
@@ -48,6 +49,8 @@ _RESIDUAL_SHARE = 0.25  # what a multiplier update should leave of the residual;
 _SIGMA_FACTOR = 4.0  # by this factor
 _MET_SHARE = 0.1  # of tol: rows this close are met; a stiffer σ would only magnify rounding in w
 _STIFFEST = 1e8  # rows that are violated at this times the first σ cannot be met
+_FINER = 0.1  # the goal becomes this share of itself where the certificate refuses a point
+_FINEST = 1e-4  # of tol: the finest goal
 _STALLED_UPDATES = 25  # updates without a better point
 _STEPS_PER_UPDATE = 60  # Newton steps per multiplier update, at most
 _UNBOUNDED_TRACE = 1e7  # a trace beyond this times the program's own scale has no bound
@@ -92,7 +95,11 @@ class MultiplierUpdates:
         self._keep(point, max(gap, violation))
         self._record(driver, point, lowest, gap, violation)
         if gap <= 0.5 * self.tol and violation <= 0.3 * self.tol:
-            driver.end(Stop.DONE, f"converged: relative gap {gap:.1e}")
+            if self._is_refused(driver.settings.tol):
+                # What it measures is finer than the gap and residual of here: go on for longer.
+                self.tol *= _FINER
+            else:
+                driver.end(Stop.DONE, f"converged: relative gap {gap:.1e}")
         if driver.must_stop or self._gives_up(driver, gap):
             return
         if now.residual > max(_RESIDUAL_SHARE * before, _MET_SHARE * self.tol):
@@ -100,10 +107,25 @@ class MultiplierUpdates:
         self.accuracy = max(0.01 * self.tol, min(0.3 * self.accuracy, now.residual))
         self._grow(point, lowest)
 
+    def _is_refused(self, tol: float) -> bool:
+        """Whether the certificate refuses the best point and could still be convinced.
+
+        Large graphs are not asked: theirs costs as much as many updates.
+        """
+        program = self.model.program
+        if self.tol <= _FINEST * tol or any(block.is_large_graph for block in program.blocks):
+            return False
+        answer = self.answer(Stop.DONE)
+        assert answer.matrices is not None
+        return not certify(program, answer.matrices, answer.x, answer.dual).passes(tol)
+
     def _gives_up(self, driver: Driver, gap: float) -> bool:
         """Whether there is no optimum to be found, or no progress."""
         now = self.now
-        if sum(float(np.vdot(y, y)) for y in now.unknown) > _UNBOUNDED_TRACE * (1 + self.natural):
+        *factors, auxiliary = now.unknown
+        total = sum(float(np.vdot(y, y)) for y in factors)
+        total += float(np.abs(self.model.squares(auxiliary)).sum())
+        if total > _UNBOUNDED_TRACE * (1 + self.natural):
             driver.end(Stop.CLAIMS_UNBOUNDED, "the factors grow without bound")
         elif now.sigma > _STIFFEST * self.first_sigma and now.residual > 1e-5:
             driver.end(Stop.CLAIMS_INFEASIBLE, "the rows stay violated, however stiff")
@@ -270,8 +292,11 @@ def _auxiliary(model: LowRankModel, point: LagrangianPoint) -> Array:
     limits = program.sign * program.cost_x[boxed] / entries
     lo, hi = program.multiplier_box
     binds = np.where(entries > 0, limits == lo[rows], limits == hi[rows])
-    off = (model.norms * point.t)[rows]
-    out[boxed] = np.where(binds, np.maximum(-off / entries, 0.0), 0.0)
+    amounts = np.maximum(-(model.norms * point.t)[rows] / entries, 0.0)
+    takers = np.flatnonzero(binds & (amounts > 0))
+    # Of several at the same price, one does.
+    takers = takers[np.unique(rows[takers], return_index=True)[1]]
+    out[boxed[takers]] = amounts[takers]
     return out
 
 

@@ -191,7 +191,8 @@ class LagrangianPoint:
             block, basis = part.block, part.block.null_basis
             v = dense(block.vectors())
             v = v - (v @ basis) @ basis.T
-            both = 2 * (v[:, :, None] * image[:, None, :]).reshape(len(v), -1)
+            both = 2 * (v[:, :, None] * image[:, None, :])
+            both = both.reshape(len(v), v.shape[1] * image.shape[1])
             jacobians.append(m.rows_q[:, span] @ both)
             slack = v.T @ (u[:, None] * v)
             slack -= part.sign * block.project_out_null(block.cost.dense())

@@ -59,6 +59,8 @@ class MultiplierRepair:
         if not homogeneous:
             y = np.clip(y, *sets.box)
         slack = -sets.adjoint(y) if homogeneous else sets.slack_of(y)
+        if not np.isfinite(slack).all():
+            return y  # near the ends of the floating-point range there is nothing to repair
         boxed = sets.is_boxed and not homogeneous
         lack = max(0.0, -sets.smallest(slack, matrices_only=boxed))
         # The smallest eigenvalue is known to rounding only.

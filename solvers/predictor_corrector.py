@@ -343,7 +343,10 @@ class PredictorCorrector:
         coupling = self.a[:, np.flatnonzero(self.rigid)].toarray()
         answers = self.equations.solve(coupling)
         # Least squares: free columns may depend on each other, or be empty.
-        dx = np.linalg.lstsq(coupling.T @ answers, rigid_rhs - coupling.T @ solution)[0]
+        square, right = coupling.T @ answers, rigid_rhs - coupling.T @ solution
+        if not np.isfinite(square).all() or not np.isfinite(right).all():
+            raise Breakdown("the equations of the free variables are too large for floating point")
+        dx = np.linalg.lstsq(square, right)[0]
         return solution + answers @ dx, np.asarray(dx, dtype=np.float64)
 
     def direction(self, p: Iterate, target: float, predictor: Direction | None) -> Direction:

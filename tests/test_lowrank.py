@@ -36,6 +36,7 @@ from sdpkit.solving.call import solve
 from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
+from sdpkit.testing.planted import solvable
 
 Array = NDArray[np.float64]
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
@@ -503,3 +504,41 @@ def test_high_dimension_at_two_thousand() -> None:
         solution = solve(problem, tol=1e-3)
     assert solution.solver == "lowrank"
     assert bool(solution.certificate.verify())
+
+
+def test_one_of_several_variables_at_the_same_price_takes_up_a_row() -> None:
+    """max x₁ + x₂ + M/2, M + x₁ + x₂ = 3."""
+    program = Program.of(
+        Block.of(1, [[1.0]], cost=Cost.of(1, identity=0.5)),
+        [3.0],
+        rows_x=[[1.0, 1.0]],
+        cost_x=[1.0, 1.0],
+    )
+    solution = solve(program, solver="lowrank")
+    assert solution.status is Status.OPTIMAL
+    assert solution.x.sum() == pytest.approx(3.0, rel=1e-6)
+
+
+def test_a_large_free_variable_is_not_taken_for_one_without_bound() -> None:
+    """max M, M ≤ 1, M = x/10000: the square of x is no trace."""
+    program = Program.of(
+        Block.of(1, [[1.0]], cost=Cost.of(1, identity=1.0)),
+        [1.0, 0.0],
+        rows_q=[[1.0], [1.0]],
+        rows_x=[[0.0], [-1e-4]],
+        relations=["<=", "=="],
+        free_x=[True],
+    )
+    solution = solve(program, solver="lowrank")
+    assert solution.status is Status.OPTIMAL
+    assert solution.x[0] == pytest.approx(1e4, rel=1e-5)
+
+
+@pytest.mark.parametrize("run", [166, 178, 298, 342])
+def test_a_point_that_the_certificate_refuses_is_improved(run: int) -> None:
+    """Rows of very different size: the gap and residual of the engine were met too soon."""
+    planted = solvable(np.random.default_rng([7, run]))
+    solution = solve(planted.program, solver="lowrank")
+    assert solution.status is Status.OPTIMAL
+    assert planted.optimum is not None
+    assert solution.objective == pytest.approx(float(planted.optimum), rel=2e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -765,3 +766,82 @@ def test_multipliers_are_moved_onto_the_equations_of_free_variables() -> None:
     )
     assert certify_infeasible(program, [1.0, -1.0 - 1e-8]).passes(1e-12)
     assert not certify_infeasible(program, [-1.0, 1.0]).passes(1e-7)
+
+
+def test_a_multiplier_that_an_equation_makes_zero_is_zero() -> None:
+    """max M, M ≤ 1, M + x₁ = 3 with x₁ free and worth nothing: w₂ = 0, and 1e-26 breaks that by all
+    of itself."""
+    program = Program.of(
+        scalar(1.0),
+        [1.0, 3.0],
+        rows_q=[[1.0], [1.0]],
+        rows_x=[[0.0, 0.0], [48.0, -48.0]],
+        relations=["<=", "=="],
+        free_x=[True, True],
+    )
+    for dust in (1e-8, 3e-26):
+        certificate = certify(program, np.eye(1), [2 / 96, -2 / 96], [1.0, dust])
+        assert certificate.safe_bound == pytest.approx(1.0, rel=1e-12)
+        assert certificate.passes(1e-6)
+
+
+@pytest.mark.parametrize(("sense", "sign"), [("min", 1.0), ("max", -1.0)])
+def test_many_small_values_beside_a_large_one_are_not_lost(sense: Any, sign: float) -> None:
+    """min 2⁵³ + ΣM_k, M_k = 1: added one by one, each 1 would vanish in rounding."""
+    n = 100
+    blocks = [replace(scalar(sign), name=f"M{k}") for k in range(n)]
+    program = Program.of(blocks, np.ones(n), sense=sense, offset=sign * 2.0**53)
+    certificate = certify(program, [np.eye(1)] * n, dual=sign * np.ones(n))
+    proved, optimum = certificate.verify(), int(sign) * (2**53 + n)
+    assert proved.lower is not None
+    assert proved.upper is not None
+    assert Fraction(proved.lower) <= optimum <= Fraction(proved.upper)
+
+
+def test_the_offset_of_a_family_is_added_to_the_safe_side() -> None:
+    """min 2⁵³ + M + [1.2]₊: the sum is rounded to 2⁵³ + 2, which is no bound."""
+    family = ListedRows.of([[0, 1, 2]], 3, constants=[1.2], weight=1.0)
+    block = Block.of(1, np.zeros((0, 3)), features=np.ones((3, 1)), cost=Cost.of(1, identity=1.0))
+    program = Program.of(block, [], sense="min", family=family, offset=2.0**53)
+    certificate = certify(program, np.zeros((1, 1)), dual=[1.0], rows=family.everything())
+    assert 2**53 - 2 <= Fraction(certificate.safe_bound) <= 2**53 + Fraction(1.2)
+
+
+def test_rows_that_underflow_do_not_make_a_direction() -> None:
+    """max 1e150·M, 1e-300·M = 1e-150: in units of its gain, M is too small to be measured."""
+    block = Block.of(1, [[1e-150]], cost=Cost.of(1, identity=1e150))
+    program = Program.of(block, [1e-150])
+    assert not certify_unbounded(program, [np.eye(1)], []).passes(1e-7)
+    smaller = Block.of(1, [[1e-165]], cost=Cost.of(1, identity=1.0))
+    assert not certify_unbounded(Program.of(smaller, [0.0]), [np.eye(1)], []).passes(1e-7)
+
+
+@pytest.mark.parametrize("solver", ["interior", "projection", "lowrank"])
+def test_a_value_near_the_end_of_the_range_is_left_open(solver: str) -> None:
+    """max 1e150·M, 1e-300·M = 1e-150 is 1e300."""
+    block = Block.of(1, [[1e-150]], cost=Cost.of(1, identity=1e150))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        solution = sdpkit.solve(Program.of(block, [1e-150]), solver=solver, max_iter=100)
+    assert solution.status is Status.INACCURATE
+
+
+def test_equations_of_a_free_variable_that_contradict_each_other() -> None:
+    """The multipliers grow until the equations of x leave the floating-point range."""
+    program = Program.of(
+        scalar(-2.999984741210909),
+        [-3.0, -1.0, -3.0],
+        rows_q=[[-1.0], [1.9999847412109375], [1.0000000000000284]],
+        rows_x=[[2.9999999999986358], [0.0], [3.0]],
+        cost_x=[3.0],
+        free_x=[True],
+    )
+    assert solve(program).status is Status.INFEASIBLE
+
+
+def test_a_block_without_measurements_beside_a_row_of_nothing() -> None:
+    """0 = 1e-300."""
+    block = Block.of(2, np.zeros((0, 2)), cost=Cost.of(2, identity=1.0))
+    program = Program.of(block, [1e-300], rows_q=np.zeros((1, 0)))
+    solution = sdpkit.solve(program, solver="lowrank", max_iter=300)
+    assert solution.status is Status.INFEASIBLE

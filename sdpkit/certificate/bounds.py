@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -210,7 +211,7 @@ def _curved_value(program: Program, w: Array) -> float:
 def _log_det_value(program: Program, w: Array) -> float:
     """−β log det S + βk(log β − 1) over the blocks that have one, every eigenvalue of S less its
     rounding; inf unless S ≻ 0 is beyond it."""
-    total = 0.0
+    values = []
     parts = zip(program.blocks, program.dual_slacks(w), slack_roundings(program, w), strict=True)
     for block, slack, rounding in parts:
         beta, k = block.log_det, block.size - block.null_basis.shape[1]
@@ -221,8 +222,8 @@ def _log_det_value(program: Program, w: Array) -> float:
         if not least[0] > 0:
             return np.inf
         terms = np.array([-beta * float(np.log(least).sum()), beta * k * np.log(beta), -beta * k])
-        total += float(terms.sum() + 8 * EPS * np.abs(terms).sum())
-    return total
+        values.append(float(terms.sum() + 8 * EPS * np.abs(terms).sum()))
+    return math.fsum(values)
 
 
 def _into_conditions(program: Program, w: Array) -> Array:
@@ -243,8 +244,11 @@ def _into_conditions(program: Program, w: Array) -> Array:
             break
         part = equations[:, np.flatnonzero(inside)]
         step = scipy.sparse.linalg.lsqr(part, residual, atol=1e-15, btol=1e-15)[0]
+        moved = w[inside] - step
+        # What cancels to rounding is zero: otherwise it would break its equation by all of itself.
+        moved[np.abs(moved) <= _ROUNDING * np.abs(w[inside])] = 0.0
         w = w.copy()
-        w[inside] -= step
+        w[inside] = moved
         w = np.clip(w, lo, hi)
     return w
 

@@ -33,6 +33,8 @@ def certify_family(
         dual = _family_dual(program, rows, alpha) if _are_rows(program, rows) else _NOT_ROWS
     scale = max(block.cost.magnitude() for block in program.blocks)
     safe = dual.bound + program.offset
+    if program.offset:
+        safe = float(np.nextafter(safe, -np.inf))  # the sum was rounded
     difference = primal.objective - dual.value
     errors = (primal.residual, max(0.0, -primal.smallest), dual.outside, max(0.0, -dual.smallest))
     size = 1.0 + abs(primal.objective) + abs(dual.value)

@@ -281,22 +281,24 @@ def _proven_value(rows: _Rows, matrices: list[Array], x: Array) -> float | None:
 
 def _value(program: Program, matrices: list[Array], x: Array, rho: float) -> float | None:
     """<C, PMP> + gᵀq + cᵀx and log dets, less what rounding and the distance ρ may cost."""
-    total, lost, norms = program.offset, 0.0, [_norm(program.cost_x)]
+    # Parts may cancel, or hide each other: they are summed at the end, and exactly.
+    parts, lost, norms = [program.offset], 0.0, [_norm(program.cost_x)]
     for block, m, g in zip(program.blocks, matrices, program.split(program.cost_q), strict=True):
         cost = block.cost.dense() + dense(block.adjoint(g))
         size = _absolute_cost(block, g)
         chain = block.size**2 + block.cost.weights.size + block.n_measurements + 2 * _chain(block)
         value, error = _inner(cost, size, m, chain + 8, centred=bool(block.null.shape[1]))
-        total, lost = total + value, lost + error
+        parts.append(value)
+        lost += error
         norms.append(_norm(size))
         if block.log_det:
             # The point next to M is M − ρI at least.
             logs = log_det_bounds(m - rho * np.eye(block.size), 4e-16 * (rho + np.abs(m).max()))
             if logs is None:
                 return None
-            total += program.sign * block.log_det * logs[0]
+            parts.append(program.sign * block.log_det * logs[0])
             lost += 4e-16 * block.log_det * abs(logs[0])
-    total += float(program.cost_x @ x)
+    total = math.fsum([*parts, float(program.cost_x @ x)])
     size_x = float(np.abs(program.cost_x) @ np.abs(x)) + abs(program.offset)
     lost += 1.01 * gamma(x.size + 8) * size_x + x.size * TINY
     lost += rho * _norm(np.array(norms)) * (1 + 1e-9) + 4e-15 * abs(total) + TINY

@@ -7,6 +7,7 @@ hinges. Each z is off by a few roundings of the largest sum that any distance is
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +35,7 @@ def value_above(program: Program, matrices: list[Array]) -> float | None:
     pairs = list(zip(program.blocks, matrices, strict=True))
     # Eigenvalues ascend: what a limit on the rank has no room for comes first.
     factors = [_kept(root_of(block, m)[:, -(block.max_rank or block.size) :]) for block, m in pairs]
-    total, lost, reach = program.offset, 0.0, 0.0
+    parts, lost, reach = [program.offset], 0.0, 0.0
     for block, f in zip(program.blocks, factors, strict=True):
         m, size = f @ f.T, np.abs(f) @ np.abs(f).T
         absolute = replace(block.cost, identity=abs(block.cost.identity))
@@ -42,7 +43,7 @@ def value_above(program: Program, matrices: list[Array]) -> float | None:
             absolute, sparse=abs(block.cost.sparse), factor=np.abs(block.cost.factor)
         )
         absolute = replace(absolute, weights=np.abs(block.cost.weights))
-        total += block.cost.inner(m)
+        parts.append(block.cost.inner(m))
         chain = block.size**2 + f.shape[1] + block.cost.weights.size + 8
         lost += gamma(chain) * abs(absolute.inner(size)) + m.size * TINY
         reach += float(np.square(_outputs(_absolute(block), np.abs(f))).sum(axis=1).max())
@@ -54,8 +55,9 @@ def value_above(program: Program, matrices: list[Array]) -> float | None:
     )
     each = gamma(chain + 16) * (64 * reach + family.unit) + 64 * TINY
     lost += family.weight * (family.n_rows * each + gamma(family.n_rows + 8) * hinges)
-    value = total + family.weight * hinges
-    value += 1.01 * lost + 8e-16 * (abs(total) + abs(value))
+    # Parts may cancel, or hide each other: their sum is rounded once.
+    value = math.fsum([*parts, family.weight * hinges])
+    value += 1.01 * lost + 8e-16 * abs(value)
     return float(np.nextafter(value, np.inf)) if np.isfinite(value) else None
 
 

@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 # What a ray may be off: a direction relative to what each row could reach, and its gain to what
 # it is summed from; multipliers relative to their image.
 _EXACT = 1e-11
+# Rows that a direction reaches less than this far are lost to underflow.
+_LEAST = 1e-300
 # Steps of multipliers onto the reduced costs that they should have.
 _MAX_CORRECTIONS = 6
 
@@ -115,7 +117,10 @@ def _judged(program: Program, w: Array) -> Ray:
     doubt = EPS * (program.n_rows + 4) * float(np.abs(program.rhs) @ np.abs(w))
     if not np.isfinite(w).all() or not program.rhs @ w < -doubt:
         return refused
-    w = w / -(program.rhs @ w)
+    with np.errstate(over="ignore"):
+        w = w / -(program.rhs @ w)
+    if not np.isfinite(w).all():
+        return refused
     weights = program.split(np.asarray(program.rows_q.T @ w))
     lacks = [_lack(block, u) for block, u in zip(program.blocks, weights, strict=True)]
     r = np.asarray(program.rows_x.T @ w)
@@ -228,9 +233,31 @@ def _activity(linear: Program, matrices: list[Matrix], x: Array, gain: float) ->
 
 def _largest_violation(program: Program, matrices: list[Matrix], x: Array) -> float:
     """The worst row of a direction, relative to what the row could reach."""
+    # In units of its largest part: lengths of a small direction would underflow.
+    size = max(*map(_norm, matrices), float(np.abs(x).max(initial=0.0)))
+    if not TINY <= size < np.inf:
+        return 0.0 if size == 0 else np.inf
+    matrices, x = [scaled(m, 1 / size) for m in matrices], x / size
     violated = program.excess(program.row_values(program.measure(matrices), x))
     reach = _reach(program, matrices, x)
+    if np.any(_touched(program, matrices, x) & ~(reach >= _LEAST)):
+        return np.inf
     return max((ratio(v, r) for v, r in zip(violated, reach, strict=True)), default=0.0)
+
+
+def _pattern(matrix: sp.csr_array) -> sp.csr_array:
+    """Ones where the matrix has entries."""
+    return sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _touched(program: Program, matrices: list[Matrix], x: Array) -> NDArray[np.bool_]:
+    """(m,) the rows that see any of a direction."""
+    measured = [
+        (np.diff(block.incidence.indptr) > 0) & (_norm(m) > 0)
+        for block, m in zip(program.blocks, matrices, strict=True)
+    ]
+    seen = _pattern(program.rows_q) @ np.concatenate(measured).astype(float)
+    return np.asarray(seen + _pattern(program.rows_x) @ (x != 0).astype(float) > 0)
 
 
 def _without_dust(matrices: list[Matrix], x: Array) -> tuple[list[Matrix], Array]:

@@ -255,7 +255,7 @@ def _dual_value(program: Program, w: Array) -> float | None:
     """What proven multipliers are worth; None if the log det of a slack has no proven bound."""
     if not program.has_log_det:
         return exact_value(program, w)
-    total = 0.0
+    exact = exact_dot(program.rhs, w)
     parts = zip(program.blocks, program.dual_slacks(w), slack_roundings(program, w), strict=True)
     for block, slack, rounding in parts:
         beta, n = block.log_det, block.size
@@ -266,10 +266,7 @@ def _dual_value(program: Program, w: Array) -> float | None:
             return None
         # −β log det S + βn(log β − 1), rounded upwards.
         terms = np.array([-beta * logs[0], beta * n * np.log(beta), -beta * n])
-        total += float(terms.sum() + 16 * UNIT * np.abs(terms).sum())
-    exact = exact_dot(program.rhs, w) + Fraction(
-        total + 4 * UNIT * len(program.blocks) * abs(total)
-    )
+        exact += Fraction(float(terms.sum() + 16 * UNIT * np.abs(terms).sum()))
     sign = Fraction(program.sign)
     return rounded(sign * exact + Fraction(program.offset), program.sign)
 
