@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 
 _MAX_ITERATIONS = 20_000
 _LOOK_INTERVAL = 20  # iterations between looks at both sides
-_FIRST_INTERVAL = 100  # iterations before the first restart; twice as many before each later one
+_FIRST_INTERVAL = 20  # iterations before the first restart; twice as many before each later one
 _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another penalty: soon, now
 _GOAL_SHARE = 0.8  # share of tol at which to stop
 _SHRUNK_SHARE = 0.5  # and where the point will be shrunk into its limits, at a price of half of tol
@@ -42,12 +42,17 @@ _SHRUNK_SHARE = 0.5  # and where the point will be shrunk into its limits, at a 
 
 @dataclass(frozen=True)
 class _Look:
-    """Both sides at one iteration, in the user's units."""
+    """Both sides at one iteration, in the user's units.
+
+    `price` is what the residuals of the rows may cost, Σ|w_e|·residual_e, relative as the gap is:
+    the certificate asks for it, and the value may change by as much when rows are met exactly.
+    """
 
     objective: float
     bound: float
     gap: float
     residual: float
+    price: float
 
 
 class DouglasRachford:
@@ -96,10 +101,11 @@ class DouglasRachford:
         """One iteration; every twentieth measures both sides."""
         method = self.method
         k = self.iteration = driver.iterations + 1
-        method.iterate(k)
+        looks = k % _LOOK_INTERVAL == 0
+        method.iterate(k, rough=not looks)
         driver.count()
         look = None
-        if k % _LOOK_INTERVAL == 0 or not driver.iterations_left:
+        if looks or not driver.iterations_left:
             look = self._look()
         self._record(driver, look)
         if look is not None and driver.stop is None:
@@ -136,10 +142,13 @@ class DouglasRachford:
 
     def _value(self, sets: TwoSets, linear: float, z: Array) -> float:
         """The user's objective."""
-        base = self.method.base
-        ratio = sets.rhs_scale * sets.cost_scale / (base.rhs_scale * base.cost_scale)
         total = linear + sets.penalty(z[sets.tail])
-        return self.program.offset + self.unit * ratio * total
+        return self.program.offset + self.unit * self._unit_ratio(sets) * total
+
+    def _unit_ratio(self, sets: TwoSets) -> float:
+        """The unit of values in `sets` over that of the base metric."""
+        base = self.method.base
+        return sets.rhs_scale * sets.cost_scale / (base.rhs_scale * base.cost_scale)
 
     def _look(self) -> _Look:
         """Keep the point and the better multipliers; measure both."""
@@ -158,12 +167,15 @@ class DouglasRachford:
         bound = self.program.offset + self.unit * self.bound
         scale = max(abs(objective), abs(bound), self.program.value_scale, 1e-300)
         residual = sets.residual(method.point.values)
-        return _Look(objective, bound, abs(objective - bound) / scale, residual)
+        price = float(np.abs(method.y) @ np.abs(method.point.values - sets.b))
+        price *= abs(self.unit) * self._unit_ratio(sets) / scale
+        return _Look(objective, bound, abs(objective - bound) / scale, residual, price)
 
     def _judge(self, driver: Driver, k: int, look: _Look) -> None:
         """End the run where both sides meet, or where a ray proves that they never will."""
         share = _SHRUNK_SHARE if np.all(self.program.relations == -1) else _GOAL_SHARE
-        if max(look.gap, look.residual) <= share * self.tol and self._is_proven(look):
+        met = max(look.gap, look.residual) <= share * self.tol
+        if met and look.gap + look.price <= self.tol and self._is_proven(look):
             words = f"converged: gap {look.gap:.1e}, rows {look.residual:.1e}"
             driver.end(Stop.DONE, words)
         elif not np.isfinite([look.objective, look.residual]).all():
@@ -221,7 +233,8 @@ class DouglasRachford:
             return
         if self._proves_infeasible(method.y - before[2]):
             driver.end(Stop.CLAIMS_INFEASIBLE, "the multipliers move along a ray")
-        elif self._proves_unbounded(method.point.z - before[1]):
+        elif method.repair is None and self._proves_unbounded(method.point.z - before[1]):
+            # Repaired multipliers are feasible: their value is a bound, there is nothing to seek.
             driver.end(Stop.CLAIMS_UNBOUNDED, "the matrices move along a ray")
 
     def _proves_infeasible(self, change: Array) -> bool:

@@ -30,9 +30,11 @@ Array = NDArray[np.float64]
 
 _RELAXATION = 1.6
 _MEMORY_STEPS = 10  # steps that an extrapolation sees, and iterations between two
-_SPREAD_EXPONENT, _SPECTRUM_FLOOR = 0.25, 0.03  # exponent and floor of the fitted metric
+_SPREAD_EXPONENT, _SPECTRUM_FLOOR = 0.4, 0.01  # exponent and floor of the fitted metric
+_RESTART_PENALTY = 4.0
 _WORSE_RATIO = 1.0  # an extrapolation that makes the next step longer than this is taken back
 _FARTHEST_STEPS = 300.0  # how many steps an extrapolation may leap
+_ROUGH_SHARE = 1e-4  # of ‖z‖: steps longer than this are far above single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,7 @@ class Splitting:
         self.base = TwoSets(program, metric(program) if fitted else None)
         self.repair = MultiplierRepair.of(self.base, anchor)
         self.s = 1.0
+        self.distance = 0.0
         self.ranks: tuple[int, ...] = ()
         self._enter(self.base)
         self.move_to(np.zeros(self.base.tail.stop))
@@ -71,10 +74,14 @@ class Splitting:
         self.fallback: tuple[Array, Array, float] | None = None
         self.ranks = ()
 
-    def iterate(self, k: int) -> None:
-        """One step; afterwards `point`, `y`, `image` and `slack` are of the z before, in `at`."""
+    def iterate(self, k: int, rough: bool = False) -> None:
+        """One step; afterwards `point`, `y`, `image` and `slack` are of the z before, in `at`.
+
+        A `rough` step may project in single precision, as long as steps are far longer than that.
+        """
         sets, s = self.sets, self.s
-        point = sets.onto_cone(self.z, s, self.ranks)
+        rough = rough and self.distance > _ROUGH_SHARE * float(np.linalg.norm(self.z))
+        point = sets.onto_cone(self.z, s, self.ranks, rough)
         off = sets.b - point.values
         scaled = sets.solve(off - point.values + self.values + s * self.cost_values)
         image = sets.adjoint(scaled)
@@ -154,7 +161,7 @@ class Splitting:
         out *= self.sets.cost_scale / base.cost_scale
         return SplittingPair(base.from_program(*self.sets.to_program(point.z)), out)
 
-    def restart(self, pair: SplittingPair, penalty: float = 1.0) -> None:
+    def restart(self, pair: SplittingPair, penalty: float = _RESTART_PENALTY) -> None:
         """Continue from a pair in the metric that is fitted to it."""
         base = self.base
         if not self.fitted:
