@@ -28,13 +28,14 @@ from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.multiplier_repair import feasible_multipliers, reduced_anchor
 from sdpkit.solvers.sets import DENSE_ROWS, RAY_TOL, TwoSets
-from sdpkit.solvers.splitting import Splitting, SplittingPair
+from sdpkit.solvers.splitting import RESTART_PENALTY, Splitting, SplittingPair
 
 Array = NDArray[np.float64]
 
 _MAX_ITERATIONS = 20_000
 _LOOK_INTERVAL = 20  # iterations between looks at both sides
-_FIRST_INTERVAL = 20  # iterations before the first restart; twice as many before each later one
+_INTERVAL_GROWTH = 20  # iterations before the first restart; as many more before each later one
+_WORTH_CHANGE = 2.0  # the most by which the penalty of one restart differs from that of the last
 _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another penalty: soon, now
 _GOAL_SHARE = 0.8  # share of tol at which to stop
 _SHRUNK_SHARE = 0.5  # and where the point will be shrunk into its limits, at a price of half of tol
@@ -78,7 +79,8 @@ class DouglasRachford:
         self.snapshot: tuple[TwoSets, Array, Array] | None = None
         self.iteration = 0
         self._start(driver)
-        self.length = _FIRST_INTERVAL
+        self.penalty = RESTART_PENALTY
+        self.length = _INTERVAL_GROWTH
         self.renewal = driver.iterations + self.length
 
     def _start(self, driver: Driver) -> None:
@@ -113,12 +115,25 @@ class DouglasRachford:
         if driver.must_stop:
             return
         if k == self.renewal:
-            self.length *= 2
-            self.renewal += self.length
-            method.restart(method.pair())
-            self.snapshot = None
+            self._renew(look)
         elif k % _LOOK_INTERVAL == 0:
             method.rebalance(_UNBALANCED if k % (5 * _LOOK_INTERVAL) == 0 else _LOPSIDED)
+
+    def _renew(self, look: _Look | None) -> None:
+        """Fit the metric to the iterate.
+
+        The penalty then follows what is waited for: a gap that is larger than the price of the
+        residuals comes from the multipliers, which a larger penalty moves less and less far off.
+        The first pair is too far from both for this to mean anything.
+        """
+        is_first = self.length == _INTERVAL_GROWTH
+        if look is not None and min(look.gap, look.price) > 0 and not is_first:
+            change = float(np.sqrt(look.gap / look.price))
+            self.penalty *= float(np.clip(change, 1 / _WORTH_CHANGE, _WORTH_CHANGE))
+        self.length += _INTERVAL_GROWTH
+        self.renewal += self.length
+        self.method.restart(self.method.pair(), self.penalty)
+        self.snapshot = None
 
     def _record(self, driver: Driver, look: _Look | None) -> None:
         method, sets = self.method, self.method.at

@@ -44,7 +44,8 @@ Factors = tuple[Array, ...]
 DENSE_ROWS = 6000  # up to this many rows AAᵀ may be dense
 RAY_TOL = 1e-7  # the certificate must accept a ray at this tolerance
 _PARTIAL = 150  # from this size on, few eigenvectors cost less than all
-_FEW = 0.17  # the share of eigenvalues that counts as few
+_FEW, _FEW_ROUGH = 0.17, 0.25  # the share of eigenvalues that counts as few, in either precision
+_STRIPS = 4  # of a symmetric product
 _REGULAR = 1e-13  # added to AAᵀ, in units of its rows: inconsistent rows may be dependent
 
 
@@ -76,9 +77,10 @@ class Matrices:
 
     def measure(self, matrix: Array) -> Array:
         """The measurements of any symmetric Z."""
-        image = np.asarray(self.vectors @ matrix)
+        few = self.nodes is not None and self.nodes.shape[0] < self.vectors.shape[0]
+        image = self.incidence @ (self.nodes @ matrix) if few else self.vectors @ matrix
         if isinstance(self.vectors, np.ndarray):
-            return np.asarray(np.einsum("pk,pk->p", image, self.vectors))
+            return np.asarray(np.einsum("pk,pk->p", np.asarray(image), self.vectors))
         return np.asarray(self.vectors.multiply(image).sum(axis=1)).ravel()
 
     def adjoint(self, u: Array) -> Array:
@@ -87,7 +89,7 @@ class Matrices:
             return np.asarray(self.vectors.T @ (u[:, None] * self.vectors))
         if self.nodes is None:
             return np.asarray((self.incidence.T @ sp.diags_array(u) @ self.incidence).toarray())
-        return np.asarray(self.nodes.T @ (self.incidence.T @ (u[:, None] * self.vectors)))
+        return _symmetric_product(self.nodes, self.incidence.T @ (u[:, None] * self.vectors))
 
     def to_frame(self, scaling: Array) -> Array:
         """F D, the factor of coordinates scaled by D."""
@@ -370,6 +372,17 @@ class TwoSets:
         return float(off.max(initial=0.0))
 
 
+def _symmetric_product(left: Array, right: Array) -> Array:
+    """leftᵀ·right, which is known to be symmetric: strips above the diagonal, then their mirror."""
+    n = left.shape[1]
+    out = np.empty((n, n))
+    ends = np.linspace(0, n, _STRIPS + 1).astype(int).tolist()
+    for a, b in pairwise(ends):
+        out[a:b, a:] = left[:, a:b].T @ right[:, a:]
+        out[b:, a:b] = out[a:b, b:].T
+    return out
+
+
 def rarer_root(
     matrix: Array, expected: int | None = None, rough: bool = False
 ) -> tuple[Array, bool]:
@@ -383,7 +396,8 @@ def rarer_root(
     if n < _PARTIAL:
         return _rarer_of_all(matrix)
     given: Any = matrix.astype(np.float32) if rough else matrix
-    if expected is None or min(expected, n - expected) > _FEW * n:
+    few = (_FEW_ROUGH if rough else _FEW) * n
+    if expected is None or min(expected, n - expected) > few:
         root, positive = _rarer_of_all(given)
     else:
         positive = expected <= n - expected

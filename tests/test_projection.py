@@ -112,6 +112,17 @@ def test_parts_of_a_matrix(n: int, seed: int, share: float) -> None:
         assert root.shape[1] == (k if above else n - k)
 
 
+def test_a_rough_projection_has_the_values_of_its_point() -> None:
+    """Eigenvectors of single precision: six digits of the point, all digits of its rows."""
+    sets = sets_of(roll(170).program(), fitted=True)
+    z = random_point(sets, 3)
+    exact, rough = sets.onto_cone(z), sets.onto_cone(z, rough=True)
+    off = float(np.linalg.norm(rough.z - exact.z) / np.linalg.norm(exact.z))
+    assert 1e-9 < off < 1e-5
+    assert rough.z.dtype == np.float64
+    assert rough.values == pytest.approx(sets.values(rough.z), abs=1e-10)
+
+
 def test_the_metric_makes_all_rows_alike() -> None:
     """Vᵀdiag(θ)V = I with θ = 1/d: the multipliers θ map to the identity."""
     program = roll(30).program()
@@ -270,6 +281,37 @@ def test_the_fitted_metric_is_worth_it() -> None:
     assert plain.status is Status.ITERATION_LIMIT
     with pytest.raises(sdpkit.InputError, match="is 'bent'; use one of 'fitted', 'plain'"):
         solve(problem, solver="projection", metric="bent")
+
+
+@pytest.mark.parametrize(("n", "k", "seed"), [(200, 4, 0), (120, 8, 8)])
+def test_it_stops_where_the_certificate_agrees(n: int, k: int, seed: int) -> None:
+    """Residuals that look small may cost more than the tolerance at the prices of their rows."""
+    points = sdpkit.datasets.swiss_roll(n, random_state=seed)
+    solution = solve(MVU(points, n_neighbors=k), solver="projection", tol=1e-3)
+    assert solution.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize(("k", "seed"), [(4, 1), (6, 2), (5, 9)])
+def test_few_rounds_to_three_digits(k: int, seed: int) -> None:
+    """A metric fitted after the first rounds, and a penalty that waits for the multipliers."""
+    points = sdpkit.datasets.swiss_roll(150, random_state=seed)
+    solution = solve(MVU(points, n_neighbors=k), solver="projection", tol=1e-3)
+    assert solution.status is Status.OPTIMAL
+    assert solution.iterations <= 120
+
+
+def test_no_ray_is_sought_below_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One projection a round, and a few at restarts: feasible multipliers exclude rays."""
+    calls = []
+    project = TwoSets.onto_cone
+
+    def counted(self: TwoSets, *args: Any, **options: Any) -> Any:
+        calls.append(1)
+        return project(self, *args, **options)
+
+    monkeypatch.setattr(TwoSets, "onto_cone", counted)
+    solution = quietly(roll(60), "projection", tol=1e-9, max_iter=210)
+    assert len(calls) <= 1.1 * solution.iterations
 
 
 def test_the_plain_metric_converges_too() -> None:
