@@ -17,9 +17,12 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.bounds import safe_bound
+from sdpkit.certificate.onto_rows import is_small, onto_rows
+from sdpkit.certificate.primal import row_residuals
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
+from sdpkit.program.gram import Matrix
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import forecast
@@ -34,10 +37,11 @@ Array = NDArray[np.float64]
 
 _MAX_ITERATIONS = 20_000
 _LOOK_INTERVAL = 20  # iterations between looks at both sides
-_INTERVAL_GROWTH = 20  # iterations before the first restart; as many more before each later one
+_SHORTEST_INTERVAL = 20  # iterations before the first two restarts; every second adds as many
 _WORTH_CHANGE = 2.0  # the most by which the penalty of one restart differs from that of the last
 _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another penalty: soon, now
 _GOAL_SHARE = 0.8  # share of tol at which to stop
+_NEAR_ROWS = 10.0  # times tol: residuals from which a point is moved onto its rows
 _SHRUNK_SHARE = 0.5  # and where the point will be shrunk into its limits, at a price of half of tol
 
 
@@ -77,11 +81,11 @@ class DouglasRachford:
         self.multiplier_ray: Array | None = None
         self.matrix_ray: tuple[tuple[Array, ...], Array] | None = None
         self.snapshot: tuple[TwoSets, Array, Array] | None = None
-        self.iteration = 0
+        self.iteration, self.next_try = 0, 0.0
         self._start(driver)
         self.penalty = RESTART_PENALTY
-        self.length = _INTERVAL_GROWTH
-        self.renewal = driver.iterations + self.length
+        self.restarts = 0
+        self.renewal = driver.iterations + _SHORTEST_INTERVAL
 
     def _start(self, driver: Driver) -> None:
         """From a checkpoint, else from a given solution, else from zero."""
@@ -122,16 +126,15 @@ class DouglasRachford:
     def _renew(self, look: _Look | None) -> None:
         """Fit the metric to the iterate.
 
-        The penalty then follows what is waited for: a gap that is larger than the price of the
-        residuals comes from the multipliers, which a larger penalty moves less and less far off.
-        The first pair is too far from both for this to mean anything.
+        The penalty follows what is still missing: a gap larger than the price of the residuals
+        comes from the multipliers, and a larger penalty serves them at the expense of the rows.
+        Before the first restart both are too far off to mean anything.
         """
-        is_first = self.length == _INTERVAL_GROWTH
-        if look is not None and min(look.gap, look.price) > 0 and not is_first:
+        if self.restarts and look is not None and min(look.gap, look.price) > 0:
             change = float(np.sqrt(look.gap / look.price))
             self.penalty *= float(np.clip(change, 1 / _WORTH_CHANGE, _WORTH_CHANGE))
-        self.length += _INTERVAL_GROWTH
-        self.renewal += self.length
+        self.restarts += 1
+        self.renewal += _SHORTEST_INTERVAL * (1 + self.restarts // 2)
         self.method.restart(self.method.pair(), self.penalty)
         self.snapshot = None
 
@@ -190,9 +193,12 @@ class DouglasRachford:
         """End the run where both sides meet, or where a ray proves that they never will."""
         share = _SHRUNK_SHARE if np.all(self.program.relations == -1) else _GOAL_SHARE
         met = max(look.gap, look.residual) <= share * self.tol
-        if met and look.gap + look.price <= self.tol and self._is_proven(look):
+        paid = look.gap + look.price <= self.tol
+        if paid and met and self._is_proven(look):
             words = f"converged: gap {look.gap:.1e}, rows {look.residual:.1e}"
             driver.end(Stop.DONE, words)
+        elif paid and not met and self._meets_rows(look, share * self.tol):
+            driver.end(Stop.DONE, f"converged: gap {look.gap:.1e}, moved onto its rows")
         elif not np.isfinite([look.objective, look.residual]).all():
             driver.end(Stop.FAILED, "the iteration left the floating-point numbers")
         elif k % (5 * _LOOK_INTERVAL) == 0:
@@ -200,6 +206,31 @@ class DouglasRachford:
         elif k % (5 * _LOOK_INTERVAL) == 4 * _LOOK_INTERVAL:
             method = self.method
             self.snapshot = (method.at, method.point.z, method.y)
+
+    def _meets_rows(self, look: _Look, goal: float) -> bool:
+        """Move the point onto its rows inside the cone, where nothing else is missing.
+
+        A try costs a few rounds, so that the next one waits for half as many rounds again.
+        """
+        small = self.reduction.program
+        near = look.gap <= goal and look.residual <= _NEAR_ROWS * self.tol
+        if not near or self.method.repair is None or self.iteration < self.next_try:
+            return False
+        if self.matrices is None or self.x is None or not is_small(small):
+            return False
+        self.next_try = 1.5 * self.iteration
+        start: list[Matrix] = list(self.matrices)
+        found, x = onto_rows(small, start, self.x, 0.1 * self.tol)
+        moved = tuple(np.asarray(m) for m in found)
+        lifted = self.reduction.lift(Answer(Stop.DONE, "", matrices=moved, x=x))
+        matrices, aux = list(lifted.matrices or ()), np.asarray(lifted.x)
+        off = row_residuals(self.program, matrices, self.program.measure(matrices), aux)
+        value = self.program.objective(matrices, aux)
+        scale = max(abs(value), abs(look.bound), self.program.value_scale, 1e-300)
+        if not max(abs(value - look.bound) / scale, float(off.max(initial=0.0))) <= goal:
+            return False
+        self.matrices, self.x = moved, x
+        return True
 
     def _is_proven(self, look: _Look) -> bool:
         """Whether the certificate's bound is as good; far beyond tol it need not be.

@@ -9,9 +9,9 @@ one.
 
 `sdpkit.solvers.sets` describes a metric in which all rows ask the same. At every restart the metric
 is fitted to the iterate: with z = X − sS, X ⪰ 0 and S ⪰ 0 share their eigenvectors, and coordinates
-scaled by  ((X + δ)/(S + δ))^¼  along them lessen the spread of both spectra. Steps are over-relaxed
+scaled by  ((X + δ)/(S + δ))^0.4  along them lessen the spread of both spectra. Steps are over-relaxed
 and extrapolated (Anderson's method), and the penalty s follows the balance of both residuals.
-Intervals between restarts double, so that the theory for a fixed metric holds in the end.
+Intervals between restarts grow, so that the theory for a fixed metric holds in the end.
 """
 
 from __future__ import annotations
