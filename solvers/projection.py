@@ -31,14 +31,15 @@ from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.multiplier_repair import feasible_multipliers, reduced_anchor
 from sdpkit.solvers.sets import DENSE_ROWS, RAY_TOL, TwoSets
-from sdpkit.solvers.splitting import RESTART_PENALTY, Splitting, SplittingPair
+from sdpkit.solvers.splitting import Splitting, SplittingPair
 
 Array = NDArray[np.float64]
 
 _MAX_ITERATIONS = 20_000
 _LOOK_INTERVAL = 20  # iterations between looks at both sides
 _SHORTEST_INTERVAL = 20  # iterations before the first two restarts; every second adds as many
-_WORTH_CHANGE = 2.0  # the most by which the penalty of one restart differs from that of the last
+_FITTED_PENALTY = 4.0  # in a fitted metric: bounds suffer more from multipliers than from rows
+_PENALTY_CHANGE = 2.0  # the most by which the penalty of one restart differs from that of the last
 _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another penalty: soon, now
 _GOAL_SHARE = 0.8  # share of tol at which to stop
 _NEAR_ROWS = 10.0  # times tol: residuals from which a point is moved onto its rows
@@ -82,9 +83,9 @@ class DouglasRachford:
         self.matrix_ray: tuple[tuple[Array, ...], Array] | None = None
         self.snapshot: tuple[TwoSets, Array, Array] | None = None
         self.iteration, self.next_try = 0, 0.0
-        self._start(driver)
-        self.penalty = RESTART_PENALTY
+        self.penalty = _FITTED_PENALTY if method.fitted else 1.0
         self.restarts = 0
+        self._start(driver)
         self.renewal = driver.iterations + _SHORTEST_INTERVAL
 
     def _start(self, driver: Driver) -> None:
@@ -92,7 +93,7 @@ class DouglasRachford:
         saved, base = driver.saved, self.method.base
         if saved is not None:
             driver.resume(int(saved["iteration"]))
-            self.method.restart(SplittingPair(saved["x"], saved["slack"]))
+            self.method.restart(SplittingPair(saved["x"], saved["slack"]), self.penalty)
             return
         warm = driver.settings.warm_start
         given = None if warm is None else self.reduction.lower(warm)
@@ -101,7 +102,7 @@ class DouglasRachford:
         matrices, x, w = given
         slack = base.slack_of(base.from_multipliers(w))
         point = base.onto_cone(base.from_program(matrices, x))
-        self.method.restart(SplittingPair(point.z, base.onto_cone(slack).z))
+        self.method.restart(SplittingPair(point.z, base.onto_cone(slack).z), self.penalty)
 
     def step(self, driver: Driver) -> None:
         """One iteration; every twentieth measures both sides."""
@@ -118,7 +119,7 @@ class DouglasRachford:
             self._judge(driver, k, look)
         if driver.must_stop:
             return
-        if k == self.renewal:
+        if method.fitted and k == self.renewal:
             self._renew(look)
         elif k % _LOOK_INTERVAL == 0:
             method.rebalance(_UNBALANCED if k % (5 * _LOOK_INTERVAL) == 0 else _LOPSIDED)
@@ -132,7 +133,7 @@ class DouglasRachford:
         """
         if self.restarts and look is not None and min(look.gap, look.price) > 0:
             change = float(np.sqrt(look.gap / look.price))
-            self.penalty *= float(np.clip(change, 1 / _WORTH_CHANGE, _WORTH_CHANGE))
+            self.penalty *= float(np.clip(change, 1 / _PENALTY_CHANGE, _PENALTY_CHANGE))
         self.restarts += 1
         self.renewal += _SHORTEST_INTERVAL * (1 + self.restarts // 2)
         self.method.restart(self.method.pair(), self.penalty)
@@ -193,11 +194,11 @@ class DouglasRachford:
         """End the run where both sides meet, or where a ray proves that they never will."""
         share = _SHRUNK_SHARE if np.all(self.program.relations == -1) else _GOAL_SHARE
         met = max(look.gap, look.residual) <= share * self.tol
-        paid = look.gap + look.price <= self.tol
-        if paid and met and self._is_proven(look):
+        met = met and look.gap + look.price <= self.tol
+        if met and self._is_proven(look):
             words = f"converged: gap {look.gap:.1e}, rows {look.residual:.1e}"
             driver.end(Stop.DONE, words)
-        elif paid and not met and self._meets_rows(look, share * self.tol):
+        elif not met and self._meets_rows(look, share * self.tol):
             driver.end(Stop.DONE, f"converged: gap {look.gap:.1e}, moved onto its rows")
         elif not np.isfinite([look.objective, look.residual]).all():
             driver.end(Stop.FAILED, "the iteration left the floating-point numbers")
@@ -210,24 +211,25 @@ class DouglasRachford:
     def _meets_rows(self, look: _Look, goal: float) -> bool:
         """Move the point onto its rows inside the cone, where nothing else is missing.
 
-        A try costs a few rounds, so that the next one waits for half as many rounds again.
+        A try costs as much as a few rounds, so that the next one waits for a quarter of all.
         """
         small = self.reduction.program
-        near = look.gap <= goal and look.residual <= _NEAR_ROWS * self.tol
+        off = max(look.residual, look.price)
+        near = look.gap <= goal and off <= _NEAR_ROWS * self.tol
         if not near or self.method.repair is None or self.iteration < self.next_try:
             return False
         if self.matrices is None or self.x is None or not is_small(small):
             return False
-        self.next_try = 1.5 * self.iteration
+        self.next_try = 1.25 * self.iteration
         start: list[Matrix] = list(self.matrices)
         found, x = onto_rows(small, start, self.x, 0.1 * self.tol)
         moved = tuple(np.asarray(m) for m in found)
         lifted = self.reduction.lift(Answer(Stop.DONE, "", matrices=moved, x=x))
         matrices, aux = list(lifted.matrices or ()), np.asarray(lifted.x)
-        off = row_residuals(self.program, matrices, self.program.measure(matrices), aux)
+        left = row_residuals(self.program, matrices, self.program.measure(matrices), aux)
         value = self.program.objective(matrices, aux)
         scale = max(abs(value), abs(look.bound), self.program.value_scale, 1e-300)
-        if not max(abs(value - look.bound) / scale, float(off.max(initial=0.0))) <= goal:
+        if not max(abs(value - look.bound) / scale, float(left.max(initial=0.0))) <= goal:
             return False
         self.matrices, self.x = moved, x
         return True

@@ -9,9 +9,10 @@ one.
 
 `sdpkit.solvers.sets` describes a metric in which all rows ask the same. At every restart the metric
 is fitted to the iterate: with z = X − sS, X ⪰ 0 and S ⪰ 0 share their eigenvectors, and coordinates
-scaled by  ((X + δ)/(S + δ))^0.4  along them lessen the spread of both spectra. Steps are over-relaxed
-and extrapolated (Anderson's method), and the penalty s follows the balance of both residuals.
-Intervals between restarts grow, so that the theory for a fixed metric holds in the end.
+scaled by  ((X + δ)/(S + δ))^0.4  along them lessen the spread of both spectra. Steps are
+over-relaxed and extrapolated (Anderson's method), and the penalty s follows the balance of both
+residuals. Intervals between restarts grow, so that the theory for a fixed metric holds in the end.
+Far from the end, where steps are long, eigenvectors of single precision are good enough.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ Array = NDArray[np.float64]
 _RELAXATION = 1.6
 _MEMORY_STEPS = 10  # steps that an extrapolation sees, and iterations between two
 _SPREAD_EXPONENT, _SPECTRUM_FLOOR = 0.4, 0.01  # exponent and floor of the fitted metric
-RESTART_PENALTY = 4.0  # s after a restart: bounds suffer more from multipliers than from rows
 _WORSE_RATIO = 1.0  # an extrapolation that makes the next step longer than this is taken back
 _FARTHEST_STEPS = 300.0  # how many steps an extrapolation may leap
 _ROUGH_SHARE = 1e-4  # of ‖z‖: steps longer than this are far above single precision
@@ -161,7 +161,7 @@ class Splitting:
         out *= self.sets.cost_scale / base.cost_scale
         return SplittingPair(base.from_program(*self.sets.to_program(point.z)), out)
 
-    def restart(self, pair: SplittingPair, penalty: float = RESTART_PENALTY) -> None:
+    def restart(self, pair: SplittingPair, penalty: float) -> None:
         """Continue from a pair in the metric that is fitted to it."""
         base = self.base
         if not self.fitted:
