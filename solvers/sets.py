@@ -77,10 +77,12 @@ class Matrices:
 
     def measure(self, matrix: Array) -> Array:
         """The measurements of any symmetric Z."""
-        few = self.nodes is not None and self.nodes.shape[0] < self.vectors.shape[0]
-        image = self.incidence @ (self.nodes @ matrix) if few else self.vectors @ matrix
+        if self.nodes is not None and self.nodes.shape[0] < self.vectors.shape[0]:
+            image = np.asarray(self.incidence @ (self.nodes @ matrix))
+        else:
+            image = np.asarray(self.vectors @ matrix)
         if isinstance(self.vectors, np.ndarray):
-            return np.asarray(np.einsum("pk,pk->p", np.asarray(image), self.vectors))
+            return np.asarray(np.einsum("pk,pk->p", image, self.vectors))
         return np.asarray(self.vectors.multiply(image).sum(axis=1)).ravel()
 
     def adjoint(self, u: Array) -> Array:
