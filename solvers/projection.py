@@ -17,12 +17,11 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.bounds import safe_bound
-from sdpkit.certificate.onto_rows import is_small, onto_rows
+from sdpkit.certificate.onto_rows import is_small, root_of, step_onto_rows
 from sdpkit.certificate.primal import row_residuals
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
-from sdpkit.program.gram import Matrix
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import forecast
@@ -43,6 +42,7 @@ _PENALTY_CHANGE = 2.0  # the most by which the penalty of one restart differs fr
 _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another penalty: soon, now
 _GOAL_SHARE = 0.8  # share of tol at which to stop
 _NEAR_ROWS = 10.0  # times tol: residuals from which a point is moved onto its rows
+_MOST_MOVES = 6  # steps of least squares that this takes at most
 _SHRUNK_SHARE = 0.5  # and where the point will be shrunk into its limits, at a price of half of tol
 
 
@@ -195,10 +195,10 @@ class DouglasRachford:
         share = _SHRUNK_SHARE if np.all(self.program.relations == -1) else _GOAL_SHARE
         met = max(look.gap, look.residual) <= share * self.tol
         met = met and look.gap + look.price <= self.tol
-        if met and self._is_proven(look):
+        if met and self._is_restored and self._is_proven(look):
             words = f"converged: gap {look.gap:.1e}, rows {look.residual:.1e}"
             driver.end(Stop.DONE, words)
-        elif not met and self._meets_rows(look, share * self.tol):
+        elif self._meets_rows(look, share * self.tol):
             driver.end(Stop.DONE, f"converged: gap {look.gap:.1e}, moved onto its rows")
         elif not np.isfinite([look.objective, look.residual]).all():
             driver.end(Stop.FAILED, "the iteration left the floating-point numbers")
@@ -213,26 +213,43 @@ class DouglasRachford:
 
         A try costs as much as a few rounds, so that the next one waits for a quarter of all.
         """
-        small = self.reduction.program
         off = max(look.residual, look.price)
         near = look.gap <= goal and off <= _NEAR_ROWS * self.tol
         if not near or self.method.repair is None or self.iteration < self.next_try:
             return False
-        if self.matrices is None or self.x is None or not is_small(small):
+        if self.matrices is None or self.x is None:
             return False
         self.next_try = 1.25 * self.iteration
-        start: list[Matrix] = list(self.matrices)
-        found, x = onto_rows(small, start, self.x, 0.1 * self.tol)
-        moved = tuple(np.asarray(m) for m in found)
-        lifted = self.reduction.lift(Answer(Stop.DONE, "", matrices=moved, x=x))
-        matrices, aux = list(lifted.matrices or ()), np.asarray(lifted.x)
-        left = row_residuals(self.program, matrices, self.program.measure(matrices), aux)
-        value = self.program.objective(matrices, aux)
-        scale = max(abs(value), abs(look.bound), self.program.value_scale, 1e-300)
-        if not max(abs(value - look.bound) / scale, float(left.max(initial=0.0))) <= goal:
+        small, matrices, x = self.reduction.program, self.matrices, self.x
+        factors = [root_of(b, m) for b, m in zip(small.blocks, matrices, strict=True)]
+        for _ in range(_MOST_MOVES if small.n_rows <= DENSE_ROWS else 0):
+            if self._holds(matrices, x, look.bound, goal):
+                break
+            step = step_onto_rows(small, factors, x)
+            if step is None:
+                return False
+            factors, x = step
+            matrices = tuple(y @ y.T for y in factors)
+        if not self._holds(matrices, x, look.bound, goal):
             return False
-        self.matrices, self.x = moved, x
+        self.matrices, self.x = matrices, x
         return True
+
+    def _holds(self, matrices: tuple[Array, ...], x: Array, bound: float, goal: float) -> bool:
+        """Whether rows are met at their own scale, as the certificate measures, near the bound."""
+        program = self.program
+        lifted = self.reduction.lift(Answer(Stop.DONE, "", matrices=matrices, x=x))
+        found, aux = list(lifted.matrices or ()), np.asarray(lifted.x)
+        left = row_residuals(program, found, program.measure(found), aux)
+        value = program.objective(found, aux)
+        scale = max(abs(value), abs(bound), program.value_scale, 1e-300)
+        return bool(max(abs(value - bound) / scale, float(left.max(initial=0.0))) <= goal)
+
+    @property
+    def _is_restored(self) -> bool:
+        """Whether rows that are nearly met will be met exactly by those who judge the answer."""
+        shrunk = bool(np.all(self.program.relations == -1))
+        return shrunk or is_small(self.program) or self.method.repair is None
 
     def _is_proven(self, look: _Look) -> bool:
         """Whether the certificate's bound is as good; far beyond tol it need not be.

@@ -291,6 +291,15 @@ def test_it_stops_where_the_certificate_agrees(n: int, k: int, seed: int) -> Non
     assert solution.status is Status.OPTIMAL
 
 
+def test_it_meets_its_rows_without_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points of many rows are not moved by those who judge them: short edges count as much."""
+    monkeypatch.setattr("sdpkit.certificate.onto_rows._MAX_ROWS", 100)
+    for n, k, seed in ((120, 8, 8), (150, 5, 6)):
+        points = sdpkit.datasets.swiss_roll(n, random_state=seed)
+        solution = solve(MVU(points, n_neighbors=k), solver="projection", tol=1e-3)
+        assert solution.status is Status.OPTIMAL
+
+
 @pytest.mark.parametrize(("k", "seed"), [(4, 1), (6, 2), (5, 9)])
 def test_few_rounds_to_three_digits(k: int, seed: int) -> None:
     """A metric fitted after the first rounds, and a penalty that waits for the multipliers."""
