@@ -47,8 +47,8 @@ _GLANCE = 64
 # (`sdpkit bench impostors` measures it).
 _TREE_DIMENSION = 3
 _TREE_POINTS = 20_000
-# From this many points and directions on, pairs are screened by their leading directions alone.
-_SCREENED_POINTS, _SCREENED_DIMENSION = 2000, 24
+# From this many anchors and directions on, pairs are screened by their leading directions alone.
+_SCREENED_ANCHORS, _SCREENED_DIMENSION = 2000, 24
 # What a pair costs that passes, and each of its directions, in directions of a product; and the
 # sampled pairs that say how many will pass.
 _LENGTH_PRICE, _SAMPLED_PAIRS = (5000, 40), 8192
@@ -339,15 +339,15 @@ class Impostors:
 
         with own_threads() as pool:
             for done in pool.map(run, self._strips()):
-                yield from done
                 go_on_or_raise()
+                yield from done
 
     def _screen(self, block: int, outputs: Array, reach: Array) -> _Screen:
         """What a block's distances are screened by: its outputs about their centre, or only their
         leading directions where these tell most pairs of different classes apart."""
         centred = outputs - outputs.mean(axis=0)
-        n, r = centred.shape
-        if r >= _SCREENED_DIMENSION and n >= _SCREENED_POINTS:
+        anchors = int(np.sum(np.diff(self.target_starts) > 0))
+        if centred.shape[1] >= _SCREENED_DIMENSION and anchors >= _SCREENED_ANCHORS:
             turned = centred @ scipy.linalg.eigh(centred.T @ centred)[1][:, ::-1]
             centred = turned[:, : self._n_leading(turned, reach)]
         spread = np.square(centred).sum(axis=1).max(initial=0.0)
