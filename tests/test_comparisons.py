@@ -254,7 +254,8 @@ def test_the_published_method_keeps_to_algorithm_3(monkeypatch: pytest.MonkeyPat
     near, evaluate = Impostors.near, ProjectedSubgradients._evaluate
 
     def counted(self: Impostors, outputs: Any, slack: float) -> Rows:
-        looks.append(len(values))
+        if np.isfinite(slack):  # the scale of the start takes all rows of a part
+            looks.append(len(values))
         return near(self, outputs, slack)
 
     def recorded(self: ProjectedSubgradients, outputs: Any) -> None:
