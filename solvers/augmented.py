@@ -200,9 +200,12 @@ class WorkingSet:
     def of(cls, problem: HingeProgram, rows: Rows, a: Array, factors: Factors) -> WorkingSet:
         """Index rows for the kernel; distances are near those that `factors` measure."""
         terms = problem.family.terms(rows)
-        used, row_pull = np.unique(terms.pull, return_inverse=True)
+        is_used = np.zeros(len(terms.pulls), dtype=bool)
+        is_used[terms.pull] = True
+        row_pull = (np.cumsum(is_used) - 1)[terms.pull]
+        used = np.flatnonzero(is_used)
         pulls, pushes = terms.pulls[used], terms.pushes
-        anchors = np.unique(pulls[:, 0])
+        anchors = pulls[np.diff(pulls[:, 0], prepend=-1) > 0, 0]
         order = near_each_other(problem.features[0] @ factors[0].T)
         places, (pull_places, push_places) = _placed(problem, [pulls, pushes], order)
         return cls(
@@ -426,7 +429,7 @@ def _augmented(
     for their tensions: one loop, since each copy of its inner loops takes time to compile. Slices,
     not index ranges, are what the compiler makes vectors of.
     """
-    value, hinge = 0.0, 0.0
+    value, hinge, slope = 0.0, 0.0, 1.0 / gamma
     for k in anchors[first:last]:
         base, start = pull_starts[k], push_starts[k]
         count = pull_starts[k + 1] - base
@@ -456,7 +459,7 @@ def _augmented(
                     t = row_pull[r] - base
                     z = near[t] - far
                     hinge += max(0.0, z)
-                    v = min(1.0, max(0.0, a[r] + z / gamma))
+                    v = min(1.0, max(0.0, a[r] + slope * z))
                     value += v * z - 0.5 * gamma * (v - a[r]) * (v - a[r])
                     alpha[r] = v
                     tensions[t] += v
