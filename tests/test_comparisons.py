@@ -502,6 +502,7 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
 
     slow = {dtype: slowed(kernel) for dtype, kernel in comparisons._TILE_PAIRS.items()}
     monkeypatch.setattr(comparisons, "_TILE_PAIRS", slow)
+    monkeypatch.setattr(comparisons, "_UNCOMPILED_POINTS", 0)
     monkeypatch.setattr(comparisons, "_TILE_ENTRIES", 2**10)  # at least 150 tiles
     monkeypatch.setattr(comparisons, "_TILE_COLUMNS", 2**6)
     for module in (algorithm_3, augmented):

@@ -39,6 +39,8 @@ from sdpkit.program.families import (
 
 # Entries and columns of one tile of distances: in single precision they fit a second-level cache.
 _TILE_ENTRIES, _TILE_COLUMNS = 2**18, 1024
+# Up to this many points, tiles are worked through by numpy.
+_UNCOMPILED_POINTS = 700
 # Pairs of a tile that there is room for at first.
 _ROOM = 2**14
 # Columns of a row that are looked at together.
@@ -256,10 +258,12 @@ class Impostors:
 
     def _triplets(self, reaches: Array, anchor: Indices, far: Array) -> tuple[Indices, Indices]:
         """(target, pair): the rows with q_il < reach_ij among given pairs (i, l)."""
-        room = int(np.diff(self.target_starts)[anchor].sum())
-        target, pair = np.empty(room, np.int64), np.empty(room, np.int64)
-        n = _write_triplets(self.target_starts, reaches, anchor, far, target, pair)
-        return target[:n], pair[:n]
+        starts = self.target_starts[anchor]
+        counts = self.target_starts[anchor + 1] - starts
+        pair = np.repeat(np.arange(anchor.size), counts)
+        target = np.arange(pair.size) - np.repeat(np.cumsum(counts) - counts - starts, counts)
+        found = far[pair] < reaches[target]
+        return target[found], pair[found]
 
     def _pairs_by_tree(
         self, stacked: Array, columns: Indices, reach: Array
@@ -428,11 +432,34 @@ class _Screen:
             twice = products[: len(left) * len(right)].reshape(len(left), len(right))
             np.matmul(left, right.T, out=twice)
             known = (strip.rows, members, labels, group, twice, low, theirs, limits, own)
+            if len(self.points) <= _UNCOMPILED_POINTS:
+                yield _few_pairs(*known)
+                continue
             n = tile_pairs(*known, i, other)
             if n > i.size:
                 i, other = np.empty((2, n), np.int64)
                 tile_pairs(*known, i, other)
             yield i[:n], other[:n]
+
+
+def _few_pairs(
+    rows: Indices,
+    columns: Indices,
+    labels: Indices,
+    group: Indices,
+    twice: NDArray[Any],
+    low_rows: NDArray[Any],
+    low_columns: NDArray[Any],
+    limits: NDArray[Any],
+    own: NDArray[Any],
+) -> tuple[Indices, Indices]:
+    """What `_tile_pairs` writes, in several passes: where there are few pairs, compiling that
+    takes longer than all of them."""
+    apart = labels[rows][:, None] != labels[columns]
+    apart &= group[rows][:, None] == group[columns]
+    a, b = np.nonzero(apart & (low_columns - twice < limits[:, None]))
+    c, d = np.nonzero(apart & (own - twice < -low_rows[:, None]))
+    return np.concatenate([rows[a], columns[d]]), np.concatenate([columns[b], rows[c]])
 
 
 def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
@@ -447,20 +474,6 @@ def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
 
 
 # -- kernels --------------------------------------------------------------------------------
-
-
-@proof_kernel("i8[:]", "f8[:]", "i8[:]", "f8[:]", "out i8[:]", "out i8[:]")
-def _write_triplets(
-    starts: Any, reaches: Any, anchor: Any, far: Any, target: Any, pair: Any
-) -> int:
-    n = 0
-    for p in range(anchor.size):
-        for t in range(starts[anchor[p]], starts[anchor[p] + 1]):
-            if far[p] < reaches[t]:
-                target[n] = t
-                pair[n] = p
-                n += 1
-    return n
 
 
 def _tile_pairs(
