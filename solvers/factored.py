@@ -79,8 +79,9 @@ _ESTIMATE_SHARE, _ESTIMATE_POINTS, _ESTIMATE_MOST = 0.01, 200, 0.05
 _FAR_WORSE = 3.0
 # Steps on one working set at most.
 _WORKING_SET_STEPS = 600
-# Where there are more points than this, the first steps are made on a share of the rows.
-_STAGED_POINTS, _STAGE_SHARE = 50_000, 0.15
+# Where there are more points than this, the first steps are made on a share of the rows, if it has
+# so many points for every direction: fewer of them would be fitted too well.
+_STAGED_POINTS, _STAGE_SHARE, _STAGE_POINTS = 10_000, 0.15, 50
 # Directions of L below this share of the largest are dropped between searches, but for a few.
 _THIN, _SPARE = 1e-3, 4
 # A direction along which the factor is shorter than this share of its longest one is lacking, if
@@ -388,6 +389,13 @@ def _moved(before: Factors, after: Factors) -> float:
     return squared_norm(changes) / max(squared_norm(after), np.finfo(float).tiny)
 
 
+def _is_staged(problem: HingeProgram) -> bool:
+    """Whether the first steps on a part of the rows lead somewhere, and save something."""
+    directions = sum(x.shape[1] for x in problem.features)
+    n = problem.family.n_points
+    return n >= _STAGED_POINTS and _STAGE_SHARE * n >= _STAGE_POINTS * directions
+
+
 # -- the solvers ----------------------------------------------------------------------------
 
 
@@ -424,7 +432,7 @@ class HingeSolver(FamilySolver):
             search = HingeSearch(problem, start, self.method, settings.tol, pool)
             if settings.warm_start is not None:
                 search.resume(settings.warm_start)
-            elif problem.family.n_points >= _STAGED_POINTS:
+            elif _is_staged(problem):
                 part = problem.part(_STAGE_SHARE)
                 search.stage = HingeSearch(part, start, self.method, settings.tol, pool)
             return driver.run(search)
