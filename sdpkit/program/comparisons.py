@@ -245,8 +245,8 @@ class Impostors:
             return self._within(stacked, columns, reach, i, other)
         none = np.empty(0, np.int64)
         found = self._over_pairs(stacked, columns, reach, lambda *pairs: pairs)
-        i, other, far = zip((none, none, np.empty(0)), *found, strict=True)
-        return np.concatenate(i), np.concatenate(other), np.concatenate(far)
+        anchors, impostors, squares = zip((none, none, np.empty(0)), *found, strict=True)
+        return np.concatenate(anchors), np.concatenate(impostors), np.concatenate(squares)
 
     def _within(
         self, stacked: Array, columns: Indices, reach: Array, i: Indices, other: Indices
@@ -323,7 +323,8 @@ class Impostors:
 
     def _members(self, block: int) -> Indices:
         """The points of a block in the order of their classes."""
-        return self._in_order[self.block_of[self._in_order] == block]
+        in_order = self._in_order
+        return np.asarray(in_order[self.block_of[in_order] == block])
 
     def _over_pairs(
         self, stacked: Array, columns: Indices, reach: Array, work: Callable[..., Any]
