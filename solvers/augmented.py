@@ -33,6 +33,7 @@ from sdpkit.program.families import (
 )
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Solution
+from sdpkit.solvers.locality import near_each_other
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -41,6 +42,8 @@ Factors = list[Array]
 
 # The tolerance from which on the inner problem is solved in single precision.
 SINGLE_PRECISION_TOL = 5e-4
+# The price γ of moving α at which it does not move.
+_NO_MOVE = 1e300
 # The least eigenvalue of a start, as a share of the largest.
 _EVERY = 1e-3
 
@@ -99,7 +102,7 @@ class HingeProgram:
         return [x @ factor.T for x, factor in zip(self.features, factors, strict=True)]
 
     def images(self, terms: Terms, alpha: Array) -> list[Array]:
-        """Per block weight·Σα_t(C_ij − C_il), (d, d)."""
+        """Per block weight·Σα_t(C_ij − C_il), (d, d), in double precision."""
         graphs = laplacians(self.family, terms, alpha, len(self.features))
         parts = zip(self.features, graphs, strict=True)
         return [self.weight * (x.T @ (graph @ x)) for x, graph in parts]
@@ -166,12 +169,14 @@ class WorkingSet:
     Only the points that occur in them are looked at, each in the blocks that measure it: a point
     has one *place* for each of these (a single one where distances are summed over the blocks). A
     row's two pairs begin at the same point, its *anchor*: rows are worked through by anchor, so
-    that each distance is computed once.
+    that each distance is computed once. Places and anchors are in an order in which near points
+    are next to each other: most of what an anchor needs is in the cache already.
 
     Attributes
     ----------
     rows: their numbers;  terms: what they say
     places: per block
+    anchors: (m_a,) the order in which anchors are worked through
     pull_starts, push_starts: (m_a + 1,) where the pulls and pushes of each anchor begin
     pulls, pushes: (2, ·) the places of their two points, −1 for one that is missing
     constants: of the pulls
@@ -182,6 +187,7 @@ class WorkingSet:
     terms: Terms
     a: Array
     places: list[Places]
+    anchors: Indices
     pull_starts: Indices
     pulls: Indices
     constants: Array
@@ -191,18 +197,23 @@ class WorkingSet:
     row_pull: Indices
 
     @classmethod
-    def of(cls, problem: HingeProgram, rows: Rows, a: Array) -> WorkingSet:
-        """Index rows for the kernel."""
+    def of(cls, problem: HingeProgram, rows: Rows, a: Array, factors: Factors) -> WorkingSet:
+        """Index rows for the kernel; distances are near those that `factors` measure."""
         terms = problem.family.terms(rows)
-        used, row_pull = np.unique(terms.pull, return_inverse=True)
+        is_used = np.zeros(len(terms.pulls), dtype=bool)
+        is_used[terms.pull] = True
+        row_pull = (np.cumsum(is_used) - 1)[terms.pull]
+        used = np.flatnonzero(is_used)
         pulls, pushes = terms.pulls[used], terms.pushes
-        anchors = np.unique(pulls[:, 0])
-        places, (pull_places, push_places) = _placed(problem, [pulls, pushes])
+        anchors = pulls[np.diff(pulls[:, 0], prepend=-1) > 0, 0]
+        order = near_each_other(problem.features[0] @ factors[0].T)
+        places, (pull_places, push_places) = _placed(problem, [pulls, pushes], order)
         return cls(
             rows,
             terms,
             a,
             places,
+            np.argsort(np.argsort(order)[anchors]),
             np.append(np.searchsorted(pulls[:, 0], anchors), len(pulls)),
             pull_places,
             terms.constants[used],
@@ -212,7 +223,7 @@ class WorkingSet:
             row_pull,
         )
 
-    def refreshed(self, problem: HingeProgram, found: Rows) -> WorkingSet:
+    def refreshed(self, problem: HingeProgram, found: Rows, factors: Factors) -> WorkingSet:
         """The rows that a search found, with those whose multipliers are positive."""
         held = self.a > 0
         old = self.rows[held]
@@ -220,21 +231,23 @@ class WorkingSet:
         rows = rows[np.diff(rows, prepend=-1) > 0]
         a = np.zeros(rows.size)
         a[np.searchsorted(rows, old)] = self.a[held]
-        return WorkingSet.of(problem, rows, a)
+        return WorkingSet.of(problem, rows, a, factors)
 
     @cached_property
     def shares(self) -> list[tuple[int, int]]:
         """Ranges of anchors with about equally many pushes, one per thread."""
         count = workers() if self.rows.size > 2000 else 1
-        total = self.pushes.shape[1]
-        cuts = np.searchsorted(self.push_starts, np.linspace(0, total, count + 1))
-        cuts[0], cuts[-1] = 0, self.push_starts.size - 1
+        pushes = np.cumsum(np.diff(self.push_starts)[self.anchors])
+        cuts = np.searchsorted(pushes, np.linspace(0, self.pushes.shape[1], count + 1))
+        cuts[0], cuts[-1] = 0, self.anchors.size
         return list(pairwise(int(c) for c in cuts))
 
 
-def _placed(problem: HingeProgram, pairs: list[Indices]) -> tuple[list[Places], list[Indices]]:
-    """Places for the points of some pairs (i, o), each in the block of o; and those of the pairs,
-    (2, ·) each."""
+def _placed(
+    problem: HingeProgram, pairs: list[Indices], order: Indices
+) -> tuple[list[Places], list[Indices]]:
+    """Places for the points of some pairs (i, o), each in the block of o, in an order of all
+    points; and those of the pairs, (2, ·) each."""
     family, features = problem.family, problem.features
     # A pair without an o measures nothing, in any block.
     blocks = [family.block_of[np.where(p[:, 1] < 0, p[:, 0], p[:, 1])] for p in pairs]
@@ -245,7 +258,7 @@ def _placed(problem: HingeProgram, pairs: list[Indices]) -> tuple[list[Places], 
         present = np.zeros(family.n_points + 1, dtype=bool)
         for pair, some in zip(pairs, mine, strict=True):
             present[pair[some].ravel()] = True
-        nodes = np.flatnonzero(present[:-1])
+        nodes = order[present[order]]
         number[nodes] = np.arange(first, first + nodes.size)
         for pair, some, place in zip(pairs, mine, found, strict=True):
             place[:, some] = number[pair[some].T]
@@ -279,13 +292,53 @@ def augmented_lagrangian(
     problem: HingeProgram, working: WorkingSet, gamma: float, factors: Factors, pool: Any
 ) -> InnerPoint:
     """The augmented Lagrangian and its gradient 2(L + weight·(Laplacian·Y)ᵀX)."""
-    columns, width = _columns(problem, factors)
+    columns, width = _columns(problem, [factor.shape[0] for factor in factors])
     stacked = np.zeros((working.places[-1].rows.stop, width), dtype=problem.dtype)
     for factor, place, span in zip(factors, working.places, columns, strict=True):
         small = factor.T.astype(problem.dtype)
         _write_product(pool, place.features, small, stacked[place.rows, span])
+    (lagrangian, hinges), pull, alpha = _pass(working, stacked, working.a, gamma, pool)
+    square, weight = squared_norm(factors), problem.weight
+    gradient = [
+        2 * (factor + weight * _across(pool, pull[place.rows, span], place.features))
+        for factor, place, span in zip(factors, working.places, columns, strict=True)
+    ]
+    value, objective = square + weight * lagrangian, square + weight * hinges
+    single = problem.dtype is np.float32
+
+    def in_the_cone() -> Factors:
+        images = working_images(problem, working, alpha, pool)
+        return [np.eye(image.shape[0]) + image for image in images]
+
+    return InnerPoint(factors, value, gradient, objective, alpha, single, in_the_cone)
+
+
+def working_images(
+    problem: HingeProgram, working: WorkingSet, alpha: Array, pool: Any
+) -> list[Array]:
+    """Per block weight·Σα_t(C_ij − C_il), (d, d), in the precision of the inner problem.
+
+    The Laplacian is applied to the features by the same pass: where moving away from α has a
+    price without end, α stays what it is.
+    """
+    columns, width = _columns(problem, [place.features.shape[1] for place in working.places])
+    stacked = np.zeros((working.places[-1].rows.stop, width), dtype=problem.dtype)
+    for place, span in zip(working.places, columns, strict=True):
+        stacked[place.rows, span] = place.features
+    _, pull, _ = _pass(working, stacked, alpha, _NO_MOVE, pool)
+    return [
+        problem.weight * _across(pool, pull[place.rows, span], place.features)
+        for place, span in zip(working.places, columns, strict=True)
+    ]
+
+
+def _pass(
+    working: WorkingSet, stacked: NDArray[Any], a: Array, gamma: float, pool: Any
+) -> tuple[Array, NDArray[Any], Array]:
+    """The sums Σ(αz − γ/2(α − a)²) and Σ[z]₊, the Laplacian of α applied to `stacked`, and α."""
     alpha = np.empty(working.rows.size)
     layout = (
+        working.anchors,
         working.pull_starts,
         working.pulls,
         working.push_starts,
@@ -294,40 +347,25 @@ def augmented_lagrangian(
         working.row_pull,
         working.constants,
     )
-
-    augmented = _AUGMENTED[problem.dtype]
+    augmented = _AUGMENTED[stacked.dtype.type]
     most = int(np.diff(working.pull_starts).max(initial=0))
 
-    def run(share: tuple[int, int]) -> tuple[float, float, Array]:
+    def run(share: tuple[int, int]) -> tuple[Array, NDArray[Any]]:
         pull, sums = np.zeros_like(stacked), np.zeros(2)
         room = (np.empty(most), np.empty(most))
-        augmented(stacked, *layout, working.a, gamma, *share, *room, sums, pull, alpha)
-        return sums[0], sums[1], pull
+        augmented(stacked, *layout, a, gamma, *share, *room, sums, pull, alpha)
+        return sums, pull
 
-    parts = _shared(pool, run, working.shares)
-    pull = parts[0][2]
-    for _, _, other in parts[1:]:
+    (sums, pull), *others = _shared(pool, run, working.shares)
+    for more, other in others:
+        sums += more
         pull += other
-    square, weight = squared_norm(factors), problem.weight
-    gradient = [
-        2 * (factor + weight * _across(pool, pull[place.rows, span], place.features))
-        for factor, place, span in zip(factors, working.places, columns, strict=True)
-    ]
-    value = square + weight * sum(part[0] for part in parts)
-    objective = square + weight * sum(part[1] for part in parts)
-    single = problem.dtype is np.float32
-
-    def in_the_cone() -> Factors:
-        images = problem.images(working.terms, alpha)
-        return [np.eye(image.shape[0]) + image for image in images]
-
-    return InnerPoint(factors, value, gradient, objective, alpha, single, in_the_cone)
+    return sums, pull, alpha
 
 
-def _columns(problem: HingeProgram, factors: Factors) -> tuple[list[slice], int]:
+def _columns(problem: HingeProgram, widths: list[int]) -> tuple[list[slice], int]:
     """The columns of every block among the outputs, and their number: side by side where
     distances are summed, or else each in its own rows."""
-    widths = [factor.shape[0] for factor in factors]
     if problem.family.summed:
         ends = np.cumsum([0, *widths]).tolist()
         return [slice(*ends[k : k + 2]) for k in range(len(widths))], ends[-1]
@@ -365,6 +403,7 @@ def _across(pool: Any, left: Array, right: Array) -> Array:
 
 def _augmented(
     stacked: Any,
+    anchors: Any,
     pull_starts: Any,
     pulls: Any,
     push_starts: Any,
@@ -390,8 +429,8 @@ def _augmented(
     for their tensions: one loop, since each copy of its inner loops takes time to compile. Slices,
     not index ranges, are what the compiler makes vectors of.
     """
-    value, hinge = 0.0, 0.0
-    for k in range(first, last):
+    value, hinge, slope = 0.0, 0.0, 1.0 / gamma
+    for k in anchors[first:last]:
         base, start = pull_starts[k], push_starts[k]
         count = pull_starts[k + 1] - base
         pairs = push_starts[k + 1] - start
@@ -420,7 +459,7 @@ def _augmented(
                     t = row_pull[r] - base
                     z = near[t] - far
                     hinge += max(0.0, z)
-                    v = min(1.0, max(0.0, a[r] + z / gamma))
+                    v = min(1.0, max(0.0, a[r] + slope * z))
                     value += v * z - 0.5 * gamma * (v - a[r]) * (v - a[r])
                     alpha[r] = v
                     tensions[t] += v
@@ -440,7 +479,7 @@ def _augmented(
 
 _AUGMENTED = {
     dtype: fast_kernel(
-        *(f"{name}[:,:]", "i8[:]", "i8[:,:]", "i8[:]", "i8[:,:]", "i8[:]", "i8[:]"),
+        *(f"{name}[:,:]", "i8[:]", "i8[:]", "i8[:,:]", "i8[:]", "i8[:,:]", "i8[:]", "i8[:]"),
         *("f8[:]", "f8[:]", "f8", "i8", "i8", "out f8[:]", "out f8[:]", "out f8[:]"),
         *(f"out {name}[:,:]", "out f8[:]"),
     )(_augmented)

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from sdpkit.numerics.covering import covering_weights, whitened
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_covering
@@ -76,8 +77,6 @@ class Covering:
         c = float(-program.sign * program.cost_x[0])
         s = -program.rows_x.toarray()[:, 0]
         v = dense(block.vectors()) * np.sqrt(c * program.rows_q.data / s)[:, None]
-        from sdpkit.numerics.covering import whitened  # it loads numba
-
         z, cost, transform = whitened(v, -program.sign * block.cost.dense())
         return cls(z, cost, transform, c / s, block.size, block.log_det, c)
 
@@ -189,8 +188,6 @@ class CoveringWorkingSet(CoveringWeights):
         covering, left = self.covering, driver.iterations_left
         phi = np.zeros(len(covering.z))
         tol = min(1e-10, 0.1 * self.tol)
-        from sdpkit.numerics.covering import covering_weights
-
         phi[self.working], steps = covering_weights(
             covering.z[self.working], covering.cost, tol, left
         )

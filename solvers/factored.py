@@ -48,6 +48,7 @@ from sdpkit.solvers.augmented import (
     WorkingSet,
     augmented_lagrangian,
     squared_norm,
+    working_images,
 )
 from sdpkit.solvers.family_solver import FamilySolver, size_of_outputs
 from sdpkit.solvers.inner import Evaluate, InTheCone, InTheFactor
@@ -78,10 +79,9 @@ _ESTIMATE_SHARE, _ESTIMATE_POINTS, _ESTIMATE_MOST = 0.01, 200, 0.05
 _FAR_WORSE = 3.0
 # Steps on one working set at most.
 _WORKING_SET_STEPS = 600
-# A stage on a part of the rows comes first where there are more points than this.
-_STAGED_POINTS, _STAGE_SHARE = 50_000, 0.3
-# What a part of the rows says about all of them is not worth a smaller gap than this.
-_STAGE_GAP = 0.03
+# Where there are more points than this, the first steps are made on a share of the rows, if it has
+# so many points for every direction: fewer of them would be fitted too well.
+_STAGED_POINTS, _STAGE_SHARE, _STAGE_POINTS = 10_000, 0.15, 50
 # Directions of L below this share of the largest are dropped between searches, but for a few.
 _THIN, _SPARE = 1e-3, 4
 # A direction along which the factor is shorter than this share of its longest one is lacking, if
@@ -102,7 +102,7 @@ class HingeSearch:
     ----------
     factors: L of every block;  best: those that an exact search found best, with `upper`
     rows, alpha: the multipliers with the best bound, `lower`, which any rows prove
-    stage: a search on a part of the rows that comes first, or None
+    stage: a search on a part of the rows for the first steps, or None
     reached: the distance of the bounds after every search
     """
 
@@ -133,7 +133,7 @@ class HingeSearch:
             return
         held = (warm.dual > 0) & family.has(warm.rows)
         a = np.minimum(warm.dual[held] / self.problem.weight, 1.0)
-        self.working = WorkingSet.of(self.problem, warm.rows[held], a)
+        self.working = WorkingSet.of(self.problem, warm.rows[held], a, self.factors)
         self.gamma, self.slack = _GAMMA_LAST * family.unit, _SLACK_LAST * family.unit
 
     @property
@@ -164,14 +164,13 @@ class HingeSearch:
             self._improve(driver, found)
 
     def _after(self, stage: HingeSearch, driver: Driver) -> None:
-        """Take over the factors of the stage; neither of its bounds holds for all rows."""
+        """The first steps on a part of the rows: a start has many times more violated rows than a
+        point a few steps away, but a part says little about all rows beyond that."""
         self.stage = None
-        while not driver.must_stop:
-            found = stage._search()
-            if stage._is_over():
-                break
+        found = stage._search()
+        if not driver.must_stop:
             stage._improve(driver, found)
-        self.factors = self.best = stage.best
+        self.factors = self.best = stage.factors
 
     def _search(self) -> Rows:
         """The rows near the factors, which makes their objective exact."""
@@ -195,9 +194,9 @@ class HingeSearch:
         """Better factors and multipliers on the rows found, and those with a multiplier."""
         problem = self.problem
         if self.working is None:
-            self.working = WorkingSet.of(problem, found, np.zeros(found.size))
+            self.working = WorkingSet.of(problem, found, np.zeros(found.size), self.factors)
         else:
-            self.working = self.working.refreshed(problem, found)
+            self.working = self.working.refreshed(problem, found, self.factors)
         if self.method is InTheFactor:
             parts = zip(self.factors, problem.ranks, strict=True)
             self.factors = [_thinned(factor, rank) for factor, rank in parts]
@@ -213,6 +212,7 @@ class HingeSearch:
         """
         problem, tol, unit = self.problem, self.tol, self.problem.family.unit
         start, since, is_single_enough = self.factors, 0, True
+        lower, best = self.lower, np.zeros(working.rows.size)
         # A start without multipliers is far off; its working set is worth a few steps only.
         rough = len(self.reached) == 2 and not working.a.any()
         constants = working.terms.row_constants
@@ -240,12 +240,13 @@ class HingeSearch:
                 break
             if not is_look:
                 continue
-            images = problem.images(working.terms, point.alpha)
+            images = working_images(problem, working, point.alpha, self.pool)
             share = problem.share(images)
             scaled = share * point.alpha
             worth = float(constants @ scaled)
-            self._offer_dual(working.rows, scaled, problem.weight * worth)
-            outer_gap = _relative(point.objective, self.lower)
+            if problem.weight * worth > lower:
+                lower, best = problem.weight * worth, point.alpha
+            outer_gap = _relative(point.objective, lower)
             if outer_gap <= _MEETING * tol or driver.must_stop:
                 break
             if outer_gap < _SETTLED:
@@ -270,6 +271,7 @@ class HingeSearch:
                     break
         working.a = point.alpha.copy()
         self.factors = point.factors
+        self._offer_dual(working, best)
         return is_single_enough
 
     def _estimate(self) -> _Estimate | None:
@@ -300,9 +302,14 @@ class HingeSearch:
                 return found
         return None
 
-    def _offer_dual(self, rows: Rows, alpha: Array, bound: float) -> None:
+    def _offer_dual(self, working: WorkingSet, alpha: Array) -> None:
+        """Take the bound of some multipliers, if it is better: in double precision, since single
+        may promise more than the certificate finds."""
+        problem = self.problem
+        scaled = problem.share(problem.images(working.terms, alpha)) * alpha
+        bound = problem.weight * float(working.terms.row_constants @ scaled)
         if bound > self.lower:
-            self.lower, self.rows, self.alpha = bound, rows, alpha
+            self.lower, self.rows, self.alpha = bound, working.rows, scaled
 
     def answer(self, stop: Stop) -> Answer:
         """The best of both sides."""
@@ -382,6 +389,13 @@ def _moved(before: Factors, after: Factors) -> float:
     return squared_norm(changes) / max(squared_norm(after), np.finfo(float).tiny)
 
 
+def _is_staged(problem: HingeProgram) -> bool:
+    """Whether the first steps on a part of the rows lead somewhere, and save something."""
+    directions = sum(x.shape[1] for x in problem.features)
+    n = problem.family.n_points
+    return n >= _STAGED_POINTS and _STAGE_SHARE * n >= _STAGE_POINTS * directions
+
+
 # -- the solvers ----------------------------------------------------------------------------
 
 
@@ -418,9 +432,9 @@ class HingeSolver(FamilySolver):
             search = HingeSearch(problem, start, self.method, settings.tol, pool)
             if settings.warm_start is not None:
                 search.resume(settings.warm_start)
-            elif problem.family.n_points >= _STAGED_POINTS:
-                part, tol = problem.part(_STAGE_SHARE), max(_STAGE_GAP, settings.tol)
-                search.stage = HingeSearch(part, start, self.method, tol, pool)
+            elif _is_staged(problem):
+                part = problem.part(_STAGE_SHARE)
+                search.stage = HingeSearch(part, start, self.method, settings.tol, pool)
             return driver.run(search)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +20,7 @@ from sdpkit.certificate.judge import certify
 from sdpkit.program.cost import Cost
 from sdpkit.program.families import Rows, values
 from sdpkit.results.metric import factor
+from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver, known_solvers
 
@@ -252,7 +254,8 @@ def test_the_published_method_keeps_to_algorithm_3(monkeypatch: pytest.MonkeyPat
     near, evaluate = Impostors.near, ProjectedSubgradients._evaluate
 
     def counted(self: Impostors, outputs: Any, slack: float) -> Rows:
-        looks.append(len(values))
+        if np.isfinite(slack):  # the scale of the start takes all rows of a part
+            looks.append(len(values))
         return near(self, outputs, slack)
 
     def recorded(self: ProjectedSubgradients, outputs: Any) -> None:
@@ -473,3 +476,39 @@ def test_row_generation_keeps_to_limits() -> None:
         solution = quietly(lmnn, solver="interior", tol=1e-8, **limits)
         assert solution.status in (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
         check(solution, lmnn)
+
+
+# -- limits ---------------------------------------------------------------------------------
+
+
+@every_engine
+def test_a_search_of_all_comparisons_ends_at_the_time_limit(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search of many seconds, made of many short pieces, is left soon after the limit."""
+    from sdpkit.program import comparisons
+    from sdpkit.solvers import algorithm_3, augmented
+
+    X, y = load_digits(return_X_y=True)
+    program, solver = LMNN(X[:600], y[:600]).program(), get_solver(name)
+    solver.solve(program, Settings(max_iter=1))  # compiles kernels
+
+    def slowed(kernel: Any) -> Any:
+        def run(*arguments: Any) -> Any:
+            time.sleep(0.05)
+            return kernel(*arguments)
+
+        return run
+
+    slow = {dtype: slowed(kernel) for dtype, kernel in comparisons._TILE_PAIRS.items()}
+    monkeypatch.setattr(comparisons, "_TILE_PAIRS", slow)
+    monkeypatch.setattr(comparisons, "_UNCOMPILED_POINTS", 0)
+    monkeypatch.setattr(comparisons, "_TILE_ENTRIES", 2**10)  # at least 150 tiles
+    monkeypatch.setattr(comparisons, "_TILE_COLUMNS", 2**6)
+    for module in (algorithm_3, augmented):
+        monkeypatch.setattr(module, "best_scale", lambda *_: 1.0)
+    began = time.perf_counter()
+    answer = solver.solve(program, Settings(tol=1e-9, time_limit=1.0))
+    assert time.perf_counter() - began < 3.0
+    assert answer.stop is Stop.TIME_LIMIT
+    assert all(np.isfinite(matrix).all() for matrix in answer.matrices)

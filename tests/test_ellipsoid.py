@@ -17,7 +17,8 @@ import sdpkit
 from sdpkit import Block, Cost, CoveringEllipsoid, InputError, Program, Solution, Status, certify
 from sdpkit.certificate.rays import certify_unbounded
 from sdpkit.errors import SolverError
-from sdpkit.numerics.covering import covering_weights, judged, many_weights, whitened
+from sdpkit.numerics.covering import covering_weights, judged, whitened
+from sdpkit.numerics.coverings import many_weights
 from sdpkit.program.kinds import why_no_covering
 from sdpkit.results.ellipsoid import cover
 from sdpkit.solving.rays import elastic, recession

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sdpkit import LMNN, Block, Cost, InputError, Program
+from sdpkit.program import comparisons
 from sdpkit.program.comparisons import Impostors
 from sdpkit.program.families import Rows, Terms, best_scale, laplacians, values
 from sdpkit.program.files import family_of
@@ -91,6 +95,17 @@ def instances(draw: st.DrawFn) -> tuple[Impostors, list[Array]]:
     return family, outputs
 
 
+def ways() -> Iterator[None]:
+    """Every way to search: compiled or not, with all directions or with leading ones first."""
+    for compiled, screened in product([False, True], repeat=2):
+        with (
+            patch.object(comparisons, "_UNCOMPILED_POINTS", 0 if compiled else 700),
+            patch.object(comparisons, "_SCREENED_ANCHORS", 0 if screened else 10**9),
+            patch.object(comparisons, "_SCREENED_DIMENSION", 1),
+        ):
+            yield
+
+
 SLACKS = st.sampled_from([-1.0, -0.25, 0.0, 0.25, 1.0, 5.0])
 
 
@@ -102,7 +117,8 @@ def test_near_is_exactly_what_its_definition_says(
     family, outputs = instance
     triplets = all_triplets(family)
     expected = [t for t in triplets if margin(family, outputs, t) > -slack]
-    assert named(family, family.near(outputs, slack)) == expected
+    for _ in ways():
+        assert named(family, family.near(outputs, slack)) == expected
 
 
 @settings(max_examples=60, deadline=None)
@@ -228,11 +244,13 @@ def test_search_is_exact_where_single_precision_is_in_doubt(search: Any, place: 
         # The definition in floating point may differ from it by a rounding of the distances.
         scale = np.abs(hinges(family, rows, [y])) + 1
         doubtful = np.abs((margins + Fraction(slack)).astype(float)) <= 1e-12 * scale
-        found = set(named(family, family.near([y], slack)))
-        for t, yes, doubt in zip(named(family, rows), sure, doubtful, strict=True):
-            assert doubt or (t in found) == yes
+        for _ in ways():
+            found = set(named(family, family.near([y], slack)))
+            for t, yes, doubt in zip(named(family, rows), sure, doubtful, strict=True):
+                assert doubt or (t in found) == yes
     exact = float(sum(max(Fraction(0), m) for m in margins))
-    assert family.hinge_sum([y]) == pytest.approx(exact, rel=1e-9)
+    for _ in ways():
+        assert family.hinge_sum([y]) == pytest.approx(exact, rel=1e-9)
     kept = np.maximum(hinges(family, rows, [y]), 0.0).sum()
     assert kept == pytest.approx(exact, rel=1e-9)
 
@@ -256,8 +274,9 @@ def test_search_over_many_tiles(n_blocks: int, monkeypatch: pytest.MonkeyPatch) 
     outputs = [np.round(4 * y) / 4, np.round(2 * y[:, :2]) / 4][:n_blocks]
     triplets = all_triplets(family)
     expected = [t for t in triplets if margin(family, outputs, t) > -0.5]
-    assert named(family, family.near(outputs, 0.5)) == expected
-    assert family.hinge_sum(outputs) == pytest.approx(hinge_sum(family, outputs, triplets))
+    for _ in ways():
+        assert named(family, family.near(outputs, 0.5)) == expected
+        assert family.hinge_sum(outputs) == pytest.approx(hinge_sum(family, outputs, triplets))
 
 
 def test_few_anchors_are_asked_from_their_side_only() -> None:

@@ -82,7 +82,8 @@ def _are_rows(program: Program, rows: Rows) -> bool:
     family = program.family
     if family is None or rows.dtype.kind != "i" or not family.has(rows).all():
         return False
-    return len(np.unique(rows)) == len(rows)
+    ascends = bool(np.all(np.diff(rows) > 0))  # as ours do
+    return ascends or len(np.unique(rows)) == len(rows)
 
 
 def _counted(program: Program, dual: _FamilyDual, alpha: Array | None) -> Array | None:

@@ -27,6 +27,7 @@ Single = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 _SLAB_ENTRIES = 2**22  # distances computed at a time, by each thread
+_SLAB_PRODUCTS = 2**23  # the same in single precision: every slab packs all points once more
 _BLOCK_ENTRIES = 2**21  # 16 MB of doubles, where one thread works through rows
 # For more points and queries than these, in up to so many dimensions, a k-d tree is asked first.
 _TREE_POINTS, _TREE_QUERIES, _TREE_DIMENSIONS = 500, 50, 16
@@ -200,7 +201,7 @@ class Points:
             doubts = self._doubt * (squares + farthest)
             work(rows, products, squares.astype(np.float32), doubts)
 
-        slabs = _slices(len(queries), max(1, _SLAB_ENTRIES // max(1, self.n)))
+        slabs = _slices(len(queries), max(1, _SLAB_PRODUCTS // max(1, self.n)))
         with own_threads() as pool:
             list(pool.map(slab, slabs))
 

@@ -1,6 +1,8 @@
 """Whether a long computation must stop, asked by those that know neither clock nor keyboard.
 
-Whoever knows the time limit, or listens to Ctrl-C, says so around the computation (`until`).
+Whoever knows the time limit, or listens to Ctrl-C, says so around the computation (`until`). A
+computation that is worth something before its end asks `is_over`; one that is worth nothing
+before it calls `go_on_or_raise`.
 """
 
 from __future__ import annotations
@@ -12,9 +14,13 @@ from contextvars import ContextVar
 _question: ContextVar[Callable[[], bool]] = ContextVar("question", default=lambda: False)
 
 
+class Abandoned(Exception):
+    """A computation was told to stop before it had a result."""
+
+
 @contextmanager
 def until(question: Callable[[], bool]) -> Iterator[None]:
-    """Let computations inside stop as soon as `question()` is true.
+    """Let computations inside stop as soon as `question()` is true, or a question around it.
 
     >>> is_over()
     False
@@ -22,7 +28,8 @@ def until(question: Callable[[], bool]) -> Iterator[None]:
     ...     is_over()
     True
     """
-    token = _question.set(question)
+    around = _question.get()
+    token = _question.set(lambda: question() or around())
     try:
         yield
     finally:
@@ -34,4 +41,13 @@ def is_over() -> bool:
     return _question.get()()
 
 
-__all__ = ["is_over", "until"]
+def go_on_or_raise() -> None:
+    """Nothing, or `Abandoned` if it is time to stop.
+
+    >>> go_on_or_raise()
+    """
+    if is_over():
+        raise Abandoned("told to stop")
+
+
+__all__ = ["Abandoned", "go_on_or_raise", "is_over", "until"]

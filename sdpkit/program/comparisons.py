@@ -15,14 +15,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from threading import local
 from typing import Any, Literal
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import proof_kernel
+from sdpkit.numerics.patience import go_on_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Array,
@@ -38,12 +39,21 @@ from sdpkit.program.families import (
 
 # Entries and columns of one tile of distances: in single precision they fit a second-level cache.
 _TILE_ENTRIES, _TILE_COLUMNS = 2**18, 1024
+# Up to this many points, tiles are worked through by numpy.
+_UNCOMPILED_POINTS = 700
+# Pairs of a tile that there is room for at first.
+_ROOM = 2**14
 # Columns of a row that are looked at together.
 _GLANCE = 64
 # Up to this dimension of the outputs a ball tree prunes more than a matrix product computes
 # (`sdpkit bench impostors` measures it).
 _TREE_DIMENSION = 3
 _TREE_POINTS = 20_000
+# From this many anchors and directions on, pairs are screened by their leading directions alone.
+_SCREENED_ANCHORS, _SCREENED_DIMENSION = 2000, 24
+# What a pair costs that passes, and each of its directions, in directions of a product; and the
+# sampled pairs that say how many will pass.
+_LENGTH_PRICE, _SAMPLED_PAIRS = (5000, 40), 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +134,7 @@ class Impostors:
         """Exactly the rows with 1 + q_ij − q_il > −slack."""
         stacked, columns = side_by_side(self, outputs)
         near = lengths(stacked, columns, self.block_of, self.target_pairs)
-        reach = self._reach(near, slack)
-        i, other = self._pairs(stacked, columns, reach)
-        far = lengths(stacked, columns, self.block_of, np.c_[i, other])
-        found = far < reach[i]
-        i, other, far = i[found], other[found], far[found]
+        i, other, far = self._pairs(stacked, columns, self._reach(near, slack))
         order = np.argsort(i * self.n_points + other)
         i, other, far = i[order], other[order], far[order]
         target, pair = self._triplets(near + 1 + slack, i, far)
@@ -143,8 +149,7 @@ class Impostors:
         if not np.isfinite(stacked).all() or not np.isfinite(near).all():
             return np.nan
 
-        def add(i: Indices, other: Indices) -> float:
-            far = lengths(stacked, columns, self.block_of, np.c_[i, other])
+        def add(i: Indices, other: Indices, far: Array) -> float:
             target, pair = self._triplets(near + 1, i, far)
             return float((1 + near[target] - far[pair]).sum())
 
@@ -230,28 +235,35 @@ class Impostors:
     def _group(self, block: int) -> Indices:
         return np.zeros(self.n_points, np.int64) if self.groups is None else self.groups[block]
 
-    def _pairs(self, stacked: Array, columns: Indices, reach: Array) -> tuple[Indices, Indices]:
-        """Pairs (i, l), among them all with q_il < reach_i."""
+    def _pairs(
+        self, stacked: Array, columns: Indices, reach: Array
+    ) -> tuple[Indices, Indices, Array]:
+        """The pairs (i, l) with q_il < reach_i, and their q_il."""
         low = self.n_points >= _TREE_POINTS and np.diff(columns).max() <= _TREE_DIMENSION
         if self.search == "tree" or (self.search == "auto" and low):
-            return self._pairs_by_tree(stacked, columns, reach)
-        return self._pairs_by_blocks(stacked, columns, reach)
+            i, other = self._pairs_by_tree(stacked, columns, reach)
+            return self._within(stacked, columns, reach, i, other)
+        none = np.empty(0, np.int64)
+        found = self._over_pairs(stacked, columns, reach, lambda *pairs: pairs)
+        anchors, impostors, squares = zip((none, none, np.empty(0)), *found, strict=True)
+        return np.concatenate(anchors), np.concatenate(impostors), np.concatenate(squares)
 
-    def _pairs_by_blocks(
-        self, stacked: Array, columns: Indices, reach: Array
-    ) -> tuple[Indices, Indices]:
-        found = list(self._over_pairs(stacked, columns, reach, lambda i, other: (i, other)))
-        if not found:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        anchors, impostors = zip(*found, strict=True)
-        return np.concatenate(anchors), np.concatenate(impostors)
+    def _within(
+        self, stacked: Array, columns: Indices, reach: Array, i: Indices, other: Indices
+    ) -> tuple[Indices, Indices, Array]:
+        """Those of some pairs (i, l) with q_il < reach_i, and their q_il."""
+        far = lengths(stacked, columns, self.block_of, np.c_[i, other])
+        found = far < reach[i]
+        return i[found], other[found], far[found]
 
     def _triplets(self, reaches: Array, anchor: Indices, far: Array) -> tuple[Indices, Indices]:
         """(target, pair): the rows with q_il < reach_ij among given pairs (i, l)."""
-        room = int(np.diff(self.target_starts)[anchor].sum())
-        target, pair = np.empty(room, np.int64), np.empty(room, np.int64)
-        n = _write_triplets(self.target_starts, reaches, anchor, far, target, pair)
-        return target[:n], pair[:n]
+        starts = self.target_starts[anchor]
+        counts = self.target_starts[anchor + 1] - starts
+        pair = np.repeat(np.arange(anchor.size), counts)
+        target = np.arange(pair.size) - np.repeat(np.cumsum(counts) - counts - starts, counts)
+        found = far[pair] < reaches[target]
+        return target[found], pair[found]
 
     def _pairs_by_tree(
         self, stacked: Array, columns: Indices, reach: Array
@@ -279,82 +291,176 @@ class Impostors:
             impostors.append(other[alike])
         return np.concatenate(anchors), np.concatenate(impostors)
 
-    def _tiles(self) -> Iterator[_Tile]:
-        """Tiles that cover every (anchor, impostor) pair once.
+    def _strips(self) -> Iterator[_Strip]:
+        """Strips that cover every (anchor, impostor) pair once.
 
-        With one block and most points anchors, a tile is asked from both sides: a class against
-        all later classes. With several blocks the distance is not symmetric. Other tiles may have
+        With one block and most points anchors, a strip is asked from both sides: a class against
+        all later classes. With several blocks the distance is not symmetric. Other strips may have
         anchors of several classes, and then hold pairs of one class too, which do not count.
         """
         has_targets = np.diff(self.target_starts) > 0
         both = not self.block_of.any() and 2 * has_targets.sum() > self.n_points
-        in_order = np.argsort(self.labels, kind="stable")
-        rows = in_order if both else in_order[has_targets[in_order]]
+        rows = self._in_order if both else self._in_order[has_targets[self._in_order]]
         bounds = np.searchsorted(self.labels[rows], np.unique(self.labels)) if both else [0]
         parts = np.split(rows, bounds)
         for block in np.unique(self.block_of):
-            others = in_order[self.block_of[in_order] == block]
-            y = self.labels[others]
-            height = _TILE_ENTRIES // min(_TILE_COLUMNS, others.size)
+            y = self.labels[self._members(block)]
+            height = _TILE_ENTRIES // min(_TILE_COLUMNS, y.size)
             for some in (
                 part[a : a + height] for part in parts for a in range(0, part.size, height)
             ):
                 first, last = self.labels[some[[0, -1]]]
-                columns = others[y > first] if both else others
-                if not both and first == last:
-                    columns = others[y != first]
-                for b in range(0, columns.size, _TILE_COLUMNS):
-                    yield _Tile(int(block), some, columns[b : b + _TILE_COLUMNS], both)
+                start, end = 0, 0
+                if first == last:
+                    start, end = np.searchsorted(y, [first, first + 1]).tolist()
+                spans = [(end, y.size)] if both else [(0, start), (end, y.size)]
+                yield _Strip(int(block), some, spans, both)
+
+    @cached_property
+    def _in_order(self) -> Indices:
+        """(n,) the points in the order of their classes."""
+        return np.argsort(self.labels, kind="stable")
+
+    def _members(self, block: int) -> Indices:
+        """The points of a block in the order of their classes."""
+        in_order = self._in_order
+        return np.asarray(in_order[self.block_of[in_order] == block])
 
     def _over_pairs(
         self, stacked: Array, columns: Indices, reach: Array, work: Callable[..., Any]
     ) -> Iterator[Any]:
-        """`work(i, l)` for the pairs of every tile, among them all with q_il < reach_i, on all
-        cores."""
-        centred = stacked - stacked.mean(axis=0)
+        """`work(i, l, q_il)` for the pairs of every tile with q_il < reach_i, on all cores.
+
+        It stops between strips when it is told to (`sdpkit.numerics.patience`).
+        """
+        screens = {
+            block: self._screen(block, stacked[:, columns[block] : columns[block + 1]], reach)
+            for block in np.unique(self.block_of).tolist()
+        }
+
+        def run(strip: _Strip) -> list[Any]:
+            tiles = screens[strip.block].candidates(strip, self.labels, self._group(strip.block))
+            return [work(*self._within(stacked, columns, reach, *pairs)) for pairs in tiles]
+
+        with own_threads() as pool:
+            for done in pool.map(run, self._strips()):
+                go_on_or_raise()
+                yield from done
+
+    def _screen(self, block: int, outputs: Array, reach: Array) -> _Screen:
+        """What a block's distances are screened by: its outputs about their centre, or only their
+        leading directions where these tell most pairs of different classes apart."""
+        centred = outputs - outputs.mean(axis=0)
+        anchors = int(np.sum(np.diff(self.target_starts) > 0))
+        if centred.shape[1] >= _SCREENED_DIMENSION and anchors >= _SCREENED_ANCHORS:
+            turned = centred @ scipy.linalg.eigh(centred.T @ centred)[1][:, ::-1]
+            centred = turned[:, : self._n_leading(turned, reach)]
         spread = np.square(centred).sum(axis=1).max(initial=0.0)
         # Squares beyond the range of single precision are left to double precision.
         dtype: Any = np.float32 if spread < 1e36 else np.float64
-        points: NDArray[Any] = np.ascontiguousarray(centred, dtype=dtype)
-        tile_pairs: Any = _TILE_PAIRS[dtype]
+        points = np.ascontiguousarray(centred, dtype=dtype)
+        # Single precision may misjudge a distance by this share of the lengths involved.
+        doubt = (points.shape[1] + 8) * float(np.finfo(np.float32).eps)
+        low = np.einsum("ij,ij->i", points, points) * dtype(1 - doubt)
+        limits, members = (reach - low).astype(dtype), self._members(block)
+        return _Screen(points, low, limits, members, points[members], low[members])
 
-        buffers = local()
-
-        def run(tile: _Tile) -> Any:
-            span = slice(columns[tile.block], columns[tile.block + 1])
-            left, right = points[tile.rows, span], points[tile.columns, span]
-            # Single precision may misjudge a distance by this share of the lengths involved.
-            doubt = (left.shape[1] + 8) * float(np.finfo(np.float32).eps)
-            low_left, low_right = (
-                np.einsum("ij,ij->i", side, side) * dtype(1 - doubt) for side in (left, right)
-            )
-            own = low_right - (reach[tile.columns] if tile.both else -np.inf)
-            sides = (low_left, low_right, reach[tile.rows] - low_left, own)
-            known = (tile.rows, tile.columns, self.labels, self._group(tile.block))
-            if not hasattr(buffers, "twice"):
-                buffers.twice = np.empty(_TILE_ENTRIES, dtype)
-            twice = buffers.twice[: left.shape[0] * right.shape[0]].reshape(len(left), len(right))
-            np.matmul(left + left, right.T, out=twice)
-            room = 4 * (tile.rows.size + tile.columns.size) + 1024
-            while True:
-                i, other = np.empty(room, np.int64), np.empty(room, np.int64)
-                n = tile_pairs(*known, twice, *(x.astype(dtype) for x in sides), i, other)
-                if n <= room:
-                    return work(i[:n], other[:n])
-                room = n
-
-        with own_threads() as pool:
-            yield from pool.map(run, self._tiles())
+    def _n_leading(self, turned: Array, reach: Array) -> int:
+        """The number of leading directions at which a search costs least, by a sample of pairs."""
+        n, r = turned.shape
+        i, other = np.random.default_rng(0).integers(0, n, (2, _SAMPLED_PAIRS))
+        apart = self.labels[i] != self.labels[other]
+        i, other = i[apart], other[apart]
+        partial = np.cumsum(np.square(turned[i] - turned[other]), axis=1)
+        passed = partial < np.maximum(reach[i], reach[other])[:, None]
+        each, more = _LENGTH_PRICE
+        price = np.arange(1, r + 1) + (each + more * r) * passed.mean(axis=0)
+        return int(np.argmin(price)) + 1
 
 
 @dataclass(frozen=True)
-class _Tile:
-    """A rectangle of distances, from points `rows` to points `columns`, in a block's outputs."""
+class _Strip:
+    """A rectangle of distances in a block's outputs.
+
+    Attributes
+    ----------
+    rows: the points that they are measured from;  spans: the members of the block that they are
+        measured to, (first, beyond the last) of each run
+    both: whether these ask for their impostors too
+    """
 
     block: int
     rows: Indices
-    columns: Indices
+    spans: list[tuple[int, int]]
     both: bool
+
+
+@dataclass(frozen=True)
+class _Screen:
+    """Points no farther from each other than the outputs of a block are.
+
+    Attributes
+    ----------
+    points: (n, k);  low: (n,) their squared lengths, less what products may be wrong by
+    limits: (n,) reach − low
+    members: the points of the block;  columns, low_columns: these, of `points` and `low`
+    """
+
+    points: NDArray[Any]
+    low: NDArray[Any]
+    limits: NDArray[Any]
+    members: Indices
+    columns: NDArray[Any]
+    low_columns: NDArray[Any]
+
+    def candidates(
+        self, strip: _Strip, labels: Indices, group: Indices
+    ) -> Iterator[tuple[Indices, Indices]]:
+        """Pairs (i, l) of every tile of a strip, among them all with q_il < reach_i; those of the
+        next tile overwrite them."""
+        left, low, limits = (x[strip.rows] for x in (self.points, self.low, self.limits))
+        left += left
+        tile_pairs: Any = _TILE_PAIRS[left.dtype.type]
+        i, other = np.empty((2, _ROOM), np.int64)
+        products = np.empty(len(left) * min(_TILE_COLUMNS, len(self.members)), left.dtype)
+        starts = [(a, b) for first, b in strip.spans for a in range(first, b, _TILE_COLUMNS)]
+        for start, beyond in starts:
+            tile = slice(start, min(start + _TILE_COLUMNS, beyond))
+            right, members, theirs = (
+                x[tile] for x in (self.columns, self.members, self.low_columns)
+            )
+            own = -self.limits[members] if strip.both else np.full_like(theirs, np.inf)
+            twice = products[: len(left) * len(right)].reshape(len(left), len(right))
+            np.matmul(left, right.T, out=twice)
+            known = (strip.rows, members, labels, group, twice, low, theirs, limits, own)
+            if len(self.points) <= _UNCOMPILED_POINTS:
+                yield _few_pairs(*known)
+                continue
+            n = tile_pairs(*known, i, other)
+            if n > i.size:
+                i, other = np.empty((2, n), np.int64)
+                tile_pairs(*known, i, other)
+            yield i[:n], other[:n]
+
+
+def _few_pairs(
+    rows: Indices,
+    columns: Indices,
+    labels: Indices,
+    group: Indices,
+    twice: NDArray[Any],
+    low_rows: NDArray[Any],
+    low_columns: NDArray[Any],
+    limits: NDArray[Any],
+    own: NDArray[Any],
+) -> tuple[Indices, Indices]:
+    """What `_tile_pairs` writes, in several passes: where there are few pairs, compiling that
+    takes longer than all of them."""
+    apart = labels[rows][:, None] != labels[columns]
+    apart &= group[rows][:, None] == group[columns]
+    a, b = np.nonzero(apart & (low_columns - twice < limits[:, None]))
+    c, d = np.nonzero(apart & (own - twice < -low_rows[:, None]))
+    return np.concatenate([rows[a], columns[d]]), np.concatenate([columns[b], rows[c]])
 
 
 def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
@@ -369,20 +475,6 @@ def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
 
 
 # -- kernels --------------------------------------------------------------------------------
-
-
-@proof_kernel("i8[:]", "f8[:]", "i8[:]", "f8[:]", "out i8[:]", "out i8[:]")
-def _write_triplets(
-    starts: Any, reaches: Any, anchor: Any, far: Any, target: Any, pair: Any
-) -> int:
-    n = 0
-    for p in range(anchor.size):
-        for t in range(starts[anchor[p]], starts[anchor[p] + 1]):
-            if far[p] < reaches[t]:
-                target[n] = t
-                pair[n] = p
-                n += 1
-    return n
 
 
 def _tile_pairs(

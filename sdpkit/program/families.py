@@ -106,7 +106,11 @@ class RowFamily(Protocol):
         """True if a distance is the sum of what all blocks measure."""
 
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
-        """Exactly the rows with z > −slack at `outputs`, one (n, r) array per block."""
+        """Exactly the rows with z > −slack at `outputs`, one (n, r) array per block.
+
+        This and `hinge_sum` go over all rows: they call `sdpkit.numerics.patience.go_on_or_raise`
+        now and then, so that a time limit or Ctrl-C can end them.
+        """
 
     def hinge_sum(self, outputs: Sequence[Array]) -> float:
         """Σ [z]₊ over all rows."""
@@ -167,10 +171,13 @@ def best_scale(family: RowFamily, outputs: Sequence[Array], cost: float) -> floa
     share = min(1.0, _SCALE_ROWS / max(1, family.n_rows))
     part = family.part(share)
     factor = family.weight * family.n_rows / max(1, part.n_rows)
+    terms = part.terms(part.near(outputs, np.inf))
+    constants = terms.row_constants
+    slopes = values(part, terms, outputs) - constants
 
     def value(log_t: float) -> float:
         t = float(np.exp(log_t))
-        return t * cost + factor * part.hinge_sum([np.sqrt(t) * y for y in outputs])
+        return t * cost + factor * float(np.maximum(constants + t * slopes, 0.0).sum())
 
     # At t → 0 a hinge is c at most, so that no better scale costs more than that in <C, M> alone.
     most = family.weight * family.unit * family.n_rows

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.patience import go_on_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Array,
@@ -204,7 +205,9 @@ class LabelledPairs:
             return work(pairs[:, 0], pairs[:, 1], z)
 
         with own_threads() as pool:
-            yield from pool.map(run, self._tiles())
+            for done in pool.map(run, self._tiles()):
+                go_on_or_raise()
+                yield done
 
     def _tiles(self) -> Iterator[tuple[Indices, Indices]]:
         """Rectangles that cover every pair i < j once; some hold pairs i ≥ j too."""

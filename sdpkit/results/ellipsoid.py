@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, finite_rows, nonnegative, positive
-from sdpkit.numerics.covering import TOL, many_weights
+from sdpkit.numerics.covering import TOL
 from sdpkit.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
@@ -200,6 +200,8 @@ def cover(
         units = np.abs(z).max(axis=(1, 2))
         units = np.where(units > 0, units, 1.0)
     z /= units[:, None, None]
+    from sdpkit.numerics.coverings import many_weights  # it loads the compiler
+
     weights, found, ranks = many_weights(z, gamma * identity, tol)
     weights /= weights.sum(axis=1, keepdims=True)
     squares = (units**2)[:, None, None]

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.numerics import kernels
+from sdpkit.numerics.patience import Abandoned, until
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import Option, checked_options
@@ -45,6 +46,9 @@ COLUMNS = (
     "dual_residual",
 )
 
+# Seconds that a search may take when time is up: the numbers of a last look are worth them.
+_MOMENT = 0.2
+
 
 class Engine(Protocol):
     """What an engine supplies. Its attributes are its state."""
@@ -52,7 +56,8 @@ class Engine(Protocol):
     def step(self, driver: Driver) -> None:
         """Advance by one unit of work; tell the driver of iterations, numbers and the end.
 
-        A step of many iterations, or of slow ones, asks `driver.must_stop` on its way.
+        A step of many iterations, or of slow ones, asks `driver.must_stop` on its way. Searches
+        of a family are abandoned at a limit, wherever in a step they are.
         """
 
     def answer(self, stop: Stop) -> Answer:
@@ -111,6 +116,7 @@ class Driver:
         self.iterations = 0
         self.stop: Stop | None = None
         self.words = ""
+        self._noticed: float | None = None
         self.history: list[Mapping[str, float]] = []
         self.notes: list[str] = []
 
@@ -135,13 +141,25 @@ class Driver:
     @property
     def must_stop(self) -> bool:
         """Whether the run has ended, or has reached a limit, which ends it."""
-        if self.stop is None and is_interrupted():
-            self.end(Stop.INTERRUPTED, f"interrupted after {self.iterations} iterations")
-        elif self.stop is None and self.out_of_time:
-            self.end(Stop.TIME_LIMIT, f"time limit after {self.iterations} iterations")
+        if self.stop is None and self.out_of_time:
+            self.end(*self._limit_reached())
         elif self.stop is None and self.iterations >= self._limit:
             self.end(Stop.ITERATION_LIMIT, f"iteration limit after {self.iterations} iterations")
         return self.stop is not None
+
+    @property
+    def _is_overdue(self) -> bool:
+        """Whether a search that goes on when time is up has had its moment to end."""
+        if not self.out_of_time:
+            return False
+        if self._noticed is None:
+            self._noticed = self.seconds
+        return self.seconds - self._noticed > _MOMENT
+
+    def _limit_reached(self) -> tuple[Stop, str]:
+        if is_interrupted():
+            return Stop.INTERRUPTED, f"interrupted after {self.iterations} iterations"
+        return Stop.TIME_LIMIT, f"time limit after {self.iterations} iterations"
 
     @property
     def saved(self) -> Mapping[str, NDArray[Any]] | None:
@@ -213,7 +231,11 @@ class Driver:
     def _step_on(self, engine: Engine) -> None:
         checkpoint = self.settings.checkpoint
         while True:
-            engine.step(self)
+            try:
+                with until(lambda: self._is_overdue):
+                    engine.step(self)
+            except Abandoned:
+                self.end(*self._limit_reached())
             if self.must_stop:
                 return
             if checkpoint is not None and checkpoint.is_due:
