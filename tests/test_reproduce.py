@@ -18,7 +18,7 @@ from sdpkit.errors import InputError, SdpkitError
 from sdpkit.papers import page
 from sdpkit.papers import reproduce as runner
 from sdpkit.papers.entries.classification import validated
-from sdpkit.papers.entries.measures import far_neighbors
+from sdpkit.papers.entries.measures import near_pairs
 from sdpkit.papers.entry import Entry, Options, Proof, Reproduction, Row
 from sdpkit.papers.registry import ENTRIES
 from sdpkit.papers.reproduce import reproduce, reproduce_all
@@ -359,9 +359,17 @@ def test_k_is_the_one_that_fits() -> None:
     assert validated(X, y, 3)[0] > 1
 
 
-def test_frames_with_neighbours_far_around_the_turn_are_counted() -> None:
-    edges = np.array([[0, 1], [1, 2], [0, 99], [3, 53], [10, 60]])
-    assert far_neighbors(100, edges) == 4
+def test_pairs_far_around_the_turn_are_found() -> None:
+    """A turn of 100 frames on a circle, where frame 60 looks nearly like frame 10."""
+    angles = 2 * np.pi * np.arange(100) / 100
+    X = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    pairs, far = near_pairs(X)
+    assert pairs.shape == (2, 500)
+    assert not far.any()
+    X[60] = X[10] + 1e-3
+    pairs, far = near_pairs(X)
+    assert {(10, 60), (60, 10)} <= set(map(tuple, pairs[:, far].T.tolist()))
+    assert not far[pairs[0] == 35].any()
 
 
 def test_the_scales() -> None:
