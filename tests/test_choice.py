@@ -17,6 +17,7 @@ import sdpkit
 from sdpkit import MVU, Block, Program
 from sdpkit.cli.main import main
 from sdpkit.comparison import suites
+from sdpkit.papers.bench import auto
 from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solving import choice, registry
@@ -109,6 +110,18 @@ def test_every_solver_says_what_it_takes_and_needs(name: str) -> None:
         needed = estimate(solver, STRING, 1e-6)
         assert needed.seconds > 0
         assert 0 < needed.memory < 1e9
+
+
+@pytest.mark.parametrize("largest", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_the_choice_is_the_fastest_engine_as_measured(largest: int) -> None:
+    """By the runs of docs/auto.csv, which `sdpkit bench auto --measure` makes anew."""
+    runs = auto.read(Path(__file__).parents[1] / "docs" / "auto.csv")
+    assert {run.instance for run in runs} == set(auto.instances())
+    judged = auto.verdicts([run for run in runs if int(run.instance.split()[1]) <= largest])
+    ratios = np.array([verdict.ratio for verdict in judged])
+    assert ratios.size >= 20
+    assert ratios.max() <= 3
+    assert np.mean(ratios <= 1.3) >= 0.9
 
 
 def test_forecasts_grow_with_size_and_digits() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 import sdpkit
+from sdpkit.cli.bench import TABLES
 from sdpkit.cli.main import main
 from sdpkit.comparison.records import Run
 from sdpkit.comparison.report.markdown import BLOCKS, fill
 from sdpkit.comparison.table import Comparison
+from sdpkit.papers.registry import ENTRIES
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "docs" / "measured.csv"
@@ -143,3 +145,15 @@ def test_the_command_fills_checks_and_draws(
     assert "pass --force" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "none.csv"), "--html", str(html), "--force"]) == 2
     assert "no file" in capsys.readouterr().err
+
+
+def test_tables_that_pages_name_exist() -> None:
+    """`sdpkit bench TABLE` and `sdpkit reproduce ENTRY`, wherever pages or docstrings have them."""
+    places = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("sdpkit/**/*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in places)
+    tables = set(re.findall(r"sdpkit\s+bench\s+([a-z][\w-]*)", text))
+    assert len(tables) > 20
+    assert tables <= set(TABLES)
+    entries = set(re.findall(r"sdpkit\s+reproduce\s+([a-z][\w.-]*\w)", text))
+    assert len(entries) > 3
+    assert entries <= set(ENTRIES)
