@@ -336,13 +336,13 @@ class Barrier:
         return forecast(self.name, self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
-        """Rows, times nodes where K is formed, or else by the fill of the sparse factor."""
-        m = float(program.n_rows)
+        """Rows, times nodes where K is formed, and the pairs of the sparse factor's entries."""
+        m, steps = float(program.n_rows), 6 + digits(tol)
+        pairs = float(sum(block.pattern.pairs for block in program.blocks))
         if any(block.is_large_graph for block in program.blocks):
-            pairs = sum(block.pattern.pairs for block in program.blocks if block.is_large_graph)
-            return 0.0, 0.0, 0.0, digits(tol) * m * math.pow(pairs, 0.25)
-        steps = 6 + digits(tol)
-        return 1.0, steps * m, steps * m * sum(block.size for block in program.blocks), 0.0
+            return 0.0, 0.0, 0.0, steps * pairs, digits(tol) * m * math.pow(pairs, 0.25)
+        nodes = sum(block.size for block in program.blocks)
+        return 1.0, steps * m, steps * m * nodes, steps * pairs, 0.0
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else follow the path of centres."""

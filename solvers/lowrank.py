@@ -350,15 +350,17 @@ class LowRankSolver:
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Dense factors; for large graphs rows, times a power of the nodes where the optimum has
-        a low rank and of the fill where equations keep it from one."""
+        a low rank and of the fill where equations keep it from one. Curves and surfaces, whose
+        factors fill in little, move slowly."""
         m, per_digit = float(program.n_rows), digits(tol)
         large = [block for block in program.blocks if block.is_large_graph]
         if not large or why_no_graph(program) is not None:
             return 1.0, per_digit * dense_work(program), per_digit * m**3, 0.0, 0.0
+        pairs = float(sum(block.pattern.pairs for block in large))
         if bool((program.relations != 0).all()):
             nodes = float(sum(block.size for block in large))
-            return 0.0, 0.0, 0.0, per_digit * m * math.pow(nodes, 0.25), 0.0
-        pairs = float(sum(block.pattern.pairs for block in large))
+            slowness = 1 + 3 * math.pow(nodes, 1.5) / pairs
+            return 0.0, 0.0, 0.0, per_digit * m * math.pow(nodes, 0.75) * slowness, 0.0
         return 0.0, 0.0, 0.0, 0.0, per_digit * m * math.pow(max(pairs, 4e7), 0.25)
 
     def solve(self, program: Program, settings: Settings) -> Answer:

@@ -53,6 +53,7 @@ Array = NDArray[np.float64]
 
 _PREDICTED = 1e-6  # relative residual of a predictor: it is not taken, it tells how far to go
 _STUCK_LENGTH = 0.1  # a step this short calls for pure centring
+_SINGULAR = 1e13  # the size of a matrix times that of its inverse, where digits are lost
 # Rows shorter than this share of the longest are met at their own scale; the certificate asks it
 # of all rows, and longer ones are met on the way.
 _SHORT = 1e-3
@@ -198,6 +199,10 @@ class PredictorCorrector:
             pairs = zip(self.cones, slacks, strict=True)
             inverses = [cone.inverse_of_slack(w, s).matrix for cone, s in pairs]
         except Breakdown:
+            return None
+        # So would one that is definite by rounding only start with a matrix of 1e16.
+        sizes = (np.abs(m).max() * np.abs(s).max() for m, s in zip(inverses, slacks, strict=True))
+        if max(sizes, default=0.0) > _SINGULAR:
             return None
         x = np.where(self.free, 0.0, 1.0 / np.where(self.free, 1.0, z))
         values = np.asarray(self.a @ x)
@@ -481,6 +486,8 @@ class PredictorCorrector:
         self, p: Iterate, step: Direction, primal: float, dual: float, mu: float
     ) -> float:
         """Mehrotra's σ from the gap that the predictor would leave."""
+        if not mu > 0:
+            raise Breakdown  # rounding alone is left of the gap
         left = float((p.x + primal * step.x) @ (p.z + dual * step.z))
         for k in range(len(self.cones)):
             m, s, dm = p.matrices[k], p.slacks[k], step.matrices[k]

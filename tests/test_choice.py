@@ -137,7 +137,7 @@ def test_the_reason_names_the_next_and_the_unsuited() -> None:
     solver, reason = choose(STRING)
     assert solver.name == "interior"
     head, following, unsuited = reason.split("; ")
-    assert head == "auto: interior, about 0.02 s"
+    assert head == "auto: interior, about 0.05 s"
     assert following.startswith("next ")
     assert unsuited.startswith("not suited: ascent, covering, factored")
 

@@ -554,3 +554,13 @@ def test_infeasible_and_unbounded_end_with_rays() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert interior(Program.of(pieces, [1.0, 1.0])).status is Status.UNBOUNDED
+
+
+def test_a_slack_that_is_definite_by_rounding_only_is_no_start() -> None:
+    """Rows of half the size: twice the problem's own direction makes the slack singular exactly."""
+    program = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6)).program()
+    halved = replace(program, rows_q=program.rows_q * 0.5)
+    solution = sdpkit.solve(halved, solver="interior")
+    assert solution.status == sdpkit.Status.OPTIMAL
+    assert solution.objective == pytest.approx(12)
+    assert solution.history[0]["mu"] > 1e-6

@@ -6,7 +6,8 @@ is called. Methods for teaching are left out, and so are the solvers that only c
 program with a family of comparisons is written down for solvers that take rows only, if there are
 at most 3000 comparisons.
 
-The seconds are rough: each solver extrapolates a few measurements by its operation count.
+The seconds of our engines are counted work at measured prices (`sdpkit bench auto`); others
+extrapolate a few measurements.
 """
 
 from __future__ import annotations

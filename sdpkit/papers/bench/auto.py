@@ -74,9 +74,9 @@ def _digits(n: int, form: Any) -> Problem:
     return sdpkit.MVU(load_digits().data[:n], n_neighbors=4, form=form, connect="bridge")
 
 
-def _cloud(n: int, form: Any) -> Problem:
+def _cloud(n: int, form: Any, dimensions: int = 3) -> Problem:
     """Random points in space, six neighbours: a graph with a large fill."""
-    points = np.random.default_rng(0).random((n, 3))
+    points = np.random.default_rng(0).random((n, dimensions))
     return sdpkit.MVU(points, n_neighbors=6, form=form, connect="bridge")
 
 
@@ -157,13 +157,15 @@ def instances() -> dict[str, tuple[Callable[[], Problem], float]]:
     add(_cloud, (200, 500), "inequality")
     add(_cloud, (500, 1500), "inequality", tol=1e-3)
     add(_cloud, (150, 400), "equality", tol=1e-4)
+    add(_cloud, (300, 800), "equality", 10)
+    add(_cloud, (300, 800), "inequality", 10, tol=1e-3)
     add(_maxcut, (30, 100, 300))
     add(_maxcut, (300,), tol=1e-3)
     add(_theta, (15, 30, 50))
     add(_correlation, (10, 30))
     add(_lmnn, (100, 500, 2000), 5)
     add(_lmnn, (2000,), 20, tol=1e-3)
-    add(_mmc, (60, 150), 4)
+    add(_mmc, (20, 60, 150), 4)
     add(_covering, (100, 2000), 4)
     return made
 
