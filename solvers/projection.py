@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.bounds import safe_bound
+from sdpkit.certificate.judge import certify
 from sdpkit.certificate.onto_rows import is_small, root_of, step_onto_rows
 from sdpkit.certificate.primal import row_residuals
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
@@ -85,15 +86,15 @@ class DouglasRachford:
         self.iteration, self.next_try = 0, 0.0
         self.penalty = _FITTED_PENALTY if method.fitted else 1.0
         self.restarts = 0
+        self.renewal = _SHORTEST_INTERVAL
         self._start(driver)
-        self.renewal = driver.iterations + _SHORTEST_INTERVAL
 
     def _start(self, driver: Driver) -> None:
         """From a checkpoint, else from a given solution, else from zero."""
         saved, base = driver.saved, self.method.base
         if saved is not None:
             driver.resume(int(saved["iteration"]))
-            self.method.restart(SplittingPair(saved["x"], saved["slack"]), self.penalty)
+            self._resume(saved)
             return
         warm = driver.settings.warm_start
         given = None if warm is None else self.reduction.lower(warm)
@@ -103,6 +104,16 @@ class DouglasRachford:
         slack = base.slack_of(base.from_multipliers(w))
         point = base.onto_cone(base.from_program(matrices, x))
         self.method.restart(SplittingPair(point.z, base.onto_cone(slack).z), self.penalty)
+
+    def _resume(self, saved: Mapping[str, Any]) -> None:
+        """Where a checkpoint left it, in the metric of its last restart or the first one."""
+        pair, method = SplittingPair(saved["x"], saved["slack"]), self.method
+        self.penalty, self.restarts = float(saved["penalty"]), int(saved["restarts"])
+        self.renewal = int(saved["renewal"])
+        if self.restarts or not method.fitted:
+            method.restart(pair, self.penalty)
+        else:
+            method.move_to(pair.x - method.s * pair.slack)
 
     def step(self, driver: Driver) -> None:
         """One iteration; every twentieth measures both sides."""
@@ -230,10 +241,17 @@ class DouglasRachford:
                 return False
             factors, x = step
             matrices = tuple(y @ y.T for y in factors)
-        if not self._holds(matrices, x, look.bound, goal):
+        if not self._holds(matrices, x, look.bound, goal) or not self._passes(matrices, x):
             return False
         self.matrices, self.x = matrices, x
         return True
+
+    def _passes(self, matrices: tuple[Array, ...], x: Array) -> bool:
+        """Whether the certificate grants the tolerance."""
+        whole = Answer(Stop.DONE, "", matrices=matrices, x=x, dual=self.dual)
+        lifted = self.reduction.lift(whole)
+        assert lifted.matrices is not None
+        return certify(self.program, lifted.matrices, lifted.x, lifted.dual).passes(self.tol)
 
     def _holds(self, matrices: tuple[Array, ...], x: Array, bound: float, goal: float) -> bool:
         """Whether rows are met at their own scale, as the certificate measures, near the bound."""
@@ -287,7 +305,8 @@ class DouglasRachford:
         if not self.iteration:
             return None
         pair = self.method.pair()
-        return {"iteration": self.iteration, "x": pair.x, "slack": pair.slack}
+        restarts = {"penalty": self.penalty, "restarts": self.restarts, "renewal": self.renewal}
+        return {"iteration": self.iteration, "x": pair.x, "slack": pair.slack, **restarts}
 
     # -- programs without an optimum ---------------------------------------------------------
 
