@@ -201,7 +201,7 @@ class AscentSolver:
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Steps over the vectors."""
-        return 1.0, float(program.n_rows * program.blocks[-1].size ** 2)
+        return 1.0, float(program.n_rows * program.blocks[-1].size)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Ascend; interrupted, the best point so far is returned."""
