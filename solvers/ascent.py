@@ -200,8 +200,8 @@ class AscentSolver:
         return forecast(self.name, self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
-        """Steps over the vectors."""
-        return 1.0, float(program.n_rows * program.blocks[-1].size)
+        """Steps over the rows."""
+        return 1.0, float(program.n_rows)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Ascend; interrupted, the best point so far is returned."""

@@ -17,7 +17,7 @@ PRICES: dict[str, tuple[float, ...]] = {
     "projection": (0.11, 1.9e-8, 4.5e-11),
     "factored": (0.17, 1.3e-6),
     "covering": (0.014, 1.5e-9),
-    "ascent": (0.025, 2.5e-5),
+    "ascent": (0.02, 9e-5),
 }
 # Seconds to load an engine's kernels. Runs of the table are second runs, which do not show it.
 LOADING_SECONDS = {"barrier": 0.05}
