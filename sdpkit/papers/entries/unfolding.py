@@ -326,7 +326,8 @@ ENTRIES = {
         ("k = 6 with angles; noise of standard deviation 0.3 in five dimensions", _GRAPH),
         points=(300, 800),
         seconds=3,
-        differs="300 points instead of 800: two more dimensions hold two per cent of the variance each",
+        differs="300 points instead of 800: two more dimensions hold two per cent of the variance "
+        "each",
     ),
     "figure-3.8": Entry(
         "A trefoil knot untied",
