@@ -46,6 +46,8 @@ SINGLE_PRECISION_TOL = 5e-4
 _NO_MOVE = 1e300
 # The least eigenvalue of a start, as a share of the largest.
 _EVERY = 1e-3
+# Numbers that a pass reads, below which handing them to another thread takes longer.
+_WORTH_SHARING = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +238,8 @@ class WorkingSet:
     @cached_property
     def shares(self) -> list[tuple[int, int]]:
         """Ranges of anchors with about equally many pushes, one per thread."""
-        count = workers() if self.rows.size > 2000 else 1
+        numbers = self.rows.size * self.places[0].features.shape[1]
+        count = workers() if numbers > _WORTH_SHARING else 1
         pushes = np.cumsum(np.diff(self.push_starts)[self.anchors])
         cuts = np.searchsorted(pushes, np.linspace(0, self.pushes.shape[1], count + 1))
         cuts[0], cuts[-1] = 0, self.anchors.size

@@ -40,6 +40,7 @@ from sdpkit.solvers.recognition import components, drifting_apart, shortcut
 Array = NDArray[np.float64]
 
 _MAX_NEWTON_STEPS = 400
+_FEW_NODES = 250  # up to which forecasts leave the fill of factors out
 _GOAL_SHARE = 0.8  # share of the tolerance at which the path ends
 _CENTRING_STEPS = 25  # Newton steps towards one centre
 _WARMING_STEPS = 8  # Newton steps from a given start to the path, before it is given up
@@ -338,10 +339,12 @@ class Barrier:
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Rows, times nodes where K is formed, and the pairs of the sparse factor's entries."""
         m, steps = float(program.n_rows), 6 + digits(tol)
-        pairs = float(sum(block.pattern.pairs for block in program.blocks))
+        nodes = sum(block.size for block in program.blocks)
+        # Counting pairs loads kernels, which takes longer than small programs do.
+        counted = program.blocks if nodes > _FEW_NODES else ()
+        pairs = float(sum(block.pattern.pairs for block in counted))
         if any(block.is_large_graph for block in program.blocks):
             return 0.0, 0.0, 0.0, steps * pairs, digits(tol) * m * math.pow(pairs, 0.25)
-        nodes = sum(block.size for block in program.blocks)
         return 1.0, steps * m, steps * m * nodes, steps * pairs, 0.0
 
     def solve(self, program: Program, settings: Settings) -> Answer:
