@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -428,7 +429,10 @@ def test_a_callback_may_stop_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_time_limit(name: str) -> None:
-    solution = quietly(roll(30), name, time_limit=1e-3, tol=1e-12)
+    """The first iteration is longer than the limit, however busy the machine is."""
+    solution = quietly(
+        roll(30), name, time_limit=0.5, tol=1e-12, callback=lambda row: time.sleep(0.6)
+    )
     assert solution.status is Status.TIME_LIMIT
     assert solution.iterations == 1
 
@@ -498,3 +502,17 @@ def test_an_answer_is_only_an_answer() -> None:
     answer = get_solver("projection").solve(roll(14).program(), Settings(tol=1e-4))
     assert answer.stop is Stop.DONE
     assert answer.native_status.startswith("converged")
+
+
+@pytest.mark.parametrize("n_basis", [60, 80])
+def test_a_norm_penalty_is_met_before_it_stops(n_basis: int) -> None:
+    """Both sides were near, but the multipliers broke the norm's own limit: there was no bound."""
+    X = sdpkit.datasets.swiss_roll(200, random_state=0)
+    problem = sdpkit.VariationalMVU(X, n_neighbors=4, n_basis=n_basis, penalty="norm")
+    assert solve(problem, solver="projection").status is Status.OPTIMAL
+
+
+def test_slacks_take_nothing_up_where_that_costs_more() -> None:
+    """As it is, the point passes; with slacks that take up what its rows are off, it does not."""
+    problem = sdpkit.MVE(sdpkit.datasets.swiss_roll(14), n_neighbors=4, form="slack")
+    assert solve(problem.first_program(), solver="projection").status is Status.OPTIMAL

@@ -2,7 +2,7 @@
 
 Whoever knows the time limit, or listens to Ctrl-C, says so around the computation (`until`). A
 computation that is worth something before its end asks `is_over`; one that is worth nothing
-before it calls `go_on_or_raise`.
+before it calls `continue_or_raise`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def is_over() -> bool:
     return _question.get()()
 
 
-def go_on_or_raise() -> None:
+def continue_or_raise() -> None:
     """Nothing, or `Abandoned` if it is time to stop.
 
-    >>> go_on_or_raise()
+    >>> continue_or_raise()
     """
     if is_over():
         raise Abandoned("told to stop")
 
 
-__all__ = ["Abandoned", "go_on_or_raise", "is_over", "until"]
+__all__ = ["Abandoned", "continue_or_raise", "is_over", "until"]

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import proof_kernel
-from sdpkit.numerics.patience import go_on_or_raise
+from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Array,
@@ -344,7 +344,7 @@ class Impostors:
 
         with own_threads() as pool:
             for done in pool.map(run, self._strips()):
-                go_on_or_raise()
+                continue_or_raise()
                 yield from done
 
     def _screen(self, block: int, outputs: Array, reach: Array) -> _Screen:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.patience import go_on_or_raise
+from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Array,
@@ -206,7 +206,7 @@ class LabelledPairs:
 
         with own_threads() as pool:
             for done in pool.map(run, self._tiles()):
-                go_on_or_raise()
+                continue_or_raise()
                 yield done
 
     def _tiles(self) -> Iterator[tuple[Indices, Indices]]:

@@ -149,7 +149,7 @@ class Driver:
 
     @property
     def _is_overdue(self) -> bool:
-        """Whether a search that goes on when time is up has had its moment to end."""
+        """Whether a search that still runs when time is up has had its moment to end."""
         if not self.out_of_time:
             return False
         if self._noticed is None:
