@@ -21,17 +21,20 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.numerics.threads import one_thread_environment
+from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import check_names
+from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.progress import LOG
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
@@ -40,6 +43,8 @@ Array = NDArray[np.float64]
 
 # Seconds between two looks at the clock and at Ctrl-C.
 _WATCH = 0.05
+# Files of more entries are written in a process that can be stopped: a million take a second.
+_MANY_ENTRIES = 1e6
 
 # (Y blocks and diagonal, x), as read from a solution file.
 Point = tuple[list[Array], Array]
@@ -91,14 +96,15 @@ class SdpaProgram:
         reduced = replace(reduction.program, offset=0.0)
         with tempfile.TemporaryDirectory(prefix="sdpkit-") as name:
             folder = Path(name)
-            write_sdpa(reduced, folder / "program.dat-s")
+            late = _write_in_time(reduced, folder / "program.dat-s", settings.time_limit)
             setup = time.perf_counter() - started
             if settings.time_limit is not None:
                 left = settings.time_limit - setup
-                if left <= 0:
-                    words = "the time limit was used up before it was called"
-                    return Answer(Stop.TIME_LIMIT, words, setup_time=setup)
+                late = late or (Stop.TIME_LIMIT if left <= 0 else None)
                 settings = replace(settings, time_limit=left)
+            if late is not None:
+                words = "its input file was not written before the time limit or Ctrl-C"
+                return Answer(late, words, setup_time=setup)
             answer = self._run(folder, reduced, settings)
         solved = time.perf_counter() - started - setup
         return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
@@ -129,6 +135,22 @@ class SdpaProgram:
         if stop is Stop.CLAIMS_UNBOUNDED:
             return Answer(stop, words, matrix_ray=point, iterations=iterations)
         return Answer(stop, words, *point, program.sign * w, iterations=iterations)
+
+
+def _write_in_time(program: Program, path: Path, seconds: float | None) -> Stop | None:
+    """Write the input file; why that was stopped, or None. Dense rows make files of gigabytes."""
+    write = partial(write_sdpa, program, path)
+    if sum(_entries(block) for block in program.blocks) < _MANY_ENTRIES or not can_fork():
+        write()
+        return None
+    return apart(write, seconds).stop
+
+
+def _entries(block: Block) -> float:
+    """Nonzeros of all v_p v_pᵀ."""
+    if block.features is not None:
+        return float(block.n_measurements * block.size**2)
+    return float(np.square(np.diff(block.incidence.indptr).astype(float)).sum())
 
 
 def _watched(command: list[str], folder: Path, seconds: float | None) -> tuple[int, Stop | None]:

@@ -701,3 +701,15 @@ def test_str_and_repr_of_every_field() -> None:
     assert full_program().fingerprint in repr(full_program())
     many = Program.of([Block.of(1, [[1.0]], name=f"B{k}") for k in range(9)], np.ones(9))
     assert "… 3 more blocks" in str(many)
+
+
+@pytest.mark.parametrize("density", [0.1, 1.0])
+@given(seed=seeds)
+@quick
+def test_norms_of_rows_are_those_of_their_matrices(density: float, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    vectors = sp.random_array((12, 5), density=density, rng=random, format="csr")
+    rows = sp.random_array((9, 12), density=0.3, rng=random, format="csr")
+    block = Block.of(5, vectors)
+    dense = rows.toarray() @ np.stack([np.outer(v, v).ravel() for v in vectors.toarray()])
+    np.testing.assert_allclose(block.squared_norms(rows), np.square(dense).sum(axis=1), atol=1e-12)

@@ -185,6 +185,15 @@ def test_no_memory_at_all_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         solve(cycle(), solver="clarabel")
 
 
+def test_an_allocation_that_fails_names_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def solve_vainly(self: Any, program: Program, settings: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(type(get_solver("interior")), "solve", solve_vainly)
+    with pytest.raises(NotEnoughMemoryError, match=r"'interior' ran out of memory; .* GiB. Use"):
+        solve(cycle(), solver="interior")
+
+
 def test_an_alternative_can_express_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver without quadratic penalties is no advice for a program with one."""
     program = large_program(60)
@@ -251,6 +260,16 @@ def test_the_time_limit_is_called_by_its_name(solver: str) -> None:
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         solution = solve(problem, solver=solver, time_limit=1e-6)
     assert solution.status is Status.TIME_LIMIT
+
+
+@pytest.mark.parametrize("solver", ["interior", "projection", "csdp"])
+def test_the_time_limit_covers_rows_that_are_written_out(solver: str) -> None:
+    """Tens of thousands of dense rows: to write them down takes longer than there is time."""
+    problem = sdpkit.comparison.suites.find("digits-600").build()
+    started = time.perf_counter()
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        assert solve(problem, solver=solver, time_limit=1.0).status is Status.TIME_LIMIT
+    assert time.perf_counter() - started < 10
 
 
 def test_a_solver_without_a_clock_is_stopped_at_its_limit() -> None:

@@ -98,6 +98,7 @@ def describe(tell: Tell, trial: Trial) -> None:
 def attempt(tell: Tell, trial: Trial) -> None:
     """Build, compile, solve, certify; every exception is a result."""
     warnings.simplefilter("ignore")
+    has_started = False
     try:
         problem = trial.build()
         compiling = timed(lambda: first_program(problem))
@@ -114,9 +115,12 @@ def attempt(tell: Tell, trial: Trial) -> None:
             tell("loaded", None)  # it may have compiled kernels for a while
         forget_peak()
         tell("started", None)
+        has_started = True
         solution = _measured(tell, trial, name, problem, program, compiled)
     except _REFUSALS as error:
-        tell("result", {"outcome": "refused", "message": str(error)})
+        spent = has_started and isinstance(error, MemoryError)
+        outcome = "out_of_memory" if spent else "refused"
+        tell("result", {"outcome": outcome, "message": str(error)})
     except MemoryError as error:
         words = str(error) or "an allocation failed"
         tell("result", {"outcome": "out_of_memory", "message": words})

@@ -36,6 +36,8 @@ _HUB, _LARGE_WITH_HUB = 0.25, 4000
 
 # Largest number of doubles held by one slab when measurements are evaluated.
 _SLAB = 1 << 22
+# Measurement vectors with a larger share of nonzeros are dense.
+_SPARSE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +159,14 @@ class Block:
         return sp.csr_array(self.incidence @ self.features)
 
     @cached_property
+    def is_dense(self) -> bool:
+        """Whether so many entries of the measurement vectors differ from zero that their products
+        are best made as dense ones."""
+        if self.features is not None:
+            return True
+        return bool(self.incidence.nnz > _SPARSE * self.n_measurements * self.size)
+
+    @cached_property
     def outer_products(self) -> sp.csr_array:
         """The rows vec(v_p v_pᵀ), (p, n²). What a general-purpose solver is handed."""
         v = self.vectors()
@@ -170,6 +180,23 @@ class Block:
         column = v.indices[first].astype(np.int64) * self.size + v.indices[second]
         entries = (v.data[first] * v.data[second], (row, column))
         return sp.csr_array(entries, shape=(v.shape[0], self.size**2))
+
+    def squared_norms(self, rows: sp.csr_array) -> Array:
+        """(r,) squared norms of the matrices Σ_p a_p v_p v_pᵀ, one for each row a of (r, p)."""
+        if not self.is_dense:
+            matrices = rows @ self.outer_products
+            return np.asarray(matrices.multiply(matrices).sum(axis=1)).ravel()
+        full = self.vectors().toarray()
+        out, counts = np.zeros(rows.shape[0]), np.diff(rows.indptr)
+        at_once = max(1, _SLAB // self.size**2)
+        for count in np.unique(counts):
+            alike = np.flatnonzero(counts == count)
+            for some in np.split(alike, range(at_once, alike.size, at_once)):
+                part = rows[some]
+                vectors = full[part.indices].reshape(some.size, count, self.size)
+                weighted = vectors * part.data.reshape(some.size, count, 1)
+                out[some] = np.square(weighted.transpose(0, 2, 1) @ vectors).sum(axis=(1, 2))
+        return out
 
     @cached_property
     def is_centred(self) -> bool:

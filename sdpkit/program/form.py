@@ -442,8 +442,7 @@ class Program:
                 used = np.unique(part[several].indices)
                 all_used = used.size == block.n_measurements
                 seen = block if all_used else replace(block, incidence=block.incidence[used])
-                rows = part[several][:, used] @ seen.outer_products
-                own[several] = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+                own[several] = seen.squared_norms(part[several][:, used])
             squares += own
         squares += np.asarray(self.rows_x.multiply(self.rows_x).sum(axis=1)).ravel()
         return np.where(squares > 0, np.sqrt(squares), 1.0)

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
-from sdpkit.errors import InputError, SdpkitError, SolverError
+from sdpkit.errors import InputError, NotEnoughMemoryError, SdpkitError, SolverError
 from sdpkit.files import reading
 from sdpkit.inputs import positive
 from sdpkit.numerics.kernels import clock
@@ -270,7 +270,7 @@ def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
         return answer
     from sdpkit.solving.generation import by_rows
 
-    return by_rows(program, solver, settings)
+    return by_rows(program, solver, settings, _in_time)
 
 
 def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
@@ -315,9 +315,24 @@ def _continued(program: Program, solver: Solver, settings: Settings) -> Answer:
     """Solve; what goes wrong with a state that somebody else wrote is the file's fault."""
     checkpoint = settings.checkpoint
     if checkpoint is None or checkpoint.state is None:
-        return solver.solve(program, settings)
+        return _within_memory(program, solver, settings)
     with reading(checkpoint.path, f"a checkpoint of solver {solver.name!r}"):
+        return _within_memory(program, solver, settings)
+
+
+def _within_memory(program: Program, solver: Solver, settings: Settings) -> Answer:
+    """Solve; an allocation that fails says whose it was."""
+    try:
         return solver.solve(program, settings)
+    except NotEnoughMemoryError:
+        raise
+    except MemoryError as error:
+        told = f" ({error})" if str(error) else ""
+        raise NotEnoughMemoryError(
+            f"solver {solver.name!r} ran out of memory{told}; it had expected to need "
+            f"{estimate(solver, program, settings.tol).memory / 2**30:.2g} GiB. Use another "
+            "solver, or make the instance smaller."
+        ) from error
 
 
 def _nothing_left(program: Program) -> Answer | None:

@@ -7,6 +7,7 @@ multipliers of a part bound the whole, so that the certificate needs no more tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -24,15 +25,21 @@ from sdpkit.solving.choice import WRITTEN_ROWS, refusal
 _SLACK = 0.1
 
 
-def by_rows(program: Program, solver: Solver, settings: Settings) -> Answer:
-    """Solve `program` by parts of its family; the answer's `rows` say which part was the last."""
+Ask = Callable[[Program, Solver, Settings], Answer]
+
+
+def by_rows(program: Program, solver: Solver, settings: Settings, ask: Ask) -> Answer:
+    """Solve `program` by parts of its family; the answer's `rows` say which part was the last.
+
+    `ask` has the solver solve one part within its limits.
+    """
     family = program.family
     if family is None:
         raise InputError("row generation needs a program with a family of rows")
     started, rounds = clock(), 0
     rows = _first_rows(program, family)
     while True:
-        answer = _solve_part(program, rows, solver, settings, started)
+        answer = _solve_part(program, rows, solver, settings, started, ask)
         rounds += 1
         more = None
         if answer.matrices is not None and answer.stop is Stop.DONE and not is_interrupted():
@@ -55,7 +62,7 @@ def _first_rows(program: Program, family: RowFamily) -> Rows:
 
 
 def _solve_part(
-    program: Program, rows: Rows, solver: Solver, settings: Settings, started: float
+    program: Program, rows: Rows, solver: Solver, settings: Settings, started: float, ask: Ask
 ) -> Answer:
     if not rows.size:
         # Without rows the cost alone is least at zero.
@@ -69,7 +76,7 @@ def _solve_part(
     limit = settings.time_limit
     if limit is not None:
         limit = max(limit - (clock() - started), 1e-3)
-    answer = solver.solve(part, replace(settings, warm_start=None, time_limit=limit))
+    answer = ask(part, solver, replace(settings, warm_start=None, time_limit=limit))
     return replace(answer, rows=rows, x=np.zeros(0))
 
 
