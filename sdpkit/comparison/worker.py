@@ -35,6 +35,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from sdpkit.errors import SdpkitError, SolverError
+from sdpkit.numerics.kernels import load_kernels
 from sdpkit.numerics.threads import VARIABLE, one_thread_environment, workers
 from sdpkit.solution.process import die_with_parent
 
@@ -42,6 +43,8 @@ from sdpkit.solution.process import die_with_parent
 _HEAVY = ("sklearn.datasets", "sklearn.neighbors", "cvxpy")
 # Seconds between two looks at the child's memory.
 _WATCH = 0.05
+# The same when it has said all it had to say.
+_LAST_WATCH = 0.002
 _CRASHES: dict[int, str] = {
     signal.SIGSEGV: "segmentation fault",
     signal.SIGBUS: "bus error",
@@ -180,6 +183,8 @@ def serve(descriptor: int, heavy: bool) -> None:
     for name in (*_own_modules(), *(_HEAVY if heavy else ())):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    if heavy:
+        load_kernels()
     gc.collect()
     gc.freeze()  # the children share these pages
     with socket.socket(fileno=descriptor) as link:
@@ -236,12 +241,13 @@ class _Watch:
         """Look at the clock, the memory and the messages until there is an end; whether it is
         that of the parent."""
         open_ends: list[Any] = [link, self.inlet]
+        pause = _WATCH
         while True:
-            ready, _, _ = select.select(open_ends, [], [], _WATCH)
+            ready, _, _ = select.select(open_ends, [], [], pause)
             if link in ready:
                 return True  # nobody speaks while a job is done, so this is the end of the line
             if self.inlet in ready and not self._listen():
-                open_ends = [link]
+                open_ends, pause = [link], _LAST_WATCH  # it is about to end
             ended, status = os.waitpid(self.child, os.WNOHANG)
             if ended:
                 self.status = status

@@ -34,6 +34,8 @@ import numpy as np
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _log = logging.getLogger("sdpkit")
+# All kernels of the modules that are imported.
+_kernels: list[Kernel] = []
 _lock = threading.RLock()
 # Sums may be reordered, which vectors need; NaN and infinity keep their meaning.
 _REORDERED = frozenset({"contract", "reassoc", "nsz"})
@@ -109,6 +111,7 @@ class Kernel:
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self.__wrapped__, self.__module__ = function, function.__module__
         self._machine_code: Callable[..., Any] | None = None
+        _kernels.append(self)
 
     def __call__(self, *arguments: Any) -> Any:
         run = self._machine_code or self.compiled()
@@ -150,6 +153,13 @@ class Kernel:
             dispatcher.compile(tuple(_type(text) for text in self.types))
         dispatcher.disable_compile()  # other arguments are converted or refused
         return cast(Callable[..., Any], dispatcher)
+
+
+def load_kernels() -> None:
+    """Load or compile all kernels of the modules that are imported, for processes that are forked
+    from this one."""
+    for kernel in _kernels:
+        kernel.compiled()
 
 
 @contextmanager
