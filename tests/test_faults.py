@@ -271,7 +271,7 @@ def _is_alive(pid: int) -> bool:
 def test_solves_from_several_threads_restore_the_limits() -> None:
     from threadpoolctl import threadpool_info, threadpool_limits
 
-    program = sdpkit.MVU(datasets.swiss_roll(40), n_neighbors=5).program()
+    program = sdpkit.MVU(datasets.swiss_roll(20), n_neighbors=5).program()
     three = threadpool_limits(3)
     names = ["interior", "projection", "interior", "lowrank", "interior", "barrier"] * 2
     quietly(program, "interior")
