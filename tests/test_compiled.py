@@ -21,13 +21,13 @@ _NOTICE = "compiling numerical kernels"
 _LMNN = """
 import sdpkit
 from sklearn.datasets import load_iris
-solution = sdpkit.solve(sdpkit.LMNN(*load_iris(return_X_y=True)), time_limit=10.0)
+solution = sdpkit.solve(sdpkit.LMNN(*load_iris(return_X_y=True)), time_limit=5.0)
 """
 _BARRIER = """
 import sdpkit
 X = sdpkit.datasets.swiss_roll(60, noise_dims=5, noise=0.3, random_state=0)
 problem = sdpkit.MVU(X, n_neighbors=4)
-solution = sdpkit.solve(problem, solver="barrier", tol=1e-3, time_limit=10.0)
+solution = sdpkit.solve(problem, solver="barrier", tol=1e-3, time_limit=5.0)
 """
 # The first kernel takes longer to compile than the solves may.
 _SLOWLY = """
@@ -36,7 +36,7 @@ from sdpkit.numerics.kernels import Kernel
 compiled = Kernel._compile
 def slowly(self, cache):
     Kernel._compile = compiled
-    time.sleep(12.0)
+    time.sleep(6.0)
     return compiled(self, cache)
 Kernel._compile = slowly
 """

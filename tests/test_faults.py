@@ -57,7 +57,7 @@ def long_program(kind: str) -> Program:
         return builders.clouds(700, 20, 6).program()
     if kind == "roots":
         rng = np.random.default_rng(0)
-        return sdpkit.MMC(rng.standard_normal((180, 40)), np.arange(180) % 3).program()
+        return sdpkit.MMC(rng.standard_normal((120, 40)), np.arange(120) % 3).program()
     assert kind == "covering"
     return sdpkit.CoveringEllipsoid(
         np.random.default_rng(0).standard_normal((30_000, 25))
