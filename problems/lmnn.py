@@ -37,7 +37,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_points, integer
+from sdpkit.inputs import finite_points, integer, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
 from sdpkit.program.comparisons import Impostors
@@ -169,8 +169,7 @@ class LMNN:
             value = getattr(self, name)
             if name == "n_neighbors" or value is not None:
                 integer(value, name)
-        if self.search not in ("auto", "blocks", "tree"):
-            raise InputError(f"search is {self.search!r}; use 'auto', 'blocks' or 'tree'")
+        one_of(self.search, "search", ("auto", "blocks", "tree"))
 
     def _inputs(self) -> Array:
         if (self.X is None) == (self.kernel is None):

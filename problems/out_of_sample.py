@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_array
+from sdpkit.inputs import finite_array, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import minimise
 from sdpkit.program.form import Program
@@ -80,8 +80,7 @@ class OutOfSample:
 
     @one_blas_thread
     def __post_init__(self) -> None:
-        if self.variant not in ("centred", "published"):
-            raise InputError(f"variant is {self.variant!r}; use 'centred' or 'published'")
+        one_of(self.variant, "variant", ("centred", "published"))
         y = finite_array(self.neighbors, "neighbors")
         if y.ndim != 2 or not y.size:
             raise InputError(f"neighbors has shape {y.shape}: pass coordinates, (k, r)")

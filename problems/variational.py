@@ -39,7 +39,7 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.lle import lle_basis
-from sdpkit.inputs import boolean
+from sdpkit.inputs import boolean, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import maximise
 from sdpkit.program.form import Program
@@ -117,10 +117,8 @@ class VariationalMVU:
     @one_blas_thread
     def __post_init__(self) -> None:
         boolean(self.compress, "compress")
-        if self.penalty not in ("squared", "norm"):
-            raise InputError(f"penalty is {self.penalty!r}; use 'squared' or 'norm'")
-        if self.connect not in ("error", "bridge"):
-            raise InputError(f"connect is {self.connect!r}; use 'error' or 'bridge'")
+        one_of(self.penalty, "penalty", ("squared", "norm"))
+        one_of(self.connect, "connect", ("error", "bridge"))
         graph = neighborhood_graph(
             self.X,
             distances=self.distances,

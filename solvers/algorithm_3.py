@@ -32,7 +32,7 @@ from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
-from sdpkit.solvers.family_solver import FamilySolver, size_of_outputs
+from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
 
 Array = NDArray[np.float64]
 Active = NDArray[np.bool_]
@@ -110,8 +110,7 @@ class ProjectedSubgradients:
     @property
     def gap(self) -> float:
         """Relative, of the best bounds."""
-        scale = max(abs(self.objective), abs(self.bound), np.finfo(float).tiny)
-        return (self.objective - self.bound) / scale if np.isfinite(self.bound) else np.inf
+        return relative_gap(self.objective, self.bound)
 
     def step(self, driver: Driver) -> None:
         """Look at the start; then ten steps on the rows seen, and a look at all rows."""

@@ -50,7 +50,7 @@ from sdpkit.solvers.augmented import (
     squared_norm,
     working_images,
 )
-from sdpkit.solvers.family_solver import FamilySolver, size_of_outputs
+from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
 from sdpkit.solvers.inner import Evaluate, InTheCone, InTheFactor
 
 Array = NDArray[np.float64]
@@ -139,7 +139,7 @@ class HingeSearch:
     @property
     def gap(self) -> float:
         """The relative gap, by the bounds that hold."""
-        return _relative(self.upper, self.lower)
+        return relative_gap(self.upper, self.lower)
 
     def step(self, driver: Driver) -> None:
         """A search over all rows, and inner problems on what it found."""
@@ -246,13 +246,15 @@ class HingeSearch:
             worth = float(constants @ scaled)
             if problem.weight * worth > lower:
                 lower, best = problem.weight * worth, point.alpha
-            outer_gap = _relative(point.objective, lower)
+            outer_gap = relative_gap(point.objective, lower)
             if outer_gap <= _MEETING * tol or driver.must_stop:
                 break
             if outer_gap < _SETTLED:
                 outside = None
             moved = float(np.square(scaled - working.a).sum())
-            inner_gap = _relative(point.value, problem.weight * (worth - 0.5 * self.gamma * moved))
+            inner_gap = relative_gap(
+                point.value, problem.weight * (worth - 0.5 * self.gamma * moved)
+            )
             solved = inner_gap <= _INNER_SHARE * max(outer_gap, tol)
             if not solved and point.single and (stalled or since >= _SINGLE_STEPS):
                 is_single_enough = False
@@ -356,12 +358,6 @@ class _Estimate:
         if value <= _FAR_WORSE * self.least:
             self.kept = point
         return value > (1 + _WORSE) * self.least
-
-
-def _relative(upper: float, lower: float) -> float:
-    if not np.isfinite(upper) or not np.isfinite(lower):
-        return np.inf
-    return (upper - lower) / max(abs(upper), abs(lower), np.finfo(float).tiny)
 
 
 def _thinned(factor: Array, rank: int) -> Array:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
 from sdpkit.errors import SolverError
 from sdpkit.program.families import RowFamily
 from sdpkit.program.form import Program
@@ -37,6 +40,13 @@ class FamilySolver:
         if reason is not None or program.family is None:
             raise SolverError(f"solver {self.name!r} {reason}. Use solver='factored'.")
         return program.family
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """Of two bounds of the optimum; infinite while there is only one."""
+    if not math.isfinite(upper) or not math.isfinite(lower):
+        return math.inf
+    return (upper - lower) / max(abs(upper), abs(lower), sys.float_info.min)
 
 
 def size_of_outputs(program: Program) -> float:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.comparison.measuring import labelled, timed, timed_solve
 from sdpkit.papers.bench.lmnn import euclidean
+from sdpkit.papers.entries.mixtures import four_kernels
 from sdpkit.papers.sets import split
 from sdpkit.solution.solution import Solution
 
@@ -107,21 +108,8 @@ def _widths(folder: Path | None) -> None:
         )
 
 
-def _kernels(X: Array) -> dict[str, Array]:
-    """Four of different shape: linear, quadratic, Gaussian and eigenmap of the median width."""
-    inner = X @ X.T
-    lengths = np.maximum(np.diag(inner)[:, None] + np.diag(inner) - 2 * inner, 0.0)
-    width = float(np.sqrt(np.median(lengths)))
-    return {
-        "linear": inner,
-        "quadratic": (1 + inner / X.shape[1]) ** 2,
-        "Gaussian": sdpkit.gaussian_weights(X, width),
-        "eigenmap": sdpkit.laplacian_kernel(sdpkit.gaussian_weights(X, width / 2)),
-    }
-
-
 def _mixture_of_kernels(name: str, X: Array, y: Labels) -> None:
-    kernels = _kernels(X)
+    kernels = four_kernels(X)
     problem = sdpkit.KernelMixture(list(kernels.values()), y, rank=2)
     solution, seconds = _timed(problem)
     objectives = problem.path(solution)[1]
@@ -149,7 +137,7 @@ def _mixture_of_kernels(name: str, X: Array, y: Labels) -> None:
 
 
 def _mixture_of_distances(name: str, X: Array, y: Labels) -> None:
-    kernels = _kernels(X)
+    kernels = four_kernels(X)
     problem = sdpkit.DistanceMixture(kernels=list(kernels.values()), y=y, rank=2)
     solution, seconds = _timed(problem)
     metric = problem.recover(solution)
