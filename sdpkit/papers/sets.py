@@ -55,3 +55,16 @@ def split(
     order = np.random.default_rng(seed).permutation(len(X))
     cut = int(share * len(X))
     return X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]
+
+
+def four_kernels(X: Array) -> dict[str, Array]:
+    """Of different shape: linear, quadratic, Gaussian and eigenmap of the median width."""
+    inner = X @ X.T
+    lengths = np.maximum(np.diag(inner)[:, None] + np.diag(inner) - 2 * inner, 0.0)
+    width = float(np.sqrt(np.median(lengths)))
+    return {
+        "linear": inner,
+        "quadratic": (1 + inner / X.shape[1]) ** 2,
+        "Gaussian": sdpkit.gaussian_weights(X, width),
+        "eigenmap": sdpkit.laplacian_kernel(sdpkit.gaussian_weights(X, width / 2)),
+    }

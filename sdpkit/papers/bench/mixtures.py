@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.comparison.measuring import labelled, timed, timed_solve
 from sdpkit.papers.bench.lmnn import euclidean
-from sdpkit.papers.entries.mixtures import four_kernels
-from sdpkit.papers.sets import split
+from sdpkit.papers.sets import four_kernels, split
 from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]

@@ -14,7 +14,7 @@ from sdpkit.comparison.measuring import quiet_solve
 from sdpkit.papers.baselines import em_mixture, kernel_columns
 from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
-from sdpkit.papers.sets import small_set
+from sdpkit.papers.sets import four_kernels, small_set
 from sdpkit.papers.sources import MIN
 from sdpkit.results.targets import target_table
 
@@ -29,19 +29,6 @@ def _part(setting: Setting) -> tuple[Array, Labels]:
     step = max(1, len(X) // setting.points)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     return X[::step], y[::step]
-
-
-def four_kernels(X: Array) -> dict[str, Array]:
-    """Of different shape: linear, quadratic, Gaussian and eigenmap of the median width."""
-    inner = X @ X.T
-    lengths = np.maximum(np.diag(inner)[:, None] + np.diag(inner) - 2 * inner, 0.0)
-    width = float(np.sqrt(np.median(lengths)))
-    return {
-        "linear": inner,
-        "quadratic": (1 + inner / X.shape[1]) ** 2,
-        "Gaussian": sdpkit.gaussian_weights(X, width),
-        "eigenmap": sdpkit.laplacian_kernel(sdpkit.gaussian_weights(X, width / 2)),
-    }
 
 
 def _eigenmaps(setting: Setting) -> Items:
