@@ -24,6 +24,7 @@ from sdpkit.doors.query_metric import QueryMetric as QueryMetric
 from sdpkit.errors import GraphError as GraphError
 from sdpkit.errors import InputError as InputError
 from sdpkit.errors import NotEnoughMemoryError as NotEnoughMemoryError
+from sdpkit.errors import OutOfMemoryError as OutOfMemoryError
 from sdpkit.errors import SdpkitError as SdpkitError
 from sdpkit.errors import SolverError as SolverError
 from sdpkit.errors import SolverUnavailableError as SolverUnavailableError

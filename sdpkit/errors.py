@@ -33,3 +33,7 @@ class UnsuitableSolverError(SolverError):
 
 class NotEnoughMemoryError(SolverError, MemoryError):
     """The solver was refused before it was called: its estimated memory does not fit."""
+
+
+class OutOfMemoryError(SolverError, MemoryError):
+    """The solver was called, and could not allocate what it needed."""

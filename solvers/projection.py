@@ -402,8 +402,9 @@ class Projection:
         """Bytes: AAᵀ and its factor, gathered measurements, thirty copies of the matrices."""
         n2 = sum(block.size**2 for block in program.blocks)
         wide = sum(block.n_measurements * block.size for block in program.blocks)
-        are_dense = program.n_rows <= DENSE_ROWS or any(b.is_dense for b in program.blocks)
-        rows = 2 * program.n_rows**2 if are_dense else 100 * program.n_rows
+        products = sum(b.n_measurements**2 for b in program.blocks if b.features is not None)
+        are_dense = program.n_rows <= DENSE_ROWS or products > 0
+        rows = products + (2 * program.n_rows**2 if are_dense else 100 * program.n_rows)
         return 8.0 * (rows + 3 * wide + 32 * n2)
 
     def feasible(self, program: Program, dual: Array) -> Array | None:

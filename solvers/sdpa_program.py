@@ -28,13 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.numerics.threads import one_thread_environment
-from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import check_names
-from sdpkit.solution.process import apart, can_fork
+from sdpkit.solution.process import Returned, apart, can_fork
 from sdpkit.solution.progress import LOG
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
@@ -96,15 +95,16 @@ class SdpaProgram:
         reduced = replace(reduction.program, offset=0.0)
         with tempfile.TemporaryDirectory(prefix="sdpkit-") as name:
             folder = Path(name)
-            late = _write_in_time(reduced, folder / "program.dat-s", settings.time_limit)
+            written = _write_in_time(reduced, folder / "program.dat-s", _left(settings, started))
             setup = time.perf_counter() - started
+            if written.stop is not None:
+                words = f"writing its input file {written.words}"
+                return Answer(written.stop, words, setup_time=setup)
             if settings.time_limit is not None:
-                left = settings.time_limit - setup
-                late = late or (Stop.TIME_LIMIT if left <= 0 else None)
-                settings = replace(settings, time_limit=left)
-            if late is not None:
-                words = "its input file was not written before the time limit or Ctrl-C"
-                return Answer(late, words, setup_time=setup)
+                if setup >= settings.time_limit:
+                    words = "the time limit was used up before it was called"
+                    return Answer(Stop.TIME_LIMIT, words, setup_time=setup)
+                settings = replace(settings, time_limit=settings.time_limit - setup)
             answer = self._run(folder, reduced, settings)
         solved = time.perf_counter() - started - setup
         return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
@@ -137,20 +137,34 @@ class SdpaProgram:
         return Answer(stop, words, *point, program.sign * w, iterations=iterations)
 
 
-def _write_in_time(program: Program, path: Path, seconds: float | None) -> Stop | None:
-    """Write the input file; why that was stopped, or None. Dense rows make files of gigabytes."""
-    write = partial(write_sdpa, program, path)
-    if sum(_entries(block) for block in program.blocks) < _MANY_ENTRIES or not can_fork():
-        write()
+def _left(settings: Settings, started: float) -> float | None:
+    """What is left of the time limit."""
+    if settings.time_limit is None:
         return None
-    return apart(write, seconds).stop
+    return max(settings.time_limit - (time.perf_counter() - started), 0.0)
 
 
-def _entries(block: Block) -> float:
-    """Nonzeros of all v_p v_pᵀ."""
-    if block.features is not None:
-        return float(block.n_measurements * block.size**2)
-    return float(np.square(np.diff(block.incidence.indptr).astype(float)).sum())
+def _write_in_time(program: Program, path: Path, seconds: float | None) -> Returned:
+    """Write the input file, or say why that was stopped. Dense rows make files of gigabytes."""
+    write = partial(write_sdpa, program, path)
+    if _most_entries(program) > _MANY_ENTRIES and can_fork():
+        return apart(write, seconds)
+    write()
+    return Returned()
+
+
+def _most_entries(program: Program) -> float:
+    """Nonzeros of costs and rows, at most."""
+    total = 0.0
+    for block, span in zip(program.blocks, program.spans, strict=True):
+        n2 = float(block.size**2)
+        nonzeros = np.full(block.n_measurements, n2)
+        if block.features is None:
+            nonzeros = np.square(np.diff(block.incidence.indptr).astype(float))
+        rows = abs(program.rows_q[:, span]).sign() @ nonzeros
+        dense_cost = bool(block.cost.factor.size)
+        total += np.minimum(rows, n2).sum() + (n2 if dense_cost else block.cost.sparse.nnz)
+    return float(total)
 
 
 def _watched(command: list[str], folder: Path, seconds: float | None) -> tuple[int, Stop | None]:

@@ -234,7 +234,7 @@ def test_a_program_without_a_finite_optimum_ends_with_3(tmp_path, capsys):
     ("failure", "words"),
     [
         (sdpkit.SolverError("the factor is singular"), "the factor is singular"),
-        (MemoryError("8 TiB"), "not enough memory"),
+        (MemoryError("8 TiB"), "ran out of memory (8 TiB)"),
     ],
 )
 def test_a_solver_that_breaks_down_ends_with_4(roll, capsys, monkeypatch, failure, words):

@@ -713,3 +713,13 @@ def test_norms_of_rows_are_those_of_their_matrices(density: float, seed: int) ->
     block = Block.of(5, vectors)
     dense = rows.toarray() @ np.stack([np.outer(v, v).ravel() for v in vectors.toarray()])
     np.testing.assert_allclose(block.squared_norms(rows), np.square(dense).sum(axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 6])
+def test_a_row_that_cancels_has_no_size_of_its_own(n: int) -> None:
+    """Two equal points: rounding in q(v) − q(v) must not become the unit of the row."""
+    v = np.random.default_rng(0).standard_normal((5, n))
+    rows = np.vstack([np.eye(6)[:5], np.eye(6)[0] - np.eye(6)[5]])
+    program = Program.of(Block.of(n, np.vstack([v, v[:1]])), np.ones(6), rows_q=rows)
+    assert program.row_norms[-1] == 1.0
+    np.testing.assert_allclose(program.row_norms[:5], np.square(v).sum(axis=1))

@@ -27,6 +27,7 @@ import numpy as np
 
 from sdpkit.comparison.measuring import forget_peak, timed
 from sdpkit.errors import NotEnoughMemoryError, SolverUnavailableError, UnsuitableSolverError
+from sdpkit.numerics.kernels import load_kernels
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Stop
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 _DRAWN = 500
 # A warm start is the answer at a tolerance looser by this factor.
 WARM_FACTOR = 100.0
-# Seconds of the program itself before it counts: enough to import and load all that it needs.
+# Seconds of the program itself before it counts.
 _WARM_SECONDS = 0.25
 _REFUSALS = (SolverUnavailableError, UnsuitableSolverError, NotEnoughMemoryError)
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED)
@@ -98,7 +99,6 @@ def describe(tell: Tell, trial: Trial) -> None:
 def attempt(tell: Tell, trial: Trial) -> None:
     """Build, compile, solve, certify; every exception is a result."""
     warnings.simplefilter("ignore")
-    has_started = False
     try:
         problem = trial.build()
         compiling = timed(lambda: first_program(problem))
@@ -110,17 +110,16 @@ def attempt(tell: Tell, trial: Trial) -> None:
         if not ours:
             tell("loaded", None)
         _refuse(name, program)
+        if ours:
+            load_kernels()
         _warm_up(name, program, trial.time_limit)
         if ours:
             tell("loaded", None)  # it may have compiled kernels for a while
         forget_peak()
         tell("started", None)
-        has_started = True
         solution = _measured(tell, trial, name, problem, program, compiled)
     except _REFUSALS as error:
-        spent = has_started and isinstance(error, MemoryError)
-        outcome = "out_of_memory" if spent else "refused"
-        tell("result", {"outcome": outcome, "message": str(error)})
+        tell("result", {"outcome": "refused", "message": str(error)})
     except MemoryError as error:
         words = str(error) or "an allocation failed"
         tell("result", {"outcome": "out_of_memory", "message": words})
@@ -190,7 +189,7 @@ def _refuse(name: str, program: Program) -> None:
 
 
 def _warm_up(name: str, program: Program, limit: float) -> None:
-    """Solve the program itself for a second, so that imports and compilers are done.
+    """Solve the program itself for a moment, so that imports and compilers are done.
 
     What goes wrong here will go wrong again when it counts, and is noted then.
     """

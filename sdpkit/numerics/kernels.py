@@ -24,7 +24,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -157,9 +157,10 @@ class Kernel:
 
 def load_kernels() -> None:
     """Load or compile all kernels of the modules that are imported, for processes that are forked
-    from this one."""
+    from this one. What cannot be compiled fails where it is needed."""
     for kernel in _kernels:
-        kernel.compiled()
+        with suppress(Exception):
+            kernel.compiled()
 
 
 @contextmanager

@@ -38,6 +38,8 @@ _HUB, _LARGE_WITH_HUB = 0.25, 4000
 _SLAB = 1 << 22
 # Measurement vectors with a larger share of nonzeros are dense.
 _SPARSE = 0.25
+# Rows of more measurements than this are multiplied as sparse ones.
+_FEW_TERMS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,20 +184,26 @@ class Block:
         return sp.csr_array(entries, shape=(v.shape[0], self.size**2))
 
     def squared_norms(self, rows: sp.csr_array) -> Array:
-        """(r,) squared norms of the matrices Σ_p a_p v_p v_pᵀ, one for each row a of (r, p)."""
-        if not self.is_dense:
+        """(r,) squared norms of the matrices Σ_p a_p v_p v_pᵀ, one for each row a of (r, p).
+
+        Products are rounded one by one, so that a row of equal and opposite terms has norm 0.
+        """
+        counts = np.diff(rows.indptr)
+        if not self.is_dense or counts.max(initial=0) > _FEW_TERMS:
             matrices = rows @ self.outer_products
             return np.asarray(matrices.multiply(matrices).sum(axis=1)).ravel()
-        full = self.vectors().toarray()
-        out, counts = np.zeros(rows.shape[0]), np.diff(rows.indptr)
+        full, out = self.vectors().toarray(), np.zeros(rows.shape[0])
         at_once = max(1, _SLAB // self.size**2)
         for count in np.unique(counts):
             alike = np.flatnonzero(counts == count)
             for some in np.split(alike, range(at_once, alike.size, at_once)):
-                part = rows[some]
-                vectors = full[part.indices].reshape(some.size, count, self.size)
-                weighted = vectors * part.data.reshape(some.size, count, 1)
-                out[some] = np.square(weighted.transpose(0, 2, 1) @ vectors).sum(axis=(1, 2))
+                terms = rows.indptr[some][:, None] + np.arange(count)
+                matrices = np.zeros((some.size, self.size, self.size))
+                for term in terms.T:
+                    v = full[rows.indices[term]]
+                    weighted = rows.data[term][:, None] * v
+                    matrices += weighted[:, :, None] * v[:, None, :]
+                out[some] = np.square(matrices).sum(axis=(1, 2))
         return out
 
     @cached_property

@@ -33,7 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.certificate.judge import certify
-from sdpkit.errors import InputError, NotEnoughMemoryError, SdpkitError, SolverError
+from sdpkit.errors import (
+    InputError,
+    NotEnoughMemoryError,
+    OutOfMemoryError,
+    SdpkitError,
+    SolverError,
+)
 from sdpkit.files import reading
 from sdpkit.inputs import positive
 from sdpkit.numerics.kernels import clock
@@ -324,11 +330,11 @@ def _within_memory(program: Program, solver: Solver, settings: Settings) -> Answ
     """Solve; an allocation that fails says whose it was."""
     try:
         return solver.solve(program, settings)
-    except NotEnoughMemoryError:
+    except (NotEnoughMemoryError, OutOfMemoryError):
         raise
     except MemoryError as error:
         told = f" ({error})" if str(error) else ""
-        raise NotEnoughMemoryError(
+        raise OutOfMemoryError(
             f"solver {solver.name!r} ran out of memory{told}; it had expected to need "
             f"{estimate(solver, program, settings.tol).memory / 2**30:.2g} GiB. Use another "
             "solver, or make the instance smaller."

@@ -37,14 +37,18 @@ def by_rows(program: Program, solver: Solver, settings: Settings, ask: Ask) -> A
     if family is None:
         raise InputError("row generation needs a program with a family of rows")
     started, rounds = clock(), 0
-    rows = _first_rows(program, family)
+    rows, last = _first_rows(program, family), None
     while True:
         answer = _solve_part(program, rows, solver, settings, started, ask)
-        rounds += 1
+        if answer.matrices is None and last is not None:
+            # The last part's point and multipliers still bound the whole.
+            answer = replace(last, stop=answer.stop, native_status=answer.native_status)
+        rounds, last = rounds + 1, answer
         more = None
         if answer.matrices is not None and answer.stop is Stop.DONE and not is_interrupted():
             more = _left_out(program, family, rows, answer, settings.tol)
         if more is None:
+            rows = rows if answer.rows is None else answer.rows
             note = f"{rows.size} of {family.n_rows} {family.noun}s written, in {rounds} rounds"
             solve_time = clock() - started - answer.setup_time
             return replace(answer, notes=(*answer.notes, note), solve_time=solve_time)
