@@ -340,6 +340,7 @@ def test_medium_rolls(name: str, form: str) -> None:
     check_solution(solved(MEDIUM, form, name), roll(MEDIUM, form), name, tolerance(name, MEDIUM))
 
 
+@pytest.mark.slow
 @every_form
 def test_all_agree_on_medium_rolls(form: str) -> None:
     check_agreement([solved(MEDIUM, form, name) for name in SOLVERS])

@@ -437,7 +437,7 @@ def test_time_limit(name: str) -> None:
     assert solution.iterations == 1
 
 
-@pytest.mark.parametrize("name", ["projection", "dykstra"])
+@pytest.mark.parametrize("name", ["projection", pytest.param("dykstra", marks=pytest.mark.slow)])
 def test_resumed_from_a_checkpoint(name: str, tmp_path: Path) -> None:
     """Stopped on the way and started again: the same certified answer, in the rounds left."""
     program, tol = roll(16 if name == "dykstra" else 24).program(), 1e-4
