@@ -410,7 +410,7 @@ def test_infeasible_programs_are_not_unbounded(seed: int, solver: str) -> None:
     program = weak(np.random.default_rng(seed)).program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
-        solution = sdpkit.solve(program, solver=solver, max_iter=700)
+        solution = sdpkit.solve(program, solver=solver, max_iter=2000)
     assert solution.status not in (Status.UNBOUNDED, Status.OPTIMAL)
 
 

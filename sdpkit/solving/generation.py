@@ -24,15 +24,12 @@ from sdpkit.solving.choice import WRITTEN_ROWS, refusal
 # Rows this close to being violated, in units of the family, are added with those that are.
 _SLACK = 0.1
 
-
+# Has a solver solve a program within its limits.
 Ask = Callable[[Program, Solver, Settings], Answer]
 
 
 def by_rows(program: Program, solver: Solver, settings: Settings, ask: Ask) -> Answer:
-    """Solve `program` by parts of its family; the answer's `rows` say which part was the last.
-
-    `ask` has the solver solve one part within its limits.
-    """
+    """Solve `program` by parts of its family; the answer's `rows` say which part was the last."""
     family = program.family
     if family is None:
         raise InputError("row generation needs a program with a family of rows")
