@@ -22,11 +22,12 @@ C = diag(m) − mmᵀ/n.
 `full=True` adds that no two points come closer than they were, which `sdpkit.problems.full` states.
 
 Where a clique of the graph is affinely dependent (noise-free data, angle closure), its lengths
-force K c = 0 for every c on the clique with Σc = 0 and Xᵀc = 0. No feasible K is positive
-definite on 1⊥ then, and the dual optimum need not exist: `facial_reduction="auto"` adds these c
-to the null directions, which changes nothing about the problem but its solvability. Where an
-answer stays inaccurate even so, stresses in equilibrium may expose more such directions
-(`sdpkit.graphs.stresses`), and the program is solved once more on the smaller face.
+force K c = 0 for every c on the clique with Σc = 0 and Xᵀc = 0; the same holds for the rigid bodies
+that grow from such cliques (`sdpkit.graphs.rigid`). No feasible K is positive definite on 1⊥ then,
+and the dual optimum need not exist: `facial_reduction="auto"` adds these c to the null directions,
+which changes nothing about the problem but its solvability. Where an answer stays inaccurate even
+so, stresses in equilibrium may expose more such directions (`sdpkit.graphs.stresses`), and the
+program is solved once more on the smaller face.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
@@ -45,7 +45,8 @@ from sdpkit.errors import GraphError, InputError, UnboundedProblemError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
-from sdpkit.graphs.repair import cliques, merge_coincident, split_components
+from sdpkit.graphs.repair import merge_coincident, split_components
+from sdpkit.graphs.rigid import flat_directions
 from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.inputs import boolean, one_of
 from sdpkit.numerics.threads import one_blas_thread
@@ -64,12 +65,10 @@ Array = NDArray[np.float64]
 Form = Literal["equality", "inequality", "slack", "min_trace"]
 FORMS: tuple[Form, ...] = ("equality", "inequality", "slack", "min_trace")
 
-# Flat directions of overlapping cliques count as parallel below this singular value.
-_PARALLEL = 1e-4
 # Squared lengths below this share of their clique's largest: nearly coincident points.
 _NEARLY_COINCIDENT = 1e-8
-# Points of more dimensions than this have few stresses and many equations.
-_MAX_STRESSED_DIMENSIONS = 20
+# Points of more dimensions than this are hardly ever rigid: few stresses, many equations.
+_MAX_RIGID_DIMENSIONS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +166,7 @@ class MVU:
         if neighborhood.n_points < 2:
             raise GraphError("one point cannot be unfolded; pass at least two")
         merged, group, multiplicities = self._merge(neighborhood)
-        parts = tuple(self._split(merged, multiplicities))
+        parts = tuple(self._split(merged, group, multiplicities))
         if not parts:
             raise GraphError("the graph has no edges, so there is nothing to unfold: add edges")
         object.__setattr__(self, "neighborhood", neighborhood)
@@ -207,7 +206,12 @@ class MVU:
             return graph, np.arange(n), np.ones(n, dtype=np.int64)
         return merge_coincident(graph, parallel="min" if self.form == "inequality" else "error")
 
-    def _split(self, graph: NeighborhoodGraph, multiplicities: NDArray[np.int64]) -> Iterator[Part]:
+    def _split(
+        self,
+        graph: NeighborhoodGraph,
+        group: NDArray[np.int64],
+        multiplicities: NDArray[np.int64],
+    ) -> Iterator[Part]:
         separate = self.connect == "components" and not graph.is_connected
         if self.form != "min_trace" and not separate:
             require_connected(graph)
@@ -215,15 +219,28 @@ class MVU:
         for nodes, part in split_components(graph) if separate else whole:
             # A single point has nothing to unfold, unless it is all there is (all points equal).
             if part.n_points > 1 or graph.n_points == 1:
-                null = self._null_directions(part)
+                null = self._null_directions(part, self._exact_points(part, group, nodes))
                 yield Part(nodes, part, multiplicities[nodes].astype(np.float64), null)
 
-    def _null_directions(self, graph: NeighborhoodGraph) -> Array:
+    def _null_directions(self, graph: NeighborhoodGraph, points: Array | None) -> Array:
         ones = np.ones((graph.n_points, 1))
         if self.facial_reduction == "off" or self.form not in ("equality", "min_trace"):
             return ones
-        flat = flat_directions(graph)
+        flat = flat_directions(graph, points)
         return np.hstack([ones, flat]) if flat.shape[1] else ones
+
+    def _exact_points(
+        self, graph: NeighborhoodGraph, group: NDArray[np.int64], nodes: NDArray[np.int64]
+    ) -> Array | None:
+        """(n, D) the points of a part's nodes, if they have its lengths to the last digits."""
+        if self.X is None or np.ndim(self.X) != 2 or np.shape(self.X)[1] > _MAX_RIGID_DIMENSIONS:
+            return None
+        first = np.unique(group, return_index=True)[1]
+        points = np.asarray(self.X, dtype=np.float64)[first[nodes]]
+        i, j = graph.edges.T
+        lengths = np.sum((points[i] - points[j]) ** 2, axis=1)
+        same = np.allclose(lengths, graph.squared_lengths, rtol=1e-12, atol=0.0)
+        return points if same else None
 
     def _omega(self) -> float | None:
         if self.form != "slack":
@@ -252,7 +269,7 @@ class MVU:
 
     @property
     def facial_reduction_used(self) -> bool:
-        """Whether affinely dependent cliques added null directions beyond the constant."""
+        """Whether affinely dependent cliques and bodies added null directions to the constant."""
         return any(part.null.shape[1] > 1 for part in self.parts)
 
     def __repr__(self) -> str:
@@ -343,7 +360,8 @@ class MVU:
         if not solutions:
             return self._without_pairs(self._costs())
         if self.all_pairs is None and len(solutions) == 1:
-            smaller = self._on_smaller_face() if solutions[0].status is Status.INACCURATE else None
+            missed = solutions[0].status in (Status.INACCURATE, Status.ITERATION_LIMIT)
+            smaller = self._on_smaller_face() if missed else None
             return smaller or Ending("one program is all it takes", Status.OPTIMAL)
         if self.all_pairs is None:
             return Ending("solved on the face that stresses expose", Status.OPTIMAL)
@@ -372,15 +390,9 @@ class MVU:
 
     def _exposed(self, part: Part) -> Array:
         """(n, k) directions that stresses of a part's points expose; none without points."""
-        none = part.null[:, :0]
-        if self.X is None or np.ndim(self.X) != 2 or np.shape(self.X)[1] > _MAX_STRESSED_DIMENSIONS:
-            return none
-        first = np.unique(self.group, return_index=True)[1]
-        points = np.asarray(self.X, dtype=np.float64)[first[part.nodes]]
-        i, j = part.graph.edges.T
-        lengths = np.sum((points[i] - points[j]) ** 2, axis=1)
-        if not np.allclose(lengths, part.graph.squared_lengths, rtol=1e-12, atol=0.0):
-            return none  # the lengths are not those of the points, to the last digits
+        points = self._exact_points(part.graph, self.group, part.nodes)
+        if points is None:
+            return part.null[:, :0]
         return exposed_directions(points, part.graph.edges, part.null)
 
     @one_blas_thread
@@ -396,7 +408,9 @@ class MVU:
         notes = []
         flat = sum(part.null.shape[1] - 1 for part in self.parts)
         if flat:
-            notes.append(f"facial reduction: affinely dependent cliques fix {flat} directions")
+            notes.append(
+                f"facial reduction: affinely dependent cliques and bodies fix {flat} directions"
+            )
         merged = self.group.size - int(self.group.max()) - 1
         if merged:
             notes.append(f"{merged} points coincide with others and were merged")
@@ -556,45 +570,3 @@ def omega_default(connectivity: float) -> float:
     value 1/‖w*‖∞ downwards no edge gives and the form is the equality form again.
     """
     return 1 / (1 + connectivity / 4)
-
-
-def flat_directions(graph: NeighborhoodGraph) -> Array:
-    """(n, k) orthonormal c ⊥ 1 with K c = 0 for every K that keeps the graph's lengths.
-
-    They come from cliques whose points span fewer dimensions than their number allows.
-
-    >>> from sdpkit.graphs.build import neighborhood_graph
-    >>> line = neighborhood_graph([[0.0], [1.0], [2.0]], edges=[[0, 1], [1, 2], [0, 2]])
-    >>> flat_directions(line).ravel().round(6).tolist()      # the middle point stays the middle
-    [-0.408248, 0.816497, -0.408248]
-    """
-    pieces = []
-    table = graph.adjacency(lengths=True)
-    for clique in cliques(graph):
-        squared = table[clique][:, clique].toarray() ** 2
-        apart = squared[~np.eye(len(clique), dtype=bool)]
-        if apart.min() < _NEARLY_COINCIDENT * apart.max():
-            continue  # what looks flat at the clique's scale is a length that must be kept
-        null = _flat_in_clique(squared)
-        if null.shape[1]:
-            wide = np.zeros((graph.n_points, null.shape[1]))
-            wide[clique] = null
-            pieces.append(wide)
-    if not pieces:
-        return np.zeros((graph.n_points, 0))
-    u, singular, _ = scipy.linalg.svd(np.hstack(pieces), full_matrices=False)
-    # Below the cut, what separates nearly parallel directions is their rounding.
-    basis = u[:, singular > _PARALLEL * singular[0]]
-    # A fixed sign: what is returned should not depend on the SVD's taste.
-    return basis * np.where(basis[np.abs(basis).argmax(axis=0), range(basis.shape[1])] > 0, 1, -1)
-
-
-def _flat_in_clique(squared: Array) -> Array:
-    """(s, k) null vectors c ⊥ 1 of the centred Gram matrix of a clique: cᵀDc = 0 up to rounding."""
-    s = squared.shape[0]
-    helmert = scipy.linalg.helmert(s)  # orthonormal rows that span 1⊥
-    _, vectors = scipy.linalg.eigh(-0.5 * helmert @ squared @ helmert.T)
-    c = helmert.T @ vectors
-    size = np.einsum("ik,ij,jk->k", np.abs(c), squared, np.abs(c))
-    form = np.einsum("ik,ij,jk->k", c, squared, c)
-    return np.asarray(c[:, np.abs(form) <= 64 * s * np.finfo(float).eps * size])

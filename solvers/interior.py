@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
@@ -208,7 +209,7 @@ class Interior:
     def memory(self, program: Program) -> float:
         """Bytes: the Schur matrix and its factor, gathered measurements, a dozen n × n."""
         n2 = sum(block.size**2 for block in program.blocks)
-        widest = max(block.n_measurements * block.size for block in program.blocks)
+        widest = max(block.n_measurements * _on_face(block) for block in program.blocks)
         p2 = (
             0
             if _rows_are_measurements(program)
@@ -228,11 +229,14 @@ class Interior:
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Iterations, times the factor of the normal equations, times ten n × n products."""
         rows = float(program.n_rows)
+        sizes = [_on_face(block) for block in program.blocks]
+        if not program.n_auxiliary and not program.relations.any():
+            rows = min(rows, EntryEquations.n_entries(sizes))  # no more are independent
         equations = rows**3 / 3
         if entries_are_fewer(program):
             entries = EntryEquations.n_entries([block.size for block in program.blocks])
             equations = rows * entries**2 + entries**3 / 3
-        products = 10.0 * sum(block.size**3 for block in program.blocks)
+        products = 10.0 * sum(float(size) ** 3 for size in sizes)
         iterations = 1 + 4 * digits(tol)
         return iterations, iterations * equations, iterations * products
 
@@ -258,11 +262,10 @@ class Interior:
 
 def _cold_start(method: PredictorCorrector, reduction: Reduction) -> Iterate:
     """A centred start where the program knows a strictly feasible dual, identities elsewhere."""
-    scale = reduction.row_scale / reduction.cost_scale
     # One μ does not suit blocks of different sizes.
     alone = len(reduction.original.blocks) == 1
     for w in _dual_guesses(reduction.original) if alone else ():
-        point = method.centred_start(w[reduction.rows] * scale)
+        point = method.centred_start(reduction.lower_multipliers(w))
         if point is not None:
             return point
     return method.start()
@@ -289,6 +292,11 @@ def _bounds_the_trace(program: Program, direction: Array) -> bool:
         < 1e-6
         for block, image in zip(program.blocks, program.adjoints(direction), strict=True)
     )
+
+
+def _on_face(block: Block) -> int:
+    """The size of a block on its face; the constant alone makes no difference."""
+    return block.size if block.null.shape[1] <= 1 else block.size - block.null_basis.shape[1]
 
 
 def _rows_are_measurements(program: Program) -> bool:

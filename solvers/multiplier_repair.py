@@ -88,7 +88,7 @@ def feasible_multipliers(program: Program, dual: Array) -> Array | None:
     repair = MultiplierRepair.of(sets, reduced_anchor(reduction))
     if repair is None:
         return None
-    w = program.sign * dual[reduction.rows] * reduction.row_scale / reduction.cost_scale
+    w = reduction.lower_multipliers(program.sign * dual)
     repaired = sets.multipliers(repair.feasible(sets.from_multipliers(w)))
     return reduction.lift(Answer(Stop.DONE, "", dual=repaired)).dual
 
@@ -98,5 +98,4 @@ def reduced_anchor(reduction: Reduction) -> Array | None:
     anchor = reduction.original.safe.anchor
     if anchor is None:
         return None
-    scale = reduction.original.sign * reduction.row_scale / reduction.cost_scale
-    return np.asarray(anchor[reduction.rows] * scale)
+    return reduction.lower_multipliers(reduction.original.sign * anchor)

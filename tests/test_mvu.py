@@ -669,15 +669,26 @@ def test_noise_leaves_no_stress(noise: float) -> None:
     assert exposed_directions(X, edges, np.ones((40, 1))).shape[1] == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", ["cube", "surface"])
-def test_noise_free_points_in_space_are_certified(shape: str) -> None:
-    r = np.random.default_rng(0)
-    X = r.random((400, 3))
+def noise_free(shape: str, seed: int) -> Array:
+    """400 points of a cube, of a wavy surface, or of the roll."""
+    r = np.random.default_rng(seed)
+    if shape == "cube":
+        return r.random((400, 3))
     if shape == "surface":
-        u = 4 * np.random.default_rng(0).random((400, 2))
-        X = np.column_stack([u, np.sin(u[:, 0]) * np.cos(1.3 * u[:, 1])])
-    solved(MVU(X, n_neighbors=6, connect="bridge"), "interior")
+        u = 4 * r.random((400, 2))
+        return np.column_stack([u, np.sin(u[:, 0]) * np.cos(1.3 * u[:, 1])])
+    return sdpkit.datasets.swiss_roll(400, noise_dims=0, random_state=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "k"),
+    [("cube", 6), ("cube", 8), ("surface", 6), ("roll", 5), ("roll", 6), ("roll", 8)],
+)
+def test_noise_free_points_in_space_are_certified(shape: str, k: int) -> None:
+    X = noise_free(shape, 0)
+    solution = solved(MVU(X, n_neighbors=k, connect="bridge"), "interior")
+    assert solution.objective >= np.trace(gram(X)) * (1 - 1e-6)
 
 
 def test_noise_needs_no_reduction() -> None:

@@ -88,7 +88,9 @@ def test_lifted_points_keep_values_rows_and_slacks(
         units * small.objective([Z], np.zeros(0)), rel=1e-9, abs=scale
     )
     rows = program.row_values(program.measure([M]), answer.x) / reduction.rhs_scale
-    expected = small.row_values(small.measure([Z]), np.zeros(0)) * reduction.row_scale
+    expected = (
+        small.row_values(small.measure([Z]), np.zeros(0)) * reduction.row_scale[reduction.rows]
+    )
     np.testing.assert_allclose(rows[reduction.rows], expected, rtol=1e-8, atol=1e-8)
     assert program.rhs @ answer.dual == pytest.approx(units * (small.rhs @ w), rel=1e-9, abs=scale)
     # The slack of the original on the face is the slack of the reduced program.
@@ -389,13 +391,13 @@ def rows_program(rows: Array, rhs: list[float], relations: Any = "==", **more: A
 
 def test_independent_rows_are_all_kept() -> None:
     program = rows_program(np.eye(4), [1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_array_equal(independent_rows(program), range(4))
+    np.testing.assert_array_equal(independent_rows(program)[0], range(4))
 
 
 def test_duplicated_rows_are_dropped_once() -> None:
     rows = np.array([[1.0, 0, 0], [0, 1.0, 0], [2.0, 0, 0], [1.0, 1.0, 0], [0, 0, 1.0]])
     program = rows_program(rows, [1.0, 2.0, 2.0, 3.0, 4.0])
-    kept = independent_rows(program)
+    kept = independent_rows(program)[0]
     assert kept.size == 3
     dense = program.matrix_rows.toarray()
     assert np.linalg.matrix_rank(dense[kept]) == np.linalg.matrix_rank(dense) == 3
@@ -407,26 +409,25 @@ def test_more_rows_than_dimensions() -> None:
     block = Block.of(3, v, cost=Cost.of(3, identity=1.0))
     M = definite(np.random.default_rng(2), 3)
     program = Program.of(block, block.measure(M))
-    assert independent_rows(program).size == 6
+    assert independent_rows(program)[0].size == 6
     solution = sdpkit.solve(program, solver="interior")
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(np.trace(M), rel=1e-6)
-    assert np.count_nonzero(solution.dual) <= 6
 
 
 def test_inconsistent_rows_are_kept_and_seen() -> None:
     rows = np.array([[1.0, 0, 0], [1.0, 0, 0], [0, 1.0, 0]])
     program = rows_program(rows, [1.0, 2.0, 1.0])
-    np.testing.assert_array_equal(independent_rows(program), range(3))
+    np.testing.assert_array_equal(independent_rows(program)[0], range(3))
     assert sdpkit.solve(program, solver="clarabel").status == "infeasible"
 
 
 def test_zero_rows() -> None:
     """0 = 0 says nothing and goes; 0 = 1 is a contradiction and stays."""
     rows = np.array([[1.0, 0], [0, 0], [0, 1.0]])
-    np.testing.assert_array_equal(independent_rows(rows_program(rows, [1.0, 0.0, 1.0])), [0, 2])
+    np.testing.assert_array_equal(independent_rows(rows_program(rows, [1.0, 0.0, 1.0]))[0], [0, 2])
     clash = rows_program(rows, [1.0, 1.0, 1.0])
-    np.testing.assert_array_equal(independent_rows(clash), [0, 1, 2])
+    np.testing.assert_array_equal(independent_rows(clash)[0], [0, 1, 2])
     assert sdpkit.solve(clash, solver="clarabel").status == "infeasible"
 
 
@@ -434,7 +435,7 @@ def test_inequalities_and_rows_with_auxiliaries_are_never_dropped() -> None:
     rows = np.array([[1.0, 0], [1.0, 0], [1.0, 0], [1.0, 0], [1.0, 0]])
     columns = np.array([[0.0], [0.0], [0.0], [0.0], [1.0]])
     program = rows_program(rows, [1.0, 1.0, 1.0, 1.0, 1.0], [0, -1, 1, 0, 0], rows_x=columns)
-    kept = independent_rows(program)
+    kept = independent_rows(program)[0]
     assert {1, 2, 4} <= set(kept.tolist())
     assert kept.size == 4
 
@@ -442,32 +443,50 @@ def test_inequalities_and_rows_with_auxiliaries_are_never_dropped() -> None:
 def test_distinct_edges_are_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = sdpkit.MVU(graph=np.ones((5, 5)) - np.eye(5))
     monkeypatch.setattr("scipy.linalg.lapack.dpstrf", None)
-    np.testing.assert_array_equal(independent_rows(problem.program()), range(10))
+    np.testing.assert_array_equal(independent_rows(problem.program())[0], range(10))
 
 
 def test_a_repeated_edge_is_found() -> None:
     incidence = [[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 1.0, -1.0]]
     block = Block.of(3, incidence, cost=Cost.of(3, identity=1.0), null=np.ones(3))
     program = Program.of(block, [1.0, 1.0, 4.0])
-    assert independent_rows(program).size == 2
+    assert independent_rows(program)[0].size == 2
     solution = sdpkit.solve(program, solver="clarabel")
     line = np.array([0.0, 1.0, 3.0])
     assert solution.objective == pytest.approx(np.sum((line - line.mean()) ** 2), rel=1e-6)
 
 
-def test_multipliers_of_dropped_rows_are_zero() -> None:
-    rows = np.array([[1.0, 0, 0], [0, 1.0, 0], [2.0, 0, 0]])
-    reduction = reduce(rows_program(rows, [1.0, 2.0, 2.0]))
-    w = np.arange(1.0, reduction.rows.size + 1)
-    lifted = reduction.lift(Answer(Stop.DONE, "", dual=w))
-    dropped = np.setdiff1d(np.arange(3), reduction.rows)
-    assert dropped.size == 1
-    assert lifted.dual[dropped] == 0
-    np.testing.assert_allclose(
-        lifted.dual[reduction.rows], reduction.cost_scale * w / reduction.row_scale
-    )
+def test_multipliers_of_equal_rows_are_shared_out() -> None:
+    """Of M₁₁ twice and once more doubled, each takes what its own size asks for."""
+    rows = np.array([[1.0, 0, 0], [0, 1.0, 0], [2.0, 0, 0], [1.0, 0, 0]])
+    reduction = reduce(rows_program(rows, [1.0, 2.0, 2.0, 1.0]))
+    assert reduction.rows.size == 2
+    lifted = reduction.lift(Answer(Stop.DONE, "", dual=np.array([3.0, 5.0])))
+    at_unit_norm = lifted.dual * reduction.row_scale
+    np.testing.assert_allclose(at_unit_norm[[2, 3]], at_unit_norm[0])
     assert lifted.matrices is None
     assert lifted.x is None
+
+
+@given(seed=seeds)
+@quick
+def test_lifted_multipliers_are_the_smallest_with_their_slack(seed: int) -> None:
+    """Nine squared lengths of a 3 × 3 matrix: six rows are kept, nine have multipliers."""
+    rng = np.random.default_rng(seed)
+    v = rng.standard_normal((9, 3))
+    block = Block.of(3, v, cost=Cost.of(3, identity=1.0))
+    program = Program.of(block, block.measure(definite(rng, 3)))
+    reduction = reduce(program)
+    w = rng.standard_normal(6)
+    lifted = reduction.lift(Answer(Stop.DONE, "", dual=w)).dual
+    kept = np.zeros(9)
+    kept[reduction.rows] = reduction.cost_scale * w / reduction.row_scale[reduction.rows]
+    adjoint, expected = (program.adjoints(u)[0] for u in (lifted, kept))
+    np.testing.assert_allclose(adjoint, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+    np.testing.assert_allclose(reduction.lower_multipliers(lifted), w, rtol=1e-6, atol=1e-8)
+    unit = program.matrix_rows.toarray() / reduction.row_scale[:, None]
+    smallest = np.linalg.pinv(unit.T) @ (unit.T @ (kept * reduction.row_scale))
+    np.testing.assert_allclose(lifted * reduction.row_scale, smallest, rtol=1e-5, atol=1e-7)
 
 
 # -- rays -----------------------------------------------------------------------------------
@@ -477,7 +496,7 @@ def test_a_ray_of_infeasibility_is_lifted() -> None:
     program = sdpkit.MVU(graph=[[0, 1, 1], [1, 0, 3], [1, 3, 0]]).program()
     reduction = reduce(program)
     # In the reduced program the rows are scaled to unit norm; so is their ray.
-    ray = np.where(program.rhs > 2, -1.0, 2.0)[reduction.rows] * reduction.row_scale
+    ray = (np.where(program.rhs > 2, -1.0, 2.0) * reduction.row_scale)[reduction.rows]
     assert certify_infeasible(reduction.program, ray).passes(1e-12)
     lifted = reduction.lift(Answer(Stop.CLAIMS_INFEASIBLE, "", multiplier_ray=ray))
     assert certify_infeasible(program, lifted.multiplier_ray).passes(1e-12)

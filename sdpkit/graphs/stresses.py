@@ -13,6 +13,8 @@ a face that is known already. A semidefinite stress of largest rank is the limit
 
 whose eigenvalues tend to zero with δ where the limit has none. Newton's method then makes these
 eigenvalues vanish to the last digit; a stress of which this fails proves nothing and is not used.
+Stresses are looked for in small patches of the graph first, whose eigenvalues are easily told
+apart, and last in the whole.
 """
 
 from __future__ import annotations
@@ -23,14 +25,18 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sdpkit.graphs.rigid import without_points
 from sdpkit.numerics.patience import is_over
 
 Array = NDArray[np.float64]
+Patch = tuple[int, ...]
 
 EPS = float(np.finfo(np.float64).eps)
-# More edges than this are not tried: a Newton step takes a few matrices of their number squared.
+# Graphs of more edges are searched in patches only: polishing takes matrices of their number
+# squared.
 _MAX_EDGES = 3000
 # Singular values of the equations of equilibrium below this share are rounding.
 _RANK = 1e-10
@@ -43,8 +49,14 @@ _LAST_DELTA = 1e-9
 _JUMP = 10.0
 _MAX_CUTS = 4
 _POLISHING_STEPS = 6
+# Rounding in an eigenvalue, in units of the last digit: known directions are rounded themselves.
+_ROUNDED = 512
 # What an exposed direction may be off.
 _DIRECTION_ERROR = 1e-9
+# Patches reach this many edges from a node.
+_HOPS = 2
+# What must be left of a direction beside the known ones: less would be mostly their rounding.
+_NEW = 1e-2
 
 
 def exposed_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Array:
@@ -58,19 +70,91 @@ def exposed_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> 
     >>> exposed_directions(hexagon, edges, np.ones((6, 1))).shape[1]
     3
     """
-    found = np.asarray(null, dtype=np.float64)
-    known = found.shape[1]
-    ends = np.asarray(edges, dtype=np.int64)
-    if len(ends) > _MAX_EDGES:
-        return found[:, :0]
-    centred = np.asarray(points, dtype=np.float64)
-    centred = centred - centred.mean(axis=0)
-    while True:
-        space = _StressSpace.on_face(centred, ends, found)
-        more = None if space is None else space.exposed()
-        if more is None:  # or there is no time for another search
-            return found[:, known:]
-        found = np.hstack([found, more])
+    given = np.asarray(null, dtype=np.float64)
+    centred = given - given.mean(axis=0)  # directions of bodies sum to zero; 1 itself goes
+    u, sizes, _ = scipy.linalg.svd(centred, full_matrices=False)
+    known = u[:, sizes > _RANK * max(1.0, sizes.max(initial=0.0))]
+    X = np.asarray(points, dtype=np.float64)
+    return without_points(_Search(X, np.asarray(edges, dtype=np.int64)).beyond(known), X)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Patch by patch, the small ones first: the spectrum of a small stress is easily cut, that of
+    a large one spreads over many orders of magnitude.
+
+    Attributes
+    ----------
+    points: (n, D);  edges: (m, 2)
+    """
+
+    points: Array
+    edges: NDArray[np.int64]
+
+    def beyond(self, known: Array) -> Array:
+        """(n, k) orthonormal directions beyond the orthonormal `known` ones."""
+        found = known
+        done: dict[Patch, int] = {}
+        again = True
+        while again and not is_over():
+            again = False
+            for patch in self.patches:
+                inside = _supported(found, np.array(patch))
+                if is_over() or done.get(patch) == inside.shape[1]:
+                    continue  # nothing new is known there
+                done[patch] = inside.shape[1]
+                more = self._exposed(np.array(patch), inside)
+                if more is not None:
+                    wider = _extended(found, np.array(patch), more)
+                    again = again or wider.shape[1] > found.shape[1]
+                    found = wider
+        return found[:, known.shape[1] :]
+
+    def _exposed(self, patch: NDArray[np.int64], known: Array) -> Array | None:
+        """(s, k) the directions that a stress inside a patch exposes."""
+        place = np.full(len(self.points), -1)
+        place[patch] = np.arange(patch.size)
+        ends = place[self.edges]
+        ends = ends[(ends >= 0).all(axis=1)]
+        here = self.points[patch] - self.points[patch].mean(axis=0)
+        space = _StressSpace.on_face(here, ends, np.column_stack([np.ones(patch.size), known]))
+        return None if space is None else space.exposed()
+
+    @cached_property
+    def patches(self) -> list[Patch]:
+        """What lies within one edge of each node, then within two, then the whole graph."""
+        n = len(self.points)
+        i, j = self.edges.T
+        near = sp.eye_array(n, format="csr") + sp.coo_array((np.ones(i.size), (i, j)), (n, n))
+        near = sp.csr_array(near + near.T)
+        reach, patches = near, list[Patch]()
+        for _ in range(_HOPS):
+            rows = np.split(reach.indices, reach.indptr[1:-1])
+            patches += (tuple(sorted(row.tolist())) for row in rows)
+            reach = sp.csr_array(reach @ near)
+        if len(self.edges) <= _MAX_EDGES:
+            patches.append(tuple(range(n)))
+        return list(dict.fromkeys(patches))
+
+
+def _supported(directions: Array, patch: NDArray[np.int64]) -> Array:
+    """(s, k) those combinations of orthonormal directions that vanish outside of a patch."""
+    u, inside, v = scipy.linalg.svd(directions[patch], full_matrices=False)
+    near = inside > 1 - 1e-8
+    outside = np.delete(directions @ v[near].T, patch, axis=0)
+    clear = np.linalg.norm(outside, axis=0) <= 1e-10
+    return np.asarray(u[:, near][:, clear])
+
+
+def _extended(known: Array, patch: NDArray[np.int64], more: Array) -> Array:
+    """Orthonormal directions that span the known ones and those of a patch."""
+    wide = np.zeros((len(known), more.shape[1]))
+    wide[patch] = more
+    wide -= known @ (known.T @ wide)
+    u, sizes, _ = scipy.linalg.svd(wide, full_matrices=False)
+    new = u[:, sizes > _NEW]
+    new = new - known @ (known.T @ new)
+    return np.hstack([known, scipy.linalg.qr(new, mode="economic")[0]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +189,13 @@ class _StressSpace:
         vectors = along @ rest
         # Stresses that vanish on the face say nothing.
         sizes, mixed = scipy.linalg.eigh(stresses.T @ (vectors @ vectors.T) ** 2 @ stresses)
-        stresses = stresses @ mixed[:, sizes > 1e-14 * sizes.max(initial=0.0)]
+        stresses = stresses @ mixed[:, sizes > 1e-14 * sizes.max(initial=1.0)]
         return cls(face @ rest, vectors, equations, stresses) if stresses.shape[1] else None
 
     def exposed(self) -> Array | None:
         """(n, k) the range of a semidefinite stress; None if none is found beyond doubt."""
         stress = self._largest()
-        if is_over():
+        if stress is None or is_over():
             return None
         for vanishing in self._cuts(self._spectrum(stress)[0]):
             vectors = self._polished(stress, vanishing)
@@ -127,15 +211,27 @@ class _StressSpace:
         return values, vectors
 
     @cached_property
+    def _images(self) -> Array:
+        """(s, f, f) L of every stress of the basis."""
+        return np.stack([self._image(stress) for stress in self.stresses.T])
+
+    @cached_property
     def _traces(self) -> Array:
         """(s,) tr L of the basis of stresses."""
-        return np.asarray(self.stresses.T @ np.einsum("ef,ef->e", self.vectors, self.vectors))
+        return np.einsum("sff->s", self._images)
 
-    def _largest(self) -> Array:
-        """(m,) ω near the limit: along the path of δ, extrapolated by its tangent."""
+    def _largest(self) -> Array | None:
+        """(m,) ω near the limit: along the path of δ, extrapolated by its tangent.
+
+        None where no stress is semidefinite: at the maximiser of δ, Z = (L(ω) + δI)⁻¹ − I is
+        orthogonal to all stresses, so that Z ≻ 0 leaves none. Newton's last step corrects Z for
+        what is missing to the maximiser, by less than a share of sqrt(_CENTRED).
+        """
         y, delta = np.zeros(self.stresses.shape[1]), 1.0
         while True:
             y, tangent = self._centred(y, delta)
+            if scipy.linalg.eigvalsh(self._shifted(y, delta))[-1] < 1 - np.sqrt(_CENTRED):
+                return None
             if delta <= _LAST_DELTA or is_over():
                 break
             for share in (0.03, 0.1, 0.3, 0.5, 0.7, 0.9):
@@ -147,24 +243,27 @@ class _StressSpace:
                 break  # rounding is all that is left
         return np.asarray(self.stresses @ y)
 
+    def _shifted(self, y: Array, delta: float) -> Array:
+        """(f, f) L(ω) + δI."""
+        image = np.asarray(np.tensordot(y, self._images, axes=1))
+        image[np.diag_indices(len(image))] += delta
+        return image
+
     def _centred(self, y: Array, delta: float) -> tuple[Array, Array]:
         """(the maximiser for δ, its derivative by δ) by Newton's method from y."""
-        identity = np.eye(self.vectors.shape[1])
         for _ in range(_CENTRING_STEPS):
-            image = self._image(self.stresses @ y) + delta * identity
-            factor = scipy.linalg.cho_factor(image, lower=True)
-            solved = scipy.linalg.cho_solve(factor, self.vectors.T).T
-            products = solved @ self.vectors.T
-            gradient = self.stresses.T @ products.diagonal() - self._traces
-            hessian = self.stresses.T @ (products**2) @ self.stresses
-            values, modes = scipy.linalg.eigh(hessian)
+            inverse = scipy.linalg.inv(self._shifted(y, delta), check_finite=False)
+            bent = inverse @ self._images
+            gradient = np.einsum("sff->s", bent) - self._traces
+            hessian = np.tensordot(bent, bent, axes=([1, 2], [2, 1]))
+            values, modes = scipy.linalg.eigh((hessian + hessian.T) / 2)
             values = np.maximum(values, EPS * values[-1])
             step = modes @ ((modes.T @ gradient) / values)
             decrement = float(gradient @ step)
             y = self._searched(y, step, delta, decrement)
             if decrement < _CENTRED or is_over():
                 break
-        pull = self.stresses.T @ np.einsum("ef,ef->e", solved, solved)
+        pull = np.einsum("sij,ji->s", bent, inverse)
         return y, -np.asarray(modes @ ((modes.T @ pull) / values))
 
     def _searched(self, y: Array, step: Array, delta: float, decrement: float) -> Array:
@@ -179,9 +278,7 @@ class _StressSpace:
 
     def _potential(self, y: Array, delta: float) -> float:
         """log det(L(ω) + δI) − tr L(ω); −inf outside of the cone."""
-        image = self._image(self.stresses @ y)
-        image[np.diag_indices(len(image))] += delta
-        factor, info = scipy.linalg.lapack.dpotrf(image, lower=1)
+        factor, info = scipy.linalg.lapack.dpotrf(self._shifted(y, delta), lower=1)
         if info:
             return -np.inf
         return 2 * float(np.log(factor.diagonal()).sum()) - float(self._traces @ y)
@@ -193,16 +290,17 @@ class _StressSpace:
         yield from (int(k) for k in order if jumps[k] > _JUMP)
 
     def _polished(self, stress: Array, vanishing: int) -> Array | None:
-        """(f, k) the eigenvectors of the others after the first `vanishing` eigenvalues were
-        driven to zero; None unless rounding is all that is left of them."""
+        """(f, k) eigenvectors of the others after the first `vanishing` eigenvalues were driven to
+        zero; None unless rounding is all that is left of them."""
         flat = self.equilibrium.T @ self.equilibrium
         values, vectors = self._spectrum(stress)
         least = 0.1 * values[vanishing]
         for _ in range(_POLISHING_STEPS):
             if values[vanishing] < least:
                 return None  # it vanishes with them
-            if self._is_exposing(stress, values, vanishing):
-                return np.asarray(vectors[:, vanishing:])
+            first = self._first_exposed(stress, values, vanishing)
+            if first < values.size:
+                return np.asarray(vectors[:, first:])
             seen = self.vectors @ vectors[:, :vanishing]
             off = np.einsum("ek,k,ek->e", seen, values[:vanishing], seen)
             system = flat + (seen @ seen.T) ** 2
@@ -213,14 +311,17 @@ class _StressSpace:
             values, vectors = self._spectrum(stress)
         return None
 
-    def _is_exposing(self, stress: Array, values: Array, vanishing: int) -> bool:
-        """Whether L(ω) ⪰ 0 and L(ω)X = 0 up to rounding, and the rest stands out from it."""
+    def _first_exposed(self, stress: Array, values: Array, vanishing: int) -> int:
+        """The first eigenvalue that stands out from rounding by so much that its eigenvector is
+        known, if L(ω) ⪰ 0 and L(ω)X = 0 up to rounding; else the number of all."""
         size = float(np.linalg.norm(self._image(np.abs(stress))))
-        rounding = 64 * len(values) * EPS * size
+        rounding = _ROUNDED * len(values) * EPS * size
         moved = float(np.abs(self.equilibrium @ stress).max())
         noise = float(np.abs(values[:vanishing]).max(initial=0.0))
-        stands_out = noise + EPS * size <= _DIRECTION_ERROR * values[vanishing]
-        return bool(max(noise, moved) <= rounding and stands_out)
+        if max(noise, moved) > rounding:
+            return values.size
+        first = int(np.searchsorted(values, (noise + EPS * size) / _DIRECTION_ERROR))
+        return max(first, vanishing)
 
 
 __all__ = ["exposed_directions"]

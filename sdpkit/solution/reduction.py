@@ -8,7 +8,7 @@
 A centred graph program is *grounded*: the last node becomes the origin, F = (I − 11ᵀ/n)E with E
 the first n−1 unit vectors, and the measurements e_i − e_j stay sparse. Any other single null
 direction is solved for one coordinate, for the same reason. `lift` takes an answer of
-the reduced program back; multipliers of dropped rows are zero.
+the reduced program back, its multipliers shared out between kept and dropped rows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Reduction:
     ----------
     original, program: before and after
     bases: per block the (n, r) matrix F;  grounded: per block whether it is that of a ground
-    rows: (m',) the rows that were kept;  row_scale: (m',) their norms before
+    rows: (m',) the rows that were kept
+    implied: (m − m', m') the other rows as combinations of these, all at unit norm
+    row_scale: (m,) the norms of all rows before
     rhs_scale, cost_scale: β and γ
     """
 
@@ -57,6 +59,7 @@ class Reduction:
     bases: tuple[Array, ...]
     grounded: tuple[bool, ...]
     rows: NDArray[np.int64]
+    implied: Array
     row_scale: Array
     rhs_scale: float
     cost_scale: float
@@ -69,8 +72,8 @@ class Reduction:
             answer,
             matrices=self._lift_matrices(answer.matrices),
             x=None if answer.x is None else self.rhs_scale * answer.x,
-            dual=self._lift_multipliers(answer.dual),
-            multiplier_ray=self._lift_multipliers(answer.multiplier_ray),
+            dual=None if answer.dual is None else self._lift_multipliers(answer.dual),
+            multiplier_ray=self._lift_ray(answer.multiplier_ray),
             matrix_ray=None
             if ray is None
             else (self._lift_matrices(ray[0]) or (), self.rhs_scale * ray[1]),
@@ -90,8 +93,17 @@ class Reduction:
         inverses = [np.linalg.pinv(f) for f in self.bases]
         pairs = zip(inverses, solution.matrices, strict=True)
         matrices = [f @ (np.asarray(m) / self.rhs_scale) @ f.T for f, m in pairs]
-        w = self.original.sign * solution.dual[self.rows] * self.row_scale / self.cost_scale
+        w = self.lower_multipliers(self.original.sign * solution.dual)
         return matrices, solution.x / self.rhs_scale, w
+
+    def lower_multipliers(self, w: Array) -> Array:
+        """(m',) multipliers of the reduced program with the dual slack of these (m,)."""
+        scaled = w * self.row_scale / self.cost_scale
+        return np.asarray(scaled[self.rows] + self.implied.T @ scaled[self._dropped])
+
+    @property
+    def _dropped(self) -> NDArray[np.int64]:
+        return np.delete(np.arange(self.original.n_rows), self.rows)
 
     def _lift_matrices(self, matrices: tuple[Matrix, ...] | None) -> tuple[Array, ...] | None:
         if matrices is None:
@@ -104,12 +116,24 @@ class Reduction:
             for f, z, is_grounded in pairs
         )
 
-    def _lift_multipliers(self, dual: Array | None) -> Array | None:
-        if dual is None:
-            return None
-        out = np.zeros(self.original.n_rows)
-        out[self.rows] = self.cost_scale * dual / self.row_scale
-        return out
+    def _lift_multipliers(self, dual: Array) -> Array:
+        """(m,) the smallest multipliers with this dual slack.
+
+        Those of the kept rows alone may be far larger, and what is off in a row costs as much as
+        its multiplier. A dropped row R₂ = T R₁ takes w₂ over if R₁ has w₁ − Tᵀw₂ instead.
+        """
+        t = self.implied
+        taken = scipy.linalg.solve(np.eye(len(t)) + t @ t.T, t @ dual, assume_a="pos")
+        return self._at_scale(dual - t.T @ taken, taken)
+
+    def _lift_ray(self, ray: Array | None) -> Array | None:
+        """(m,) a ray as it is: what proves it must not depend on rows that are only implied."""
+        return None if ray is None else self._at_scale(ray, np.zeros(len(self.implied)))
+
+    def _at_scale(self, kept: Array, dropped: Array) -> Array:
+        out = np.empty(self.original.n_rows)
+        out[self.rows], out[self._dropped] = kept, dropped
+        return self.cost_scale * out / self.row_scale
 
 
 @one_blas_thread
@@ -128,9 +152,9 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     pairs = [_restrict(block, orthonormal) for block in program.blocks]
     blocks = tuple(b for b, _ in pairs)
     restricted = replace(program, blocks=blocks, safe=SafeBounds())
-    rows = independent_rows(restricted, _suspects(program))
-    norms = restricted.row_norms[rows]
-    smaller = _normalised(_take_rows(restricted, rows), norms)
+    rows, implied = independent_rows(restricted, _suspects(program))
+    norms = restricted.row_norms
+    smaller = _normalised(_take_rows(restricted, rows), norms[rows])
     rhs_scale = float(np.abs(smaller.rhs).max(initial=0.0)) or 1.0
     costs = [block.cost.magnitude() for block in smaller.blocks]
     linear = np.concatenate([smaller.cost_x, smaller.cost_q])
@@ -138,7 +162,7 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     scaled = _scale(smaller, rhs_scale, cost_scale)
     bases = tuple(f for _, f in pairs)
     grounded = tuple(_has_ground(block, orthonormal) for block in program.blocks)
-    return Reduction(program, scaled, bases, grounded, rows, norms, rhs_scale, cost_scale)
+    return Reduction(program, scaled, bases, grounded, rows, implied, norms, rhs_scale, cost_scale)
 
 
 def _restrict(block: Block, orthonormal: bool) -> tuple[Block, Array]:
@@ -293,8 +317,9 @@ def _suspects(program: Program) -> NDArray[np.bool_]:
 
 def independent_rows(
     program: Program, suspects: NDArray[np.bool_] | None = None
-) -> NDArray[np.int64]:
-    """Indices of rows that are not implied by others, those beside `suspects` untested.
+) -> tuple[NDArray[np.int64], Array]:
+    """(m',) the rows that are not implied by others, those beside `suspects` untested, and
+    (m − m', m') the others as combinations of them, all at unit norm.
 
     Only equality rows without auxiliary variables can be implied. Distinct edges of a graph are
     independent and are not tested; inconsistent rows are kept, so that the solver sees them.
@@ -304,17 +329,23 @@ def independent_rows(
     plain &= True if suspects is None else suspects
     candidates = every[plain]
     if _is_graph(program) or not 1 < candidates.size <= _MAX_ROWS_TESTED:
-        return every
-    order, rank, implied = _pivoted(program, candidates)
-    if rank == candidates.size or not implied:
-        return every
-    return np.sort(np.concatenate([every[~plain], candidates[order[:rank]]]))
+        return every, np.zeros((0, every.size))
+    order, combined = _pivoted(program, candidates)
+    rank = combined.shape[1]
+    kept = np.sort(np.concatenate([every[~plain], candidates[order[:rank]]]))
+    implied = np.zeros((every.size - kept.size, kept.size))
+    columns = np.searchsorted(kept, candidates[order[:rank]])
+    implied[np.ix_(np.argsort(np.argsort(order[rank:])), columns)] = combined
+    return kept, implied
 
 
-def _pivoted(
-    program: Program, candidates: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], int, bool]:
-    """(pivot order, rank, whether the rows beyond the rank are implied by those before)."""
+def _pivoted(program: Program, candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
+    """(pivot order, (·, rank) the rows beyond the rank as combinations of those before, all at
+    unit norm).
+
+    Where one of them is not implied, its right-hand side being another, all rows count as
+    independent.
+    """
     gram = _row_gram(program, candidates)
     lengths = _nonzero(np.sqrt(np.diag(gram).clip(min=0)))
     correlation = gram / np.outer(lengths, lengths)
@@ -333,7 +364,14 @@ def _pivoted(
     head = scipy.linalg.solve_triangular(lower[:rank, :rank], b[:rank], lower=True)
     miss = float(np.abs(lower[rank:, :rank] @ head - b[rank:]).max(initial=0.0))
     scale = max(float(np.abs(b).max(initial=0.0)), np.finfo(float).tiny)
-    return np.asarray(order, dtype=np.int64), rank, miss <= 1e-8 * scale
+    order = np.asarray(order, dtype=np.int64)
+    if miss > 1e-8 * scale:
+        return order, np.zeros((0, candidates.size))
+    combined = scipy.linalg.solve_triangular(
+        lower[:rank, :rank], lower[rank:, :rank].T, lower=True, trans="T"
+    )
+    units = (lengths / program.row_norms[candidates])[order]  # a sketch has norms of its own
+    return order, np.asarray(units[rank:, None] * combined.T / units[:rank])
 
 
 def _sketched_rows(program: Program) -> Array:
