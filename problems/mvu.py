@@ -360,8 +360,7 @@ class MVU:
         if not solutions:
             return self._without_pairs(self._costs())
         if self.all_pairs is None and len(solutions) == 1:
-            missed = solutions[0].status in (Status.INACCURATE, Status.ITERATION_LIMIT)
-            smaller = self._on_smaller_face() if missed else None
+            smaller = self._on_smaller_face() if solutions[0].status is Status.INACCURATE else None
             return smaller or Ending("one program is all it takes", Status.OPTIMAL)
         if self.all_pairs is None:
             return Ending("solved on the face that stresses expose", Status.OPTIMAL)
@@ -408,9 +407,7 @@ class MVU:
         notes = []
         flat = sum(part.null.shape[1] - 1 for part in self.parts)
         if flat:
-            notes.append(
-                f"facial reduction: affinely dependent cliques and bodies fix {flat} directions"
-            )
+            notes.append(f"facial reduction: flat cliques and rigid bodies fix {flat} directions")
         merged = self.group.size - int(self.group.max()) - 1
         if merged:
             notes.append(f"{merged} points coincide with others and were merged")

@@ -153,10 +153,12 @@ class CentralPath:
         patience = _PATIENCE_ITERATIONS
         if self.is_near and (self.stalled >= patience or self.slow >= 2 * patience):
             waited = max(self.stalled, self.slow)
-            return Stop.DONE, f"no progress for {waited} iterations; the best point is returned"
-        if self.stalled >= 3 * patience:
+            words = f"hardly any progress for {waited} iterations; the best point is returned"
+            return Stop.DONE, words
+        waited = max(self.stalled, self.slow)
+        if waited >= 3 * patience:
             # Far from a solution means that there may be none: rays are looked for next.
-            words = f"no progress for {self.stalled} iterations; the best point is returned"
+            words = f"hardly any progress for {waited} iterations; the best point is returned"
             return Stop.FAILED, words
         if not np.isfinite(now.worst):
             return Stop.FAILED, "the iteration left the floating-point numbers"
