@@ -311,7 +311,8 @@ class HingeSearch:
         scaled = problem.share(problem.images(working.terms, alpha)) * alpha
         bound = problem.weight * float(working.terms.row_constants @ scaled)
         if bound > self.lower:
-            self.lower, self.rows, self.alpha = bound, working.rows, scaled
+            held = scaled > 0
+            self.lower, self.rows, self.alpha = bound, working.rows[held], scaled[held]
 
     def answer(self, stop: Stop) -> Answer:
         """The best of both sides."""

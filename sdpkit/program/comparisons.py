@@ -145,13 +145,13 @@ class Impostors:
         """Σ [1 + q_ij − q_il]₊ over all rows, in tiles: no list of rows is kept."""
         stacked, columns = side_by_side(self, outputs)
         near = lengths(stacked, columns, self.block_of, self.target_pairs)
-        reach = self._reach(near, 0.0)
+        reach, reaches = self._reach(near, 0.0), near + 1
         if not np.isfinite(stacked).all() or not np.isfinite(near).all():
             return np.nan
 
         def add(i: Indices, other: Indices, far: Array) -> float:
-            target, pair = self._triplets(near + 1, i, far)
-            return float((1 + near[target] - far[pair]).sum())
+            target, pair = self._triplets(reaches, i, far)
+            return float((reaches[target] - far[pair]).sum())
 
         return math.fsum(self._over_pairs(stacked, columns, reach, add))
 
@@ -303,7 +303,7 @@ class Impostors:
         rows = self._in_order if both else self._in_order[has_targets[self._in_order]]
         bounds = np.searchsorted(self.labels[rows], np.unique(self.labels)) if both else [0]
         parts = np.split(rows, bounds)
-        for block in np.unique(self.block_of):
+        for block in self._used_blocks:
             y = self.labels[self._members(block)]
             height = _TILE_ENTRIES // min(_TILE_COLUMNS, y.size)
             for some in (
@@ -314,7 +314,12 @@ class Impostors:
                 if first == last:
                     start, end = np.searchsorted(y, [first, first + 1]).tolist()
                 spans = [(end, y.size)] if both else [(0, start), (end, y.size)]
-                yield _Strip(int(block), some, spans, both)
+                yield _Strip(block, some, spans, both)
+
+    @cached_property
+    def _used_blocks(self) -> list[int]:
+        """The blocks that measure the distance to some point."""
+        return list(map(int, np.unique(self.block_of)))
 
     @cached_property
     def _in_order(self) -> Indices:
@@ -335,7 +340,7 @@ class Impostors:
         """
         screens = {
             block: self._screen(block, stacked[:, columns[block] : columns[block + 1]], reach)
-            for block in np.unique(self.block_of).tolist()
+            for block in self._used_blocks
         }
 
         def run(strip: _Strip) -> list[Any]:
