@@ -356,10 +356,7 @@ class Barrier:
         return float(8.0 * (2.0 * blocks + formed + pairs + 60.0 * m))
 
     def seconds(self, program: Program, tol: float) -> float:
-        """At measured prices; unknown on a face, since it may still be too large, so that there is
-        no interior and the path diverges."""
-        if any(block.local_face is not None for block in program.blocks):
-            return math.inf
+        """At measured prices."""
         return forecast(self.name, self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:

@@ -21,6 +21,7 @@ from sdpkit.solution.answer import Settings
 from sdpkit.solvers.barrier import _capped
 from sdpkit.solvers.barrier_dual import BarrierDual
 from sdpkit.solvers.barrier_rows import independent_edges
+from sdpkit.solving.choice import choose
 from sdpkit.solving.registry import get_solver
 
 Array = NDArray[np.float64]
@@ -183,3 +184,7 @@ def test_prices_are_capped_to_a_budget() -> None:
     shares = _capped(prices, 23.0)
     assert (shares * prices).sum() == pytest.approx(23.0)
     assert np.allclose(shares * prices, [1.0, 2.0, 10.0, 10.0])
+
+
+def test_auto_prefers_sparse_factors_on_a_face() -> None:
+    assert choose(cloud(1600), 1e-6)[0].name == "barrier"
