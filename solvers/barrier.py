@@ -33,7 +33,13 @@ from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import forecast
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.barrier_centres import NEAR_DECREMENT, BarrierPrimal, PathOfCentres
-from sdpkit.solvers.barrier_dual import CLUSTER_EDGES, ONE_CLUSTER_EDGES, BarrierDual, BarrierPoint
+from sdpkit.solvers.barrier_dual import (
+    CLUSTER_EDGES,
+    ONE_CLUSTER_EDGES,
+    BarrierDual,
+    BarrierPoint,
+    stiffness_of,
+)
 from sdpkit.solvers.barrier_newton import LOW_RANK_PRODUCTS
 from sdpkit.solvers.recognition import components, drifting_apart, shortcut
 
@@ -42,6 +48,7 @@ Array = NDArray[np.float64]
 _MAX_NEWTON_STEPS = 400
 _FEW_NODES = 250  # up to which forecasts leave the fill of factors out
 _GOAL_SHARE = 0.8  # share of the tolerance at which the path ends
+_PRICE_SHARE = 0.5  # share of the tolerance that the residuals of the final primal may cost
 _CENTRING_STEPS = 25  # Newton steps towards one centre
 _WARMING_STEPS = 8  # Newton steps from a given start to the path, before it is given up
 _STALLED_STEPS = 5  # steps in a row that hardly lower μ end the search
@@ -58,7 +65,7 @@ def _plain_starts(dual: BarrierDual) -> Iterator[Array]:
     width = dual.hi - np.maximum(dual.lo, 0.0)
     if cost < 0:
         # L(w) ⪰ cC holds near zero; degrees bound how near.
-        near = -0.1 * cost / np.bincount(dual.pattern.edges.ravel()).max()
+        near = -0.1 * cost / np.bincount(dual.edges.ravel()).max()
         inside = np.minimum(near, 0.5 * (dual.hi - dual.lo))
         yield np.clip(0.0, dual.lo + inside, dual.hi - inside)
     elif cost == 0:
@@ -78,7 +85,7 @@ def connectivity(dual: BarrierDual) -> float:
     from sdpkit.numerics.eigenpairs import smallest_on_centred
     from sdpkit.numerics.pattern import Pattern
 
-    edges, weights = dual.pattern.edges, np.where(np.isfinite(dual.hi), dual.hi, 1.0)
+    edges, weights = dual.edges, np.where(np.isfinite(dual.hi), dual.hi, 1.0)
     count, labels = components(dual.pattern)
     values = []
     for k in range(count):
@@ -200,8 +207,9 @@ class BarrierPath:
     def _allowed(self, path: PathOfCentres) -> Array:
         """(m,) what the rows of the final primal may be off.
 
-        Equality rows are judged against the longest; where K is shrunk into its limits each row
-        counts by itself; where slack takes up the rest, it has a price.
+        Equality rows are judged against the longest, and all together by their prices w; where K is
+        shrunk into its limits each row counts by itself; where slack takes up the rest, it has a
+        price.
         """
         dual, tol = self.dual, self.tol
         out = np.full(dual.d.size, 0.2 * tol * float(np.abs(dual.d).max()))
@@ -210,7 +218,8 @@ class BarrierPath:
         priced = np.isfinite(dual.hi) & (dual.hi > 0)
         worth = 0.1 * tol * abs(path.value) / dual.d.size
         out[priced] = np.minimum(out[priced], worth / dual.hi[priced])
-        return out
+        prices = np.abs(path.point.w) * out
+        return out * _capped(prices, _PRICE_SHARE * tol * abs(path.value))
 
     @staticmethod
     def _is_current(path: PathOfCentres) -> bool:
@@ -267,11 +276,25 @@ class BarrierPath:
         return {"w": self.path.point.w, "mu": self.path.mu, "steps": self.steps}
 
 
+def _capped(prices: Array, budget: float) -> Array:
+    """(m,) shares of prices that leave all of them within a budget: none may be above a limit."""
+    rising = np.sort(prices)
+    below = np.cumsum(rising) - rising
+    # If the k-th and those above it are cut to the limit, this is what the limit may be.
+    limits = (budget - below) / np.arange(prices.size, 0, -1)
+    cut = np.flatnonzero(limits < rising)
+    if not cut.size:
+        return np.ones(prices.size)
+    limit = max(float(limits[cut[0]]), 0.0)
+    return np.asarray(np.minimum(1.0, limit / np.maximum(prices, np.finfo(float).tiny)))
+
+
 def _formed(program: Program, k: int, primal: BarrierPrimal) -> Matrix:
     """K of block k: an operator for large graphs, an array for small ones."""
     block, rows = program.blocks[k], program.spans[k]
     cost = program.sign * block.cost.identity
-    w, step = primal.point.w[rows], primal.step[rows]
+    w, step = primal.point.w[rows], block.on_pattern(primal.step[rows])
+    w = block.on_pattern(w, stiffness_of(cost))  # to the last digit the weights of the path
     update = None if block.low_rank is None else block.low_rank.scaled(program.sign)
     gram: Gram = ResolventGram(block.pattern, cost, w, step, primal.mu, update)
     return gram if block.is_large_graph else gram.toarray()

@@ -12,6 +12,10 @@ rank). The lengths b_eᵀPb_e come from the selected inverse, and products with 
     H_ef = (b_eᵀ P b_f)²  (+ a diagonal for lo and hi)
 
 from its derivative along a direction; H itself, m × m and dense, is never formed.
+
+On a face with more null directions than the constant one (facial reduction), L(w) is written in
+weights of a graph with a few more edges (`sdpkit.numerics.local_face`). The lengths of some edges
+follow from those of others there: their weights stay what they are at the start (`barrier_rows`).
 """
 
 from __future__ import annotations
@@ -23,9 +27,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.program.form import Program
+from sdpkit.solvers.barrier_rows import independent_edges
 from sdpkit.solvers.recognition import cost_extremes, stacked_edges
 
 if TYPE_CHECKING:
@@ -37,6 +43,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CLUSTER_EDGES = 300  # edges per cluster of the preconditioner, before they overlap
+_STIFFNESS = 1e5  # of null directions, in units of the cost
 ONE_CLUSTER_EDGES = 900  # up to here the preconditioner is H itself
 
 
@@ -48,16 +55,24 @@ class BarrierDual:
 
     Attributes
     ----------
-    pattern: the graph;  clusters: overlapping sets of neighbouring edges
-    d, lo, hi: (m,);  costs: c of each block;  shift: (n,) the diagonal added to L(w)
+    pattern: the graph, its m edges first;  clusters: overlapping sets of neighbouring edges
+    to_pattern: (·, m) from w to weights of the pattern's edges, None if they are the same
+    stiffness: the weights of null directions;  soft: (n, k) R, so that RRᵀ is their part of T⁻¹
+    free: (m,) the weights that move;  d: (m,) the lengths, 0 where the weight does not move
+    lo, hi: (m,);  costs: c of each block;  shift: (n,) the diagonal added to L(w)
     update: UsUᵀ of all blocks;  least, most: bounds on the eigenvalues of cC + UsUᵀ, all blocks'
     negative: how many negative eigenvalues a feasible T has
-    degree: n − 1 per block, and 1 per finite limit: the gap at a centre is μ·degree
+    degree: the dimension of the face per block, and 1 per finite limit: the gap at a centre is
+        μ·degree
     """
 
     program: Program
     pattern: Pattern
     clusters: list[Ints]
+    to_pattern: sp.csr_array | None
+    stiffness: Array
+    soft: sp.csr_array
+    free: NDArray[np.bool_]
     d: Array
     lo: Array
     hi: Array
@@ -76,18 +91,28 @@ class BarrierDual:
 
         offsets = np.cumsum([0, *(block.size for block in program.blocks)])
         edges, n = stacked_edges(program)
-        pattern = Pattern.of(n, edges)
+        braces = [
+            block.local_face.braces + k
+            for block, k in zip(program.blocks, offsets[:-1], strict=True)
+            if block.local_face is not None
+        ]
+        pattern = Pattern.of(n, np.concatenate([edges, *braces]))
         costs = np.array([program.sign * block.cost.identity for block in program.blocks])
         lo, hi = program.multiplier_box
         shift = np.repeat(-costs, np.diff(offsets))
         shift[offsets[:-1][costs == 0]] = 1.0  # a node is pinned where c = 0
         limits = np.isfinite(lo).sum() + np.isfinite(hi).sum()
         extremes = [cost_extremes(program, k) for k in range(len(program.blocks))]
+        free = np.concatenate([independent_edges(block) for block in program.blocks])
+        faces = [block.local_face for block in program.blocks]
+        removed = sum(face.directions.shape[1] for face in faces if face is not None)
         return cls(
             program,
             pattern,
-            _clusters(pattern),
-            program.rhs,
+            _clusters(pattern, np.flatnonzero(free)),
+            *_on_faces(program, costs),
+            free,
+            np.where(free, program.rhs, 0.0),
             lo,
             hi,
             costs,
@@ -96,7 +121,7 @@ class BarrierDual:
             min(least for least, _ in extremes),
             max(most for _, most in extremes),
             int(np.sum(costs > 0)),
-            int(pattern.n - len(costs) + limits),
+            int(pattern.n - len(costs) - removed + limits),
         )
 
     def at(self, w: Array) -> BarrierPoint | None:
@@ -105,15 +130,61 @@ class BarrierDual:
 
         if not np.all((w > self.lo) & (w < self.hi)):
             return None
-        factor = factored(self.pattern, w, self.shift, self.update)
+        weights = self.on_pattern(w) + self.stiffness
+        factor = factored(self.pattern, weights, self.shift, self.update)
         # A huge entry means that a pivot nearly vanished: the signs are not to be trusted.
         if factor.negative != self.negative or factor.growth > 1e10:
             return None
         return BarrierPoint(self, w, factor)
 
     def value(self, w: Array) -> float:
-        """dᵀw."""
-        return float(self.d @ w)
+        """dᵀw, of all edges."""
+        return float(self.program.rhs @ w)
+
+    @cached_property
+    def beside(self) -> Array:
+        """(m,) what null directions add to b_eᵀT⁻¹b_e."""
+        i, j = self.edges.T
+        common = self.soft[i] - self.soft[j]
+        return np.asarray(common.multiply(common).sum(axis=1)).ravel()
+
+    @property
+    def edges(self) -> Ints:
+        """(m, 2) those of the graph."""
+        return self.pattern.edges[: self.d.size]
+
+    def on_pattern(self, w: Array) -> Array:
+        """Weights of the pattern's edges, stiffness apart."""
+        return w if self.to_pattern is None else np.asarray(self.to_pattern @ w)
+
+
+def _on_faces(program: Program, costs: Array) -> tuple[sp.csr_array | None, Array, sp.csr_array]:
+    """The map from w to weights of the pattern's edges, the stiffness of null directions, and R."""
+    faces = [block.local_face for block in program.blocks]
+    n = sum(block.size for block in program.blocks)
+    if not any(faces):
+        return None, np.zeros(program.n_rows), sp.csr_array((n, 0))
+    maps, stiffness, soft = [], [], []
+    for block, face, cost in zip(program.blocks, faces, costs, strict=True):
+        p, γ = block.n_measurements, stiffness_of(cost)
+        maps.append(sp.eye_array(p, format="csr") if face is None else face.map)
+        stiffness.append(np.zeros(p) if face is None else γ * face.stiffness)
+        none = sp.csr_array((block.size, 0))
+        soft.append(none if face is None else face.directions / np.sqrt(γ - cost))
+    # The edges of all blocks come first, then the braces of all blocks.
+    of_edges = sp.block_diag([a[: a.shape[1]] for a in maps], format="csr")
+    of_braces = sp.block_diag([a[a.shape[1] :] for a in maps], format="csr")
+    sizes = [block.n_measurements for block in program.blocks]
+    parts = [np.split(a, [p]) for a, p in zip(stiffness, sizes, strict=True)]
+    weights = np.concatenate([*(a for a, _ in parts), *(a for _, a in parts)])
+    together = sp.csr_array(sp.vstack([of_edges, of_braces]))
+    return together, weights, sp.csr_array(sp.block_diag(soft))
+
+
+def stiffness_of(cost: float) -> float:
+    """The weight of null directions. It does not matter on the face, and what K has beside it is
+    as small as this is large."""
+    return _STIFFNESS * max(1.0, abs(cost))
 
 
 def _stacked(program: Program) -> LowRankUpdate | None:
@@ -146,7 +217,8 @@ class BarrierPoint:
     def pull(self) -> Array:
         """The negative gradient of the barrier: d/μ at a centre."""
         below, above = self.limits
-        return self.factor.inverse_lengths() + below - above
+        lengths = self.factor.inverse_lengths()[: self.w.size] - self.dual.beside
+        return np.where(self.dual.free, lengths + below - above, 0.0)
 
     @cached_property
     def curvature(self) -> Array:
@@ -155,8 +227,15 @@ class BarrierPoint:
         return below**2 + above**2
 
     def hessian(self, v: Array) -> Array:
-        """H v."""
-        return self.factor.inverse_lengths_along(v) + self.curvature * v
+        """H v, for v that vanishes where weights do not move."""
+        lengths = self.factor.inverse_lengths_along(self.dual.on_pattern(v))[: v.size]
+        return np.where(self.dual.free, lengths + self.curvature * v, 0.0)
+
+    def inverse_among(self, nodes: Ints) -> Array:
+        """(k, k) T⁻¹ on the face among the given nodes, up to a constant."""
+        soft = self.dual.soft[nodes]
+        inverse = self.factor.inverse_among(nodes)
+        return np.asarray(inverse - (soft @ soft.T).toarray()) if soft.nnz else inverse
 
     def potential(self, mu: float) -> float:
         """dᵀw/μ plus the barrier, up to a constant."""
@@ -165,8 +244,8 @@ class BarrierPoint:
         return value + float(np.log(below[below > 0]).sum() + np.log(above[above > 0]).sum())
 
 
-def _clusters(pattern: Pattern) -> list[Ints]:
-    """Sets of neighbouring edges that overlap by the edges at their nodes.
+def _clusters(pattern: Pattern, chosen: Ints) -> list[Ints]:
+    """Sets of neighbouring edges that overlap by the edges at their nodes, of the chosen ones.
 
     The midpoints of the edges in the commute-time embedding of the graph are halved along their
     longest extent until they are few enough.
@@ -175,18 +254,18 @@ def _clusters(pattern: Pattern) -> list[Ints]:
     from sdpkit.numerics.sparse_factor import SparseFactor
 
     n, edges, m = pattern.n, pattern.edges, len(pattern.edges)
-    if m <= ONE_CLUSTER_EDGES:
-        return [np.arange(m)]
+    if chosen.size <= ONE_CLUSTER_EDGES:
+        return [chosen]
     factor = SparseFactor.of(pattern, pattern.laplacian(np.ones(m), 1e-2))
     values, vectors = leading_eigenpairs(lambda x: factor.solve(x.ravel()), n, 9)
     embedding = vectors[:, 1:] * np.sqrt(values[1:])
     midpoints = embedding[edges[:, 0]] + embedding[edges[:, 1]]
     touched = np.zeros(n, dtype=bool)
     out = []
-    for part in _halved(midpoints, np.arange(m)):
+    for part in _halved(midpoints, chosen):
         touched[:] = False
         touched[edges[part]] = True
-        out.append(np.flatnonzero(touched[edges].any(axis=1)))
+        out.append(chosen[touched[edges[chosen]].any(axis=1)])
     return out
 
 

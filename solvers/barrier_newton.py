@@ -40,13 +40,14 @@ class Preconditioner:
         from sdpkit.numerics.eigenpairs import leading_eigenpairs
 
         point = self.point
-        n, edges = point.dual.pattern.n, point.dual.pattern.edges
+        n, edges = point.dual.pattern.n, point.dual.edges
         solve = point.factor.solve
         values, vectors = leading_eigenpairs(
             lambda x: solve(x.ravel()), n, min(_LOWEST_MODES, n - 2)
         )
         values = np.maximum(values, 0.0)
         differences = vectors[edges[:, 0]] - vectors[edges[:, 1]]
+        differences[~point.dual.free] = 0.0
         i, j = np.triu_indices(values.size)
         weights = values[i] * values[j] * np.where(i == j, 1.0, 2.0)
         heavy = np.argsort(-weights, kind="stable")[:LOW_RANK_PRODUCTS]
@@ -58,7 +59,7 @@ class Preconditioner:
         point = self.point
         nodes, ends = np.unique(point.dual.pattern.edges[edges], return_inverse=True)
         ends = ends.reshape(-1, 2)
-        block = _gathered(point.factor.inverse_among(nodes), ends)
+        block = _gathered(point.inverse_among(nodes), ends)
         block *= block
         places = np.diag_indices(len(block))
         block[places] += point.curvature[edges]

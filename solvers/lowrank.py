@@ -354,7 +354,9 @@ class LowRankSolver:
         factors fill in little, move slowly."""
         m, per_digit = float(program.n_rows), digits(tol)
         large = [block for block in program.blocks if block.is_large_graph]
-        if not large or why_no_graph(program) is not None:
+        on_face = any(block.local_face is not None for block in program.blocks)
+        # Multipliers of rows that depend on others drift, which makes it as slow as dense factors.
+        if not large or on_face or why_no_graph(program) is not None:
             return 1.0, per_digit * dense_work(program), per_digit * m**3, 0.0, 0.0
         pairs = float(sum(block.pattern.pairs for block in large))
         if bool((program.relations != 0).all()):

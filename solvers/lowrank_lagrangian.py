@@ -176,8 +176,7 @@ class LagrangianPoint:
             image = -2 * part.cost(z)
             edges = part.block.incidence.indices.reshape(-1, 2)
             _add_edges(edges, u, s, v, np.ascontiguousarray(z), image)
-            image -= image.mean(axis=0)
-            out.append(image)
+            out.append(part.projected(image))
         return m.flat(out)
 
     def dense_hessian(self) -> Array:

@@ -177,7 +177,9 @@ def lowest_eigenpairs(
         from sdpkit.numerics.eigenpairs import lowest_on_centred
 
         update = block.low_rank.scaled(pull) if pull and block.low_rank else None
-        return lowest_on_centred(block.pattern, u, pull * block.cost.identity, k, update)
+        stiffness = 4 * max(float(np.abs(u).max(initial=0.0)), abs(pull))
+        weights = block.on_pattern(u, stiffness)
+        return lowest_on_centred(block.pattern, weights, pull * block.cost.identity, k, update)
     slack = dense(block.adjoint(u)) - (pull * block.cost.dense() if pull else 0.0)
     basis = block.null_basis
     slack = block.project_out_null(slack)

@@ -154,7 +154,7 @@ def _stiffness_inverse(block: Block, weights: Array) -> Callable[[Array], Array]
     if block.is_large_graph:
         from sdpkit.numerics.sparse_factor import SparseFactor
 
-        pattern = block.pattern
+        pattern, weights = block.pattern, block.on_pattern(weights, float(weights.max()))
         shift = 1e-3 * float(weights.mean())
         if pattern.is_heavy:
             # Graphs that fill in so much are well connected: their degrees do nearly as well.

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components, dijkstra
 
+from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix
 from sdpkit.solution.answer import Answer, Stop
@@ -49,10 +50,12 @@ def drifting_apart(program: Program) -> Answer | None:
     _, hi = program.multiplier_box
     parts = zip(program.blocks, program.split(hi), strict=True)
     for k, (block, limits) in enumerate(parts):
-        direction = _loosest(block.pattern, limits) if cost_extremes(program, k)[1] > 0 else None
+        if cost_extremes(program, k)[1] <= 0 or block.edges is None:
+            continue
+        direction = _loosest(block, limits)
         if direction is None:
             continue
-        i, j = block.pattern.edges.T
+        i, j = block.edges.T
         stretch = (direction[i] - direction[j]) ** 2
         tied = stretch > 0
         gain = program.sign * block.cost.inner(FactoredGram(direction[:, None]))
@@ -61,12 +64,13 @@ def drifting_apart(program: Program) -> Answer | None:
     return None
 
 
-def _loosest(pattern: Pattern, limits: Array) -> Array | None:
+def _loosest(block: Block, limits: Array) -> Array | None:
     """(n,) a unit vector of 1⊥: constant on components, or the slowest mode of L(limits)."""
     from sdpkit.numerics.eigenpairs import leading_eigenpairs
     from sdpkit.numerics.sparse_factor import SparseFactor
 
-    n, (count, labels) = pattern.n, components(pattern)
+    pattern, n = block.pattern, block.size
+    count, labels = components(pattern)
     if count > 1:
         apart = (labels == 0) - np.mean(labels == 0)
         return np.asarray(apart / np.linalg.norm(apart))
@@ -77,7 +81,8 @@ def _loosest(pattern: Pattern, limits: Array) -> Array | None:
         return None
     shift = np.zeros(n)
     shift[0] = float(limits.max())  # one node is pinned
-    factor = SparseFactor.of(pattern, pattern.laplacian(limits, shift))
+    weights = block.on_pattern(limits, shift[0])
+    factor = SparseFactor.of(pattern, pattern.laplacian(weights, shift))
 
     def inverse(x: Array) -> Array:
         y = factor.solve(x.ravel() - x.mean())

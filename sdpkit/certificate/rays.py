@@ -155,12 +155,11 @@ def _lack(block: Block, u: Array) -> float:
 
 def _hidden(block: Block, size: float) -> float:
     """What rounding may hide of the smallest eigenvalue of an image of this size."""
-    if block.is_large_graph:
-        return 0.0  # it is a proven bound
     # Null directions beyond the constant one were computed, and a face that is a little off makes
     # lengths of real points contradict each other by as much.
     face = FACE_TOLERANCE if block.null_basis.shape[1] > 1 else 0.0
-    return (10 * block.size * EPS + face) * size
+    rounding = 0.0 if block.is_large_graph else 10 * block.size * EPS  # or it is a proven bound
+    return (rounding + face) * size
 
 
 def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) -> str:

@@ -27,7 +27,8 @@ def smallest_on_centred(
 
     The constant vector is an eigenvector of S with eigenvalue −c. If that is the only negative
     eigenvalue of S − σI, then every other eigenvalue is at least σ. How many there are is read off
-    a factorisation, whose backward error is subtracted.
+    a factorisation, whose backward error is subtracted. The constant's must be negative beyond
+    that error, or another one could be in its place.
     """
     terms = (weights,) if step is None else (weights, -step)
     total = weights if step is None else weights - step
@@ -44,7 +45,7 @@ def smallest_on_centred(
         factor = factored(pattern, total, -cost - sigma, update)
         if factor.negative == (1 if cost + sigma > 0 else 0):
             error = factor.backward_error(terms, (-cost, -sigma))
-            if np.isfinite(error):
+            if np.isfinite(error) and not 0 < cost + sigma <= error:
                 return sigma - error
     return -np.inf
 

@@ -19,6 +19,7 @@ from sdpkit.inputs import finite_csr, integer, real_array
 from sdpkit.program.cost import Cost, dense
 
 if TYPE_CHECKING:
+    from sdpkit.numerics.local_face import LocalFace
     from sdpkit.numerics.pattern import Pattern
     from sdpkit.numerics.updated_factor import LowRankUpdate
     from sdpkit.program.gram import Matrix
@@ -217,9 +218,16 @@ class Block:
     @cached_property
     def edges(self) -> NDArray[np.int64] | None:
         """(p, 2) where the block is that of a graph: M1 = 0, C = a·I + U diag(s) Uᵀ and
-        V = (e_i − e_j) over distinct pairs; None otherwise."""
+        V = (e_i − e_j) over distinct pairs; None otherwise. There may be more null directions, on a
+        few nodes each, as facial reduction finds them (`local_face`)."""
+        pairs = self._plain_edges
+        return pairs if self.is_centred or self.local_face is not None else None
+
+    @cached_property
+    def _plain_edges(self) -> NDArray[np.int64] | None:
+        """The same, whatever the null directions are."""
         v = self.incidence
-        if not self.is_centred or self.cost.sparse.nnz or not self.n_measurements:
+        if self.features is not None or self.cost.sparse.nnz or not self.n_measurements:
             return None
         u = self.cost.factor
         varied = np.linalg.norm(u - u.mean(axis=0), axis=0)
@@ -227,9 +235,24 @@ class Block:
             return None  # too little of the cost is left on 1⊥ to be centred without loss
         if np.any(np.diff(v.indptr) != 2) or not np.all(np.abs(v.data) == 1):
             return None
+        if v.sum(axis=1).any():
+            return None
         pairs = v.indices.reshape(-1, 2).astype(np.int64)
         distinct = np.unique(pairs[:, 0] * self.size + pairs[:, 1]).size
         return pairs if distinct == len(pairs) else None
+
+    @cached_property
+    def local_face(self) -> LocalFace | None:
+        """Null directions of a graph beside the constant, each on a few nodes; None if there are
+        none, or others."""
+        from sdpkit.numerics.local_face import LocalFace
+
+        constant = np.ptp(self.null, axis=0) == 0
+        if self._plain_edges is None or constant.all() or constant.sum() != 1:
+            return None
+        if not self.null[0, constant].all():
+            return None
+        return LocalFace.of(self._plain_edges, self.null[:, ~constant])
 
     @cached_property
     def is_large_graph(self) -> bool:
@@ -243,12 +266,18 @@ class Block:
 
     @cached_property
     def pattern(self) -> Pattern:
-        """The graph's sparse factors, analysed once."""
+        """The graph's sparse factors, with the braces of its face, analysed once."""
         from sdpkit.numerics.pattern import Pattern
 
         if self.edges is None:
             raise InputError(f"block {self.name!r} is not that of a graph")
-        return Pattern.of(self.size, self.edges)
+        braces = self.edges[:0] if self.local_face is None else self.local_face.braces
+        return Pattern.of(self.size, np.concatenate([self.edges, braces]))
+
+    def on_pattern(self, u: Array, stiffness: float = 0.0) -> Array:
+        """Weights of the pattern's edges whose Laplacian is that of u on the face, and the given
+        stiffness on local null directions."""
+        return u if self.local_face is None else self.local_face.weights(u, stiffness)
 
     @cached_property
     def low_rank(self) -> LowRankUpdate | None:
@@ -261,7 +290,12 @@ class Block:
             return None
         means = np.array([math.fsum(column) for column in u[:, seen].T]) / self.size
         error = 4 * np.finfo(float).eps * float(np.linalg.norm(u[:, seen]))
-        return LowRankUpdate(u[:, seen] - means, s[seen], error)
+        if self.local_face is None:
+            return LowRankUpdate(u[:, seen] - means, s[seen], error)
+        # The face sees the same without its null directions, and nothing else mixes with these.
+        basis = self.null_basis
+        on_face = u[:, seen] - basis @ (basis.T @ u[:, seen])
+        return LowRankUpdate(on_face, s[seen], 4 * basis.shape[1] * self.size**0.5 * error)
 
     @cached_property
     def face(self) -> Array:
@@ -385,7 +419,14 @@ class Block:
             from sdpkit.numerics.eigenpairs import smallest_on_centred
 
             update = self.low_rank.scaled(factor) if factor and self.low_rank else None
-            return smallest_on_centred(self.pattern, u, factor * self.cost.identity, None, update)
+            cost, face = factor * self.cost.identity, self.local_face
+            if face is None:
+                return smallest_on_centred(self.pattern, u, cost, None, update)
+            # Stiff enough to be no smaller than what is left of the graph.
+            γ = 4 * max(float(np.abs(u).max(initial=0.0)), abs(cost))
+            weights = face.weights(u, γ)
+            least = smallest_on_centred(self.pattern, weights, cost, None, update)
+            return least - face.error(np.abs(u), γ)
         image = dense(self.adjoint(u))
         return self.smallest_on_face(image - factor * self.cost.dense() if factor else image)
 

@@ -235,9 +235,10 @@ class ResolventGram(Gram):
 
     def measure(self, incidence: Any, features: Array | None = None) -> Array:
         """(p,) squared lengths; from the selected inverse where they are those of the graph."""
-        own = features is None and incidence.nnz == 2 * len(self.pattern.edges)
-        if own and np.array_equal(incidence.indices.reshape(-1, 2), self.pattern.edges):
-            return self.edge_lengths
+        m = incidence.shape[0]
+        own = features is None and incidence.nnz == 2 * m <= 2 * len(self.pattern.edges)
+        if own and np.array_equal(incidence.indices.reshape(-1, 2), self.pattern.edges[:m]):
+            return self.edge_lengths[:m]
         return super().measure(incidence, features)
 
     def accuracy(self) -> float:

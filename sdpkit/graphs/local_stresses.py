@@ -1,0 +1,95 @@
+"""Where a graph has equilibrium stresses: clusters of edges, each searched for null directions.
+
+A stress of points X is a vector ω with R(X)ᵀω = 0, R the rigidity matrix, whose row of the edge
+(i, j) holds x_i − x_j at i and x_j − x_i at j. Neighbourhood graphs with few edges per node are
+flexible but for a few small clusters, and stresses live there alone. A random vector, projected
+onto all stresses, is zero on every other edge:
+
+    g − R(RᵀR + δI)⁻¹Rᵀg        which tends to the projection with δ, and faster if it is repeated
+
+One sparse factorisation finds the edges; the components of their graph are the clusters, and
+`exposed_directions` takes each of them by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
+
+from sdpkit.graphs.stresses import exposed_directions
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_DELTA = 1e-10  # singular values of rows of length one are told from zero down to its root
+_PROJECTIONS = 6
+_CARRIES = 1e-6  # of the largest stress: an edge that carries less carries none
+
+
+def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Array:
+    """(n, k) orthonormal directions beyond `null` on which every Gram matrix of these lengths
+    vanishes, from clusters of stressed edges. `null` are orthonormal directions beside the constant
+    that are known already, each on the nodes of one cluster or of several.
+
+    Two hexagons with their long diagonals, joined by an edge:
+
+    >>> hexagon = np.array([[np.cos(t), np.sin(t)] for t in np.arange(6) * np.pi / 3])
+    >>> one = [[i, (i + 1) % 6] for i in range(6)] + [[i, i + 3] for i in range(3)]
+    >>> both = [*one, *([i + 6, j + 6] for i, j in one), [0, 6]]
+    >>> points = np.vstack([hexagon, hexagon + [5.0, 0.3]])
+    >>> local_directions(points, both, np.zeros((12, 0))).shape
+    (12, 6)
+    """
+    x, known = np.asarray(points, dtype=np.float64), np.asarray(null, dtype=np.float64)
+    ends = np.asarray(edges, dtype=np.int64)
+    found = [np.zeros((len(x), 0))]
+    for nodes, own in _clusters(x, ends):
+        inside = known[nodes]
+        share, turn = np.linalg.eigh(inside.T @ inside)
+        local = inside @ turn[:, share > 1 - 1e-9]
+        constant = np.full((nodes.size, 1), nodes.size**-0.5)
+        more = exposed_directions(x[nodes], own, np.hstack([constant, local]))
+        wide = np.zeros((len(x), more.shape[1]))
+        wide[nodes] = more
+        found.append(wide)
+    return np.hstack(found)
+
+
+def _clusters(points: Array, edges: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """The nodes of each cluster, and its stressed edges in numbers of these nodes."""
+    n, stressed = len(points), edges[_carries_stress(points, edges)]
+    graph = sp.csr_array((np.ones(len(stressed)), tuple(stressed.T)), shape=(n, n))
+    label = connected_components(graph, directed=False)[1]
+    for k in np.unique(label[stressed[:, 0]]):
+        nodes = np.flatnonzero(label == k)
+        yield nodes, np.searchsorted(nodes, stressed[label[stressed[:, 0]] == k])
+
+
+def _carries_stress(points: Array, edges: Ints) -> NDArray[np.bool_]:
+    """(m,) the edges on which some stress of the points is not zero."""
+    rigidity = _rigidity(points, edges)
+    normal = rigidity.T @ rigidity + _DELTA * sp.eye_array(rigidity.shape[1])
+    options = {"SymmetricMode": True}
+    factor = scipy.sparse.linalg.splu(
+        sp.csc_array(normal), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+    )
+    stress = np.random.default_rng(0).standard_normal(len(edges))
+    for _ in range(_PROJECTIONS):
+        stress = stress - rigidity @ factor.solve(rigidity.T @ stress)
+    return np.asarray(np.abs(stress) > _CARRIES)
+
+
+def _rigidity(points: Array, edges: Ints) -> sp.csr_array:
+    """(m, n·D) the rigidity matrix, its rows of length one but for √2."""
+    n, dimensions = points.shape
+    sides = points[edges[:, 0]] - points[edges[:, 1]]
+    sides = sides / np.linalg.norm(sides, axis=1)[:, None]
+    columns = (dimensions * edges[:, :, None] + np.arange(dimensions)).reshape(len(edges), -1)
+    starts = 2 * dimensions * np.arange(len(edges) + 1)
+    values = np.hstack([sides, -sides]).ravel()
+    return sp.csr_array((values, columns.ravel(), starts), shape=(len(edges), n * dimensions))

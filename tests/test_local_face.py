@@ -1,0 +1,190 @@
+"""Graphs with more null directions than the constant: sparse factors on the face, and proofs."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import sdpkit
+from sdpkit import MVU, Program, Status
+from sdpkit.certificate.judge import certify
+from sdpkit.graphs.local_stresses import local_directions
+from sdpkit.graphs.stresses import exposed_directions
+from sdpkit.numerics.local_face import LocalFace
+from sdpkit.program.block import Block
+from sdpkit.program.gram import Gram, ResolventGram
+from sdpkit.solution.answer import Settings
+from sdpkit.solvers.barrier import _capped
+from sdpkit.solvers.barrier_dual import BarrierDual
+from sdpkit.solvers.barrier_rows import independent_edges
+from sdpkit.solving.choice import choose
+from sdpkit.solving.registry import get_solver
+
+Array = NDArray[np.float64]
+
+
+@cache
+def cloud(n: int, form: str = "equality") -> Program:
+    """Random points in space with all the null directions of their neighbourhood graph."""
+    points = np.random.default_rng(0).random((n, 3))
+    problem = MVU(points, n_neighbors=4, connect="bridge", form=form)
+    (part,) = problem.parts
+    more = local_directions(points[part.nodes], part.graph.edges, part.null[:, 1:])
+    (block,) = problem.program().blocks
+    on_face = dataclasses.replace(block, null=np.hstack([block.null, more]))
+    return dataclasses.replace(problem.program(), blocks=(on_face,))
+
+
+def face_of(block: Block) -> LocalFace:
+    assert block.local_face is not None
+    return block.local_face
+
+
+def slack_on_face(block: Block, w: Array) -> Array:
+    image = np.asarray(block.adjoint(w).toarray()) - np.eye(block.size)
+    return np.asarray(block.face.T @ image @ block.face)
+
+
+def test_braced_weights_agree_with_the_graph_on_its_face_and_nowhere_else() -> None:
+    (block,) = cloud(300).blocks
+    face, rng = face_of(block), np.random.default_rng(1)
+    w = rng.normal(size=block.n_measurements)
+    flat = block.pattern.laplacian(face.weights(w, 7.0))
+    whole = np.zeros((block.size, block.size))
+    p = block.pattern
+    whole[p.order, p.order] = flat[: p.n]
+    whole[p.order[p.rows], p.order[p.columns]] = flat[p.n :]
+    whole = whole + np.tril(whole, -1).T + np.triu(whole, 1).T
+    plain = block.adjoint(w).toarray()
+    error = block.face.T @ (whole - plain) @ block.face
+    assert np.abs(error).max() <= face.error(np.abs(w), 7.0) <= 1e-10
+    directions = face.directions.toarray()
+    assert np.allclose(whole @ directions, 7.0 * directions, atol=1e-11)
+    assert not np.allclose(plain @ directions, whole @ directions)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_the_smallest_eigenvalue_on_the_face_is_a_sharp_lower_bound(
+    scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sdpkit.program.block.LARGE", 100)
+    (block,) = [dataclasses.replace(b) for b in cloud(300).blocks]
+    assert block.is_large_graph
+    w = scale * np.random.default_rng(2).uniform(-0.1, 1.0, block.n_measurements)
+    exact = float(np.linalg.eigvalsh(slack_on_face(block, w))[0])
+    least = block.smallest_of_slack(w, 1.0)
+    assert exact - 1e-5 * abs(exact) - 1e-9 * scale <= least <= exact + 1e-12 * scale
+
+
+def test_derivatives_of_the_barrier_are_those_on_the_face() -> None:
+    program = cloud(300)
+    (block,) = program.blocks
+    dual, rng = BarrierDual.of(program), np.random.default_rng(3)
+    w = 300 * rng.uniform(0.5, 2.0, block.n_measurements)
+    point = dual.at(w)
+    assert point is not None
+    v = block.incidence @ block.face
+    inverse = v @ np.linalg.inv(slack_on_face(block, w)) @ v.T
+    assert np.allclose(point.pull, np.where(dual.free, np.diag(inverse), 0.0), rtol=1e-9)
+    step = np.where(dual.free, rng.normal(size=w.size), 0.0)
+    image = np.where(dual.free, inverse**2 @ step, 0.0)
+    assert np.allclose(point.hessian(step), image, atol=1e-9 * np.abs(image).max())
+    nodes = np.arange(300)
+    among = block.face @ np.linalg.inv(slack_on_face(block, w)) @ block.face.T
+    apart = point.inverse_among(nodes) - among
+    assert np.ptp(apart) <= 1e-10  # they differ by a constant, which no difference of nodes sees
+
+
+def test_edges_that_follow_from_others_are_held() -> None:
+    (block,) = cloud(300).blocks
+    free = independent_edges(block)
+    v = block.incidence @ block.face
+    gram = (v @ v.T) ** 2
+    rank = np.linalg.matrix_rank(gram, tol=1e-9)
+    assert free.sum() == rank < free.size
+    assert np.linalg.eigvalsh(gram[np.ix_(free, free)])[0] > 1e-6
+
+
+@pytest.mark.parametrize("form", ["equality", "min_trace"])
+def test_barrier_finds_the_optimum_of_interior_on_the_face(form: str) -> None:
+    program = cloud(300, form)
+    values = []
+    for name in ("interior", "barrier"):
+        solution = sdpkit.solve(program, solver=name, tol=1e-6)
+        assert solution.status is Status.OPTIMAL
+        values.append(solution.objective)
+    assert values[0] == pytest.approx(values[1], rel=3e-6)
+
+
+@cache
+def large_answer() -> tuple[Program, Gram, Array]:
+    program = cloud(1600)
+    answer = get_solver("barrier").solve(program, Settings(tol=1e-3))
+    assert answer.matrices is not None
+    assert answer.dual is not None
+    (matrix,) = answer.matrices
+    assert isinstance(matrix, ResolventGram)
+    return program, matrix, answer.dual
+
+
+def test_the_certificate_judges_a_large_graph_on_its_face() -> None:
+    program, matrix, dual = large_answer()
+    (block,) = program.blocks
+    certificate = certify(program, matrix, dual=dual)
+    assert certificate.passes(1e-3)
+    exact = float(np.linalg.eigvalsh(slack_on_face(block, dual))[0])
+    assert exact - 1e-6 <= certificate.min_eigenvalue_dual <= exact + 1e-10
+    # Without the face the same multipliers prove nothing.
+    plain = dataclasses.replace(block, null=np.ones((block.size, 1)))
+    assert plain.smallest_of_slack(dual, 1.0) < -1.0
+
+
+def test_the_certificate_refuses_perturbed_answers_on_the_face() -> None:
+    program, matrix, dual = large_answer()
+    (block,) = program.blocks
+    worse = dual - 0.01 * np.abs(dual)
+    assert certify(program, matrix, dual=worse).min_eigenvalue_dual < 0
+    assert not certify(program, matrix, dual=worse).passes(1e-3)
+    assert not certify(program, matrix.scaled(1.01), dual=dual).passes(1e-3)
+    # A matrix that does not vanish on a null direction.
+    off = matrix.toarray() + 0.1 * np.outer(block.null[:, 1], block.null[:, 1])
+    assert not certify(program, off, dual=dual).passes(1e-3)
+
+
+def test_directions_that_are_not_local_leave_no_graph() -> None:
+    (block,) = cloud(300).blocks
+    wide = np.random.default_rng(4).normal(size=(300, 1))
+    wide -= wide.mean()
+    parallel = block.null[:, 1:2] + 1e-6 * block.null[:, 2:3]
+    shifted = block.null[:, 1:2] + np.eye(300, 1)
+    for column in (wide, parallel, shifted):
+        other = dataclasses.replace(block, null=np.hstack([block.null[:, :2], column]))
+        assert other.local_face is None
+        assert other.edges is None
+
+
+def test_local_stresses_find_what_the_search_of_all_edges_finds() -> None:
+    points = np.random.default_rng(0).random((120, 3))
+    problem = MVU(points, n_neighbors=5, connect="bridge")
+    (part,) = problem.parts
+    edges = part.graph.edges
+    more = local_directions(points[part.nodes], edges, part.null[:, 1:])
+    whole = exposed_directions(points[part.nodes], edges, part.null)
+    assert more.shape == whole.shape
+    assert np.allclose(more @ (more.T @ whole), whole, atol=1e-6)
+
+
+def test_prices_are_capped_to_a_budget() -> None:
+    prices = np.array([1.0, 2.0, 30.0, 400.0])
+    assert np.array_equal(_capped(prices, 500.0), np.ones(4))
+    shares = _capped(prices, 23.0)
+    assert (shares * prices).sum() == pytest.approx(23.0)
+    assert np.allclose(shares * prices, [1.0, 2.0, 10.0, 10.0])
+
+
+def test_auto_prefers_sparse_factors_on_a_face() -> None:
+    assert choose(cloud(1600), 1e-6)[0].name == "barrier"
