@@ -23,11 +23,12 @@ C = diag(m) − mmᵀ/n.
 
 Where a clique of the graph is affinely dependent (noise-free data, angle closure), its lengths
 force K c = 0 for every c on the clique with Σc = 0 and Xᵀc = 0; the same holds for the rigid bodies
-that grow from such cliques (`sdpkit.graphs.rigid`). No feasible K is positive definite on 1⊥ then,
-and the dual optimum need not exist: `facial_reduction="auto"` adds these c to the null directions,
-which changes nothing about the problem but its solvability. Where an answer stays inaccurate even
-so, stresses in equilibrium may expose more such directions (`sdpkit.graphs.stresses`), and the
-program is solved once more on the smaller face.
+that grow from such cliques (`sdpkit.graphs.rigid`), and for small clusters of edges under stress
+(`sdpkit.graphs.local_stresses`). No feasible K is positive definite on 1⊥ then, and the dual optimum
+need not exist: `facial_reduction="auto"` adds these c to the null directions, which changes nothing
+about the problem but its solvability. Where an answer stays inaccurate even so, stresses are looked
+for in the whole graph (`sdpkit.graphs.stresses`), and the program is solved once more on the
+smaller face.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from sdpkit.errors import GraphError, InputError, UnboundedProblemError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.local_stresses import local_directions
 from sdpkit.graphs.repair import merge_coincident, split_components
 from sdpkit.graphs.rigid import flat_directions
 from sdpkit.graphs.stresses import exposed_directions
@@ -227,6 +229,8 @@ class MVU:
         if self.facial_reduction == "off" or self.form not in ("equality", "min_trace"):
             return ones
         flat = flat_directions(graph, points)
+        if points is not None:
+            flat = np.hstack([flat, local_directions(points, graph.edges, flat)])
         return np.hstack([ones, flat]) if flat.shape[1] else ones
 
     def _exact_points(
@@ -269,7 +273,7 @@ class MVU:
 
     @property
     def facial_reduction_used(self) -> bool:
-        """Whether affinely dependent cliques and bodies added null directions to the constant."""
+        """Whether rigid parts of the graph added null directions to the constant."""
         return any(part.null.shape[1] > 1 for part in self.parts)
 
     def __repr__(self) -> str:
@@ -407,7 +411,7 @@ class MVU:
         notes = []
         flat = sum(part.null.shape[1] - 1 for part in self.parts)
         if flat:
-            notes.append(f"facial reduction: flat cliques and rigid bodies fix {flat} directions")
+            notes.append(f"facial reduction: rigid parts of the graph fix {flat} directions")
         merged = self.group.size - int(self.group.max()) - 1
         if merged:
             notes.append(f"{merged} points coincide with others and were merged")

@@ -26,6 +26,7 @@ from sdpkit.graphs.stresses import exposed_directions
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_MAX_NODES = 60  # of a cluster: larger ones are no longer local, and take longer
 _DELTA = 1e-10  # singular values of rows of length one are told from zero down to its root
 _PROJECTIONS = 6
 _CARRIES = 1e-6  # of the largest stress: an edge that carries less carries none
@@ -33,7 +34,7 @@ _CARRIES = 1e-6  # of the largest stress: an edge that carries less carries none
 
 def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Array:
     """(n, k) orthonormal directions beyond `null` on which every Gram matrix of these lengths
-    vanishes, from clusters of stressed edges. `null` are orthonormal directions beside the constant
+    vanishes, from small clusters of stressed edges. `null` are orthonormal directions beside the constant
     that are known already, each on the nodes of one cluster or of several.
 
     Two hexagons with their long diagonals, joined by an edge:
@@ -49,6 +50,8 @@ def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Ar
     ends = np.asarray(edges, dtype=np.int64)
     found = [np.zeros((len(x), 0))]
     for nodes, own in _clusters(x, ends):
+        if nodes.size > _MAX_NODES:
+            continue
         inside = known[nodes]
         share, turn = np.linalg.eigh(inside.T @ inside)
         local = inside @ turn[:, share > 1 - 1e-9]
