@@ -315,7 +315,7 @@ def test_a_time_limit_is_kept(name: str) -> None:
 
 
 def test_what_is_known_before_the_first_point_can_be_recovered() -> None:
-    problem = sdpkit.MVU(datasets.swiss_roll(60), n_neighbors=5)
+    problem = sdpkit.MVU(datasets.swiss_roll(200), n_neighbors=5)
     solution = quietly(problem, "csdp" if why_not("csdp") is None else "cvxopt", time_limit=0.01)
     assert solution.status is Status.TIME_LIMIT
     assert solution.objective == 0.0

@@ -300,6 +300,7 @@ def test_charts_answer_the_mouse_and_the_keyboard(reader: Reader, name: str) -> 
 def test_an_instance_has_a_page_with_history_and_embeddings(reader: Reader) -> None:
     page = reader.page
     page.click("#instances a:has-text('roll-30')")
+    page.wait_for_selector("h1:text-is('roll-30')")  # the page follows its address a moment later
     assert page.locator("h1").inner_text() == "roll-30"
     assert page.locator("#chart-history .curve").count() == 4
     assert page.locator("#embeddings figure").count() == 2
