@@ -272,6 +272,7 @@ class PredictorCorrector:
             for cone, m in zip(self.cones, p.matrices, strict=True)
         )
 
+    @np.errstate(over="ignore")  # what diverges is measured too
     def measures(self, p: Iterate) -> Measures:
         """How far a point is from optimal."""
         products = zip(p.matrices, p.slacks, strict=True)

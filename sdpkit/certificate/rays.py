@@ -192,6 +192,11 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
     aux = np.where(program.quadratic_x > 0, 0.0, aux)  # a curved variable cannot go on for ever
     blocks = [project_onto_cone(b, m) for b, m in zip(program.blocks, blocks, strict=True)]
     blocks, aux = _without_dust(blocks, aux)
+    # At any length a ray is the same one: at this length its squares do not overflow.
+    size = max(*(trace(m) for m in blocks), float(np.abs(aux).max(initial=0.0)))
+    if not np.finfo(float).tiny < size < np.inf:
+        return refused
+    blocks, aux = [scaled(m, 1 / size) for m in blocks], aux / size
     linear = program
     if program.has_log_det:
         linear = replace(program, blocks=tuple(replace(b, log_det=0.0) for b in program.blocks))
