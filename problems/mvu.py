@@ -24,11 +24,11 @@ C = diag(m) − mmᵀ/n.
 Where a clique of the graph is affinely dependent (noise-free data, angle closure), its lengths
 force K c = 0 for every c on the clique with Σc = 0 and Xᵀc = 0; the same holds for the rigid bodies
 that grow from such cliques (`sdpkit.graphs.rigid`), and for small clusters of edges under stress
-(`sdpkit.graphs.local_stresses`). No feasible K is positive definite on 1⊥ then, and the dual optimum
-need not exist: `facial_reduction="auto"` adds these c to the null directions, which changes nothing
-about the problem but its solvability. Where an answer stays inaccurate even so, stresses are looked
-for in the whole graph (`sdpkit.graphs.stresses`), and the program is solved once more on the
-smaller face.
+(`sdpkit.graphs.local_stresses`). No feasible K is positive definite on 1⊥ then, and the dual
+optimum need not exist: `facial_reduction="auto"` adds these c to the null directions, which changes
+nothing about the problem but its solvability. Where an answer stays inaccurate even so, stresses
+are looked for in the whole graph (`sdpkit.graphs.stresses`), and the program is solved once more on
+the smaller face.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.local_stresses import local_directions
 from sdpkit.graphs.repair import merge_coincident, split_components
-from sdpkit.graphs.rigid import flat_directions
+from sdpkit.graphs.rigid import clear_edges, flat_directions
 from sdpkit.graphs.stresses import exposed_directions
-from sdpkit.inputs import boolean, one_of
+from sdpkit.inputs import boolean, finite_matrix, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
 from sdpkit.program.compilation import maximise, minimise
@@ -230,17 +230,20 @@ class MVU:
             return ones
         flat = flat_directions(graph, points)
         if points is not None:
-            flat = np.hstack([flat, local_directions(points, graph.edges, flat)])
+            flat = np.hstack([flat, local_directions(points, clear_edges(graph), flat)])
         return np.hstack([ones, flat]) if flat.shape[1] else ones
 
     def _exact_points(
         self, graph: NeighborhoodGraph, group: NDArray[np.int64], nodes: NDArray[np.int64]
     ) -> Array | None:
         """(n, D) the points of a part's nodes, if they have its lengths to the last digits."""
-        if self.X is None or np.ndim(self.X) != 2 or np.shape(self.X)[1] > _MAX_RIGID_DIMENSIONS:
+        if self.X is None:
             return None
         first = np.unique(group, return_index=True)[1]
-        points = np.asarray(self.X, dtype=np.float64)[first[nodes]]
+        points = finite_matrix(self.X, "X")[first[nodes]]
+        points = points[:, np.ptp(points, axis=0) > 0]
+        if points.shape[1] > _MAX_RIGID_DIMENSIONS:
+            return None
         i, j = graph.edges.T
         lengths = np.sum((points[i] - points[j]) ** 2, axis=1)
         same = np.allclose(lengths, graph.squared_lengths, rtol=1e-12, atol=0.0)
@@ -396,7 +399,7 @@ class MVU:
         points = self._exact_points(part.graph, self.group, part.nodes)
         if points is None:
             return part.null[:, :0]
-        return exposed_directions(points, part.graph.edges, part.null)
+        return exposed_directions(points, clear_edges(part.graph), part.null)
 
     @one_blas_thread
     def progress(self, solution: Solution) -> dict[str, float]:

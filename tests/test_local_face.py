@@ -13,6 +13,7 @@ import sdpkit
 from sdpkit import MVU, Program, Status
 from sdpkit.certificate.judge import certify
 from sdpkit.graphs.local_stresses import local_directions
+from sdpkit.graphs.rigid import flat_directions
 from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.numerics.local_face import LocalFace
 from sdpkit.program.block import Block
@@ -167,15 +168,19 @@ def test_directions_that_are_not_local_leave_no_graph() -> None:
         assert other.edges is None
 
 
-def test_local_stresses_find_what_the_search_of_all_edges_finds() -> None:
-    points = np.random.default_rng(0).random((120, 3))
-    problem = MVU(points, n_neighbors=5, connect="bridge")
-    (part,) = problem.parts
-    edges = part.graph.edges
-    more = local_directions(points[part.nodes], edges, part.null[:, 1:])
-    whole = exposed_directions(points[part.nodes], edges, part.null)
-    assert more.shape == whole.shape
-    assert np.allclose(more @ (more.T @ whole), whole, atol=1e-6)
+@pytest.mark.parametrize(("n", "found", "there"), [(200, 2, 2), (120, 0, 2)])
+def test_local_stresses_find_what_the_search_of_all_edges_finds(
+    n: int, found: int, there: int
+) -> None:
+    """Where clusters are small; 120 points are one cluster, which is left for later."""
+    points = np.random.default_rng(0).random((n, 3))
+    graph = MVU(points, n_neighbors=5, connect="bridge").parts[0].graph
+    flat = flat_directions(graph, points)
+    more = local_directions(points, graph.edges, flat)
+    whole = exposed_directions(points, graph.edges, np.hstack([np.ones((n, 1)), flat]))
+    assert (more.shape[1], whole.shape[1]) == (found, there)
+    if found:
+        assert np.allclose(more @ (more.T @ whole), whole, atol=1e-6)
 
 
 def test_prices_are_capped_to_a_budget() -> None:

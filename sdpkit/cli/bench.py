@@ -23,6 +23,7 @@ TABLES = {
     ),
     "digits-graphs": ("sdpkit.papers.bench.digits", "graphs", ("data", "peers")),
     "projection": ("sdpkit.papers.bench.projection", "projection", ("sizes", "peers")),
+    "noise-free": ("sdpkit.papers.bench.noise_free", "noise_free", ("sizes", "seeds")),
     "forms": ("sdpkit.papers.bench.engines", "forms", ()),
     "sdplib": ("sdpkit.papers.bench.engines", "sdplib", ("data",)),
     "mve": ("sdpkit.papers.bench.engines", "mve", ("data",)),
@@ -96,7 +97,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--neighbors", type=int, nargs="+", help="of each point (barrier; default 4)"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", help="random seeds (barrier; default 0)")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", help="random seeds (barrier, noise-free; default 0)"
+    )
     parser.add_argument("--tol", type=float, help="certified gap (barrier; default 1e-3)")
     parser.add_argument("--time-limit", type=float, help="seconds for a run (barrier, limits)")
     parser.add_argument("--no-peers", action="store_true", help="leave other solvers out")

@@ -34,8 +34,8 @@ _CARRIES = 1e-6  # of the largest stress: an edge that carries less carries none
 
 def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Array:
     """(n, k) orthonormal directions beyond `null` on which every Gram matrix of these lengths
-    vanishes, from small clusters of stressed edges. `null` are orthonormal directions beside the constant
-    that are known already, each on the nodes of one cluster or of several.
+    vanishes, from small clusters of stressed edges. `null` are orthonormal directions beside the
+    constant that are known already, each on the nodes of one cluster or of several.
 
     Two hexagons with their long diagonals, joined by an edge:
 
@@ -49,7 +49,7 @@ def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Ar
     x, known = np.asarray(points, dtype=np.float64), np.asarray(null, dtype=np.float64)
     ends = np.asarray(edges, dtype=np.int64)
     found = [np.zeros((len(x), 0))]
-    for nodes, own in _clusters(x, ends):
+    for nodes, own in _clusters(x, ends) if len(ends) else ():
         if nodes.size > _MAX_NODES:
             continue
         inside = known[nodes]

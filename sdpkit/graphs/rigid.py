@@ -81,6 +81,17 @@ def _widened(pieces: Sequence[tuple[Nodes, Array]], n: int) -> Array:
     return out
 
 
+def clear_edges(graph: NeighborhoodGraph) -> NDArray[np.int64]:
+    """(m, 2) the edges of nodes that nearly coincide with none of their neighbours.
+
+    What a rigid part says about so short a length is no better than the part's size is rounded.
+    """
+    table = graph.adjacency(lengths=True).tocsr()
+    rows = [table.data[a:b] ** 2 for a, b in pairwise(table.indptr)]
+    clear = np.array([d.size and d.min() >= _NEARLY_COINCIDENT * d.max() for d in rows], dtype=bool)
+    return graph.edges[clear[graph.edges].all(axis=1)]
+
+
 # -- cliques, from their lengths ------------------------------------------------------------
 
 
@@ -126,7 +137,10 @@ def rigid_bodies(
     >>> [sorted(body) for body in rigid_bodies(X, graph, [{0, 1, 2, 3}])]
     [[0, 1, 2, 3, 4, 5]]
     """
-    adjacent = _apart(graph)
+    adjacent: list[set[int]] = [set() for _ in range(graph.n_points)]
+    for i, j in clear_edges(graph).tolist():
+        adjacent[i].add(j)
+        adjacent[j].add(i)
     bodies = [frozenset(seed) for seed in seeds if _dimension(points, seed) is not None]
     while True:
         grown = [_grown(points, adjacent, body) for body in bodies]
@@ -134,19 +148,6 @@ def rigid_bodies(
         if set(joined) == set(bodies):
             return joined
         bodies = joined
-
-
-def _apart(graph: NeighborhoodGraph) -> list[set[int]]:
-    """The neighbours of every node, without nodes that nearly coincide with one of theirs: a body
-    would fix such a length no better than its own size is rounded."""
-    table = graph.adjacency(lengths=True).tocsr()
-    rows = [table.data[a:b] ** 2 for a, b in pairwise(table.indptr)]
-    clear = np.array([d.size and d.min() >= _NEARLY_COINCIDENT * d.max() for d in rows], dtype=bool)
-    adjacent: list[set[int]] = [set() for _ in rows]
-    for i, j in graph.edges[clear[graph.edges].all(axis=1)].tolist():
-        adjacent[i].add(j)
-        adjacent[j].add(i)
-    return adjacent
 
 
 def _grown(points: Array, adjacent: list[set[int]], body: Nodes) -> Nodes:
@@ -217,4 +218,4 @@ def _normals(points: Array) -> Array:
     return np.asarray(u[:, int(np.sum(values > _FLAT * values[0])) :])
 
 
-__all__ = ["flat_directions", "rigid_bodies", "without_points"]
+__all__ = ["clear_edges", "flat_directions", "rigid_bodies", "without_points"]
