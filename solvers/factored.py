@@ -77,6 +77,8 @@ _EARLY_LOOKS, _SETTLED, _WORSE = (1, 2, 4, 7), 0.02, 0.2
 _ESTIMATE_SHARE, _ESTIMATE_POINTS, _ESTIMATE_MOST = 0.01, 200, 0.05
 # So many times the least estimate is too far: what it would find is not worth finding.
 _FAR_WORSE = 3.0
+# The relative change of L below which an estimate is still good.
+_STILL = 1e-3
 # Steps on one working set at most.
 _WORKING_SET_STEPS = 600
 # Where there are more points than this, the first steps are made on a share of the rows, if it has
@@ -87,7 +89,7 @@ _THIN, _SPARE = 1e-3, 4
 # A direction along which the factor is shorter than this share of its longest one is lacking, if
 # the gradient in M along it is below minus this much of the cost's, or minus the tolerance, which
 # the bound would lose. What it may grow to at once.
-_LACKING, _NEGATIVE, _GROWTH = 0.05, 0.02, (0.3, 0.1, 0.03, 0.01)
+_LACKING, _NEGATIVE, _GROWTH = 0.2, 0.02, (0.3, 0.1, 0.03, 0.01)
 # Searches without progress after which a run gives up.
 _STALLED_SEARCHES = 8
 
@@ -349,10 +351,14 @@ class _Estimate:
         exact = objective - squared_norm(start)
         self.price = exact / hinges if hinges > 0 else 0.0
         self.least = objective
+        self.seen = start
         self.kept: InnerPoint | None = None
 
     def is_worse(self, point: InnerPoint) -> bool:
-        """Whether an earlier point was much better."""
+        """Whether an earlier point was much better; not where it has hardly moved since."""
+        if _moved(self.seen, point.factors) < _STILL:
+            return False
+        self.seen = point.factors
         hinges = self.part.hinge_sum(self.problem.outputs(point.factors))
         value = squared_norm(point.factors) + self.price * hinges
         self.least = min(self.least, value)
