@@ -48,7 +48,7 @@ from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.local_stresses import local_directions
 from sdpkit.graphs.repair import merge_coincident, split_components
-from sdpkit.graphs.rigid import clear_edges, flat_directions
+from sdpkit.graphs.rigid import clear_edges, flat_directions, is_thin
 from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.inputs import boolean, finite_matrix, one_of
 from sdpkit.numerics.threads import one_blas_thread
@@ -236,7 +236,8 @@ class MVU:
     def _exact_points(
         self, graph: NeighborhoodGraph, group: NDArray[np.int64], nodes: NDArray[np.int64]
     ) -> Array | None:
-        """(n, D) the points of a part's nodes, if they have its lengths to the last digits."""
+        """(n, D) the points of a part's nodes, if they have its lengths to the last digits and are
+        nowhere nearly flat."""
         if self.X is None:
             return None
         first = np.unique(group, return_index=True)[1]
@@ -247,7 +248,7 @@ class MVU:
         i, j = graph.edges.T
         lengths = np.sum((points[i] - points[j]) ** 2, axis=1)
         same = np.allclose(lengths, graph.squared_lengths, rtol=1e-12, atol=0.0)
-        return points if same else None
+        return points if same and not is_thin(points, graph) else None
 
     def _omega(self) -> float | None:
         if self.form != "slack":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from functools import cache
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit import MVU, Program, Status
 from sdpkit.certificate.judge import certify
+from sdpkit.graphs import local_stresses, rigid
 from sdpkit.graphs.local_stresses import local_directions
 from sdpkit.graphs.rigid import flat_directions
 from sdpkit.graphs.stresses import exposed_directions
@@ -193,3 +195,87 @@ def test_prices_are_capped_to_a_budget() -> None:
 
 def test_auto_prefers_sparse_factors_on_a_face() -> None:
     assert choose(cloud(1600), 1e-6)[0].name == "barrier"
+
+
+@pytest.mark.parametrize("thickness", [1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13])
+def test_thin_points_turn_no_direction(thickness: float) -> None:
+    """A square that is flat up to the rounding of its lengths keeps its own direction: without its
+    part along the thin dimension, nothing but rounding would be left of it."""
+    square = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, thickness]])
+    problem = MVU(square, n_neighbors=3)
+    (part,) = problem.parts
+    assert np.allclose(np.abs(part.null[:, 1:]), 0.5, atol=1e-6)  # if there is any
+    solution = sdpkit.solve(problem)
+    assert solution.status is Status.OPTIMAL
+    assert solution.objective == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("thickness", [1e-8, 1e-10, 1e-12, 1e-13])
+def test_thin_points_have_the_directions_of_flat_ones(thickness: float) -> None:
+    """Whatever is claimed of nearly flat points is true of flat ones that bend."""
+    rng = np.random.default_rng(0)
+    points = np.column_stack([rng.random((60, 2)), thickness * rng.random(60)])
+    thin = MVU(points, n_neighbors=4, connect="bridge").parts[0]
+    flat = MVU(points[:, :2], edges=thin.graph.edges)
+    K = sdpkit.solve(flat, solver="interior").matrix  # unfolded: it is not the points' own
+    seen = np.einsum("ik,ij,jk->k", thin.null, K, thin.null)
+    assert seen.max() <= 1e-5 * np.trace(K)
+
+
+def test_no_stress_where_points_are_beside_the_face() -> None:
+    """Two rails and their rungs, 1e-8 thick: cliques are flat up to the rounding of lengths, and
+    have the stresses of points that are as flat."""
+    rail = np.column_stack([np.arange(7.0), 0.01 * np.arange(7.0) ** 2])
+    rng = np.random.default_rng(10)
+    rng.integers(4, 9)
+    points = np.column_stack([np.vstack([rail, rail + [0, 0.02]]), 1e-8 * rng.normal(size=14)])
+    rungs = [(i, i + 7) for i in range(7)]
+    rails = [(i, i + 1) for i in (*range(6), *range(7, 13))]
+    braces = [(3, 11), (4, 12), (5, 13), (7, 1), (8, 2), (9, 3), (10, 4), (12, 6)]
+    far = [(7, 9), (2, 4), (9, 11), (10, 12), (11, 13)]
+    thin = MVU(points, edges=rungs + rails + braces + far)
+    flat = MVU(points[:, :2], edges=rungs + rails + braces + far)
+    assert thin.parts[0].null.shape[1] <= flat.parts[0].null.shape[1]
+    values = [sdpkit.solve(problem, solver="interior").objective for problem in (thin, flat)]
+    assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 15, 27])
+def test_a_thin_plate_does_not_hold_what_turns_about_its_corner(seed: int) -> None:
+    """A plate 1e-5 thick, a thinner one in it, and a body that turns freely about node 0."""
+    rng = np.random.default_rng(seed)
+    plate = rng.random((10, 3)) * [1, 1, 1e-5]
+    plate[:5, 2] *= 3e-4
+    plate = plate @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    X = np.vstack([plate, rng.random((5, 3)) + [0.5, 0, 0]])
+    cliques = [0, 1, 2, 3, 4], [0, 2, 4, 5, 6, 7, 8, 9], [0, 10, 11, 12, 13, 14]
+    edges = sorted({(i, j) for c in cliques for i in c for j in c if i < j})
+    arms = X - X[0]
+    pull = [np.linalg.norm(arms[part].sum(axis=0)) for part in (slice(1, 10), slice(10, 15))]
+    exact = np.sum(arms**2) - (pull[0] - pull[1]) ** 2 / 15
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        solution = sdpkit.solve(MVU(X, edges=edges))
+    assert solution.status is not Status.OPTIMAL or solution.objective == pytest.approx(exact)
+    assert solution.certificate.safe_bound >= (1 - 1e-6) * exact
+
+
+def test_bodies_that_cover_all_points_grow_once() -> None:
+    """Every square of a braced grid is a seed, and each would grow to the whole grid."""
+    grid = np.array(np.meshgrid(range(20), range(20))).reshape(2, -1).T.astype(float)
+    calls = []
+    plain = rigid._grown
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rigid, "_grown", lambda *given: calls.append(1) or plain(*given))
+        assert MVU(grid, n_neighbors=8).parts[0].null.shape == (400, 398)
+    assert len(calls) < 60
+
+
+@pytest.mark.parametrize(("dimensions", "n", "k"), [(20, 1500, 6), (6, 3000, 8)])
+def test_points_of_many_dimensions_are_not_factored(
+    dimensions: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their factors fill in: 20 s for 1000 points of 20 dimensions, which no stress is in."""
+    monkeypatch.setattr(local_stresses, "_carries_stress", None)
+    points = np.random.default_rng(0).random((n, dimensions))
+    assert MVU(points, n_neighbors=k, connect="bridge").parts[0].null.shape == (n, 1)

@@ -30,6 +30,9 @@ _MAX_NODES = 60  # of a cluster: larger ones are no longer local, and take longe
 _DELTA = 1e-10  # singular values of rows of length one are told from zero down to its root
 _PROJECTIONS = 6
 _CARRIES = 1e-6  # of the largest stress: an edge that carries less carries none
+_INDEPENDENT = 1e-4  # edges of a node, by the smallest singular value of their unit vectors
+_FEW_DIMENSIONS = 4  # sparse factors fill in more of them, and this many unknowns take a second
+_MAX_UNKNOWNS = 10_000
 
 
 def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Array:
@@ -65,12 +68,37 @@ def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Ar
 
 def _clusters(points: Array, edges: Ints) -> Iterator[tuple[Ints, Ints]]:
     """The nodes of each cluster, and its stressed edges in numbers of these nodes."""
-    n, stressed = len(points), edges[_carries_stress(points, edges)]
+    n, dimensions = points.shape
+    held = _without_free_nodes(points, edges)
+    unknowns = dimensions * np.unique(held).size
+    if not unknowns or (dimensions > _FEW_DIMENSIONS and unknowns > _MAX_UNKNOWNS):
+        return
+    stressed = held[_carries_stress(points, held)]
     graph = sp.csr_array((np.ones(len(stressed)), tuple(stressed.T)), shape=(n, n))
     label = connected_components(graph, directed=False)[1]
     for k in np.unique(label[stressed[:, 0]]):
         nodes = np.flatnonzero(label == k)
         yield nodes, np.searchsorted(nodes, stressed[label[stressed[:, 0]] == k])
+
+
+def _without_free_nodes(points: Array, edges: Ints) -> Ints:
+    """The edges without those of nodes whose edges are linearly independent, again and again: no
+    stress is in equilibrium there."""
+    n, dimensions = points.shape
+    while len(edges):
+        sides = points[edges[:, 0]] - points[edges[:, 1]]
+        sides = sides / np.linalg.norm(sides, axis=1)[:, None]
+        at = edges.T.ravel()
+        degrees = np.bincount(at, minlength=n)
+        own = np.split(np.argsort(at, kind="stable") % len(edges), np.cumsum(degrees)[:-1])
+        free = np.zeros(n, dtype=bool)
+        for node in np.flatnonzero((degrees > 0) & (degrees <= dimensions)):
+            least = np.linalg.svd(sides[own[node]], compute_uv=False)[-1]
+            free[node] = least > _INDEPENDENT
+        if not free.any():
+            break
+        edges = edges[~free[edges].any(axis=1)]
+    return edges
 
 
 def _carries_stress(points: Array, edges: Ints) -> NDArray[np.bool_]:

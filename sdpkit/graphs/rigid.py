@@ -34,6 +34,8 @@ _NEARLY_COINCIDENT = 1e-8
 # dimension, below the second they do not, and between them nothing is concluded.
 _SPANNED = 1e-4
 _FLAT = 1e-11
+# The same for a point and its neighbours, with a margin: errors grow from one to the next.
+_THIN = 1e-3
 
 
 def flat_directions(graph: NeighborhoodGraph, points: ArrayLike | None = None) -> Array:
@@ -50,22 +52,33 @@ def flat_directions(graph: NeighborhoodGraph, points: ArrayLike | None = None) -
     flat = list(_flat_cliques(graph))
     X = np.zeros((graph.n_points, 0)) if points is None else np.asarray(points, dtype=np.float64)
     if points is not None and flat:
+        # Lengths call a clique flat up to the root of their rounding: points know better.
+        exact = [(nodes, _normals(X[sorted(nodes)])) for nodes, _ in flat]
+        flat = [(nodes, c) for nodes, c in exact if c.shape[1]]
         bodies = rigid_bodies(X, graph, [nodes for nodes, _ in flat])
         grown = [(body, _normals(X[sorted(body)])) for body in bodies]
         flat = grown + [(nodes, c) for nodes, c in flat if not any(nodes <= b for b in bodies)]
     if not flat:
         return np.zeros((graph.n_points, 0))
-    u, singular, _ = scipy.linalg.svd(_widened(flat, graph.n_points), full_matrices=False)
-    # Below the cut, what separates nearly parallel directions is their rounding.
-    basis = without_points(u[:, singular > _PARALLEL * singular[0]], X)
+    u = _widened(flat, graph.n_points)
+    if len(flat) > 1:
+        u, singular, _ = scipy.linalg.svd(u, full_matrices=False)
+        # Below the cut, what separates nearly parallel directions is their rounding.
+        u = u[:, singular > _PARALLEL * singular[0]]
+    basis = without_points(u, X)
     # A fixed sign: what is returned should not depend on the SVD's taste.
     return basis * np.where(basis[np.abs(basis).argmax(axis=0), range(basis.shape[1])] > 0, 1, -1)
 
 
 def without_points(directions: Array, points: Array) -> Array:
-    """Directions c rid of what rounding left of Σc and Xᵀc, to the last digit."""
-    centred = points - points.mean(axis=0)
-    known = scipy.linalg.orth(np.column_stack([np.ones(len(points)), centred]))
+    """Directions c rid of what rounding left of Σc and Xᵀc, to the last digit.
+
+    Only of the dimensions that the points clearly span: a direction that is flat up to the rounding
+    of lengths need not be orthogonal to a thin one, and without it would be another direction.
+    """
+    u, values, _ = scipy.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    spanned = u[:, values > _SPANNED * values.max(initial=0.0)]
+    known = scipy.linalg.qr(np.column_stack([np.ones(len(u)), spanned]), mode="economic")[0]
     for _ in range(2):
         directions = directions - known @ (known.T @ directions)
     return directions
@@ -81,12 +94,36 @@ def _widened(pieces: Sequence[tuple[Nodes, Array]], n: int) -> Array:
     return out
 
 
+def is_thin(points: Array, graph: NeighborhoodGraph) -> bool:
+    """Whether some point and its neighbours are nearly flat, but not to the last digits.
+
+    What rounding hides decides there which directions are fixed: nothing may be concluded.
+
+    >>> from sdpkit.graphs.build import neighborhood_graph
+    >>> square = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0.0]])
+    >>> graph = neighborhood_graph(square, n_neighbors=3)
+    >>> [is_thin(square + [[0], [0], [0], [z]] * np.array([0, 0, 1]), graph) for z in (0, 1e-7, 0.1)]
+    [False, True, False]
+    """
+    table = graph.adjacency()
+    degrees = np.diff(table.indptr)
+    for degree in np.unique(degrees):
+        nodes = np.flatnonzero(degrees == degree)
+        near = table.indices[table.indptr[nodes][:, None] + np.arange(degree)]
+        around = points[np.column_stack([nodes, near])]  # (nodes, 1 + degree, D)
+        values = np.linalg.svd(around - around.mean(axis=1, keepdims=True), compute_uv=False)
+        share = values / np.maximum(values[:, :1], np.finfo(float).tiny)
+        if np.any((share > _FLAT) & (share < _THIN)):
+            return True
+    return False
+
+
 def clear_edges(graph: NeighborhoodGraph) -> NDArray[np.int64]:
     """(m, 2) the edges of nodes that nearly coincide with none of their neighbours.
 
     What a rigid part says about so short a length is no better than the part's size is rounded.
     """
-    table = graph.adjacency(lengths=True).tocsr()
+    table = graph.adjacency(lengths=True)
     rows = [table.data[a:b] ** 2 for a, b in pairwise(table.indptr)]
     clear = np.array([d.size and d.min() >= _NEARLY_COINCIDENT * d.max() for d in rows], dtype=bool)
     return graph.edges[clear[graph.edges].all(axis=1)]
@@ -143,11 +180,25 @@ def rigid_bodies(
         adjacent[j].add(i)
     bodies = [frozenset(seed) for seed in seeds if _dimension(points, seed) is not None]
     while True:
-        grown = [_grown(points, adjacent, body) for body in bodies]
-        joined = _joined(points, grown)
+        joined = _joined(points, _all_grown(points, adjacent, bodies))
         if set(joined) == set(bodies):
             return joined
         bodies = joined
+
+
+def _all_grown(points: Array, adjacent: list[set[int]], bodies: Sequence[Nodes]) -> list[Nodes]:
+    """The bodies, grown. One that lies in another of its dimension would grow to no more."""
+    grown: list[Nodes] = []
+    homes: dict[int, list[tuple[int | None, Nodes]]] = {}
+    for body in bodies:
+        dimension = _dimension(points, body)
+        around = homes.get(min(body), [])
+        if any(size == dimension and body <= other for size, other in around):
+            continue
+        grown.append(_grown(points, adjacent, body))
+        for node in grown[-1]:
+            homes.setdefault(node, []).append((dimension, grown[-1]))
+    return grown
 
 
 def _grown(points: Array, adjacent: list[set[int]], body: Nodes) -> Nodes:
@@ -218,4 +269,4 @@ def _normals(points: Array) -> Array:
     return np.asarray(u[:, int(np.sum(values > _FLAT * values[0])) :])
 
 
-__all__ = ["clear_edges", "flat_directions", "rigid_bodies", "without_points"]
+__all__ = ["clear_edges", "flat_directions", "is_thin", "rigid_bodies", "without_points"]

@@ -177,6 +177,8 @@ class _StressSpace:
     def on_face(cls, points: Array, edges: NDArray[np.int64], null: Array) -> _StressSpace | None:
         """None where there is no stress, or the points fill the face."""
         face = scipy.linalg.qr(null)[0][:, null.shape[1] :]
+        # Cliques are flat up to the rounding of lengths, points up to its root: the same lengths.
+        points = face @ (face.T @ points)
         spanned = scipy.linalg.orth(face.T @ points, rcond=_RANK)
         rest = scipy.linalg.qr(spanned)[0][:, spanned.shape[1] :]
         if not rest.shape[1]:

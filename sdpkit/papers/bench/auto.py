@@ -74,10 +74,10 @@ def _digits(n: int, form: Any) -> Problem:
     return sdpkit.MVU(load_digits().data[:n], n_neighbors=4, form=form, connect="bridge")
 
 
-def _cloud(n: int, form: Any, dimensions: int = 3) -> Problem:
-    """Random points in space, six neighbours: a graph with a large fill."""
+def _cloud(n: int, form: Any, dimensions: int = 3, k: int = 6) -> Problem:
+    """Random points in space: a graph with a large fill, and rigid parts in few dimensions."""
     points = np.random.default_rng(0).random((n, dimensions))
-    return sdpkit.MVU(points, n_neighbors=6, form=form, connect="bridge")
+    return sdpkit.MVU(points, n_neighbors=k, form=form, connect="bridge")
 
 
 def _maxcut(n: int) -> Program:
@@ -157,7 +157,10 @@ def instances() -> dict[str, tuple[Callable[[], Problem], float]]:
     add(_cloud, (200, 500), "inequality")
     add(_cloud, (500, 1500), "inequality", tol=1e-3)
     add(_cloud, (150, 400), "equality", tol=1e-4)
+    add(_cloud, (1000, 3000), "equality", 3, 4, tol=1e-3)
+    add(_cloud, (800, 2000), "equality", 6, tol=1e-3)
     add(_cloud, (300, 800), "equality", 10)
+    add(_cloud, (2000,), "equality", 10, 4, tol=1e-3)
     add(_cloud, (300, 800), "inequality", 10, tol=1e-3)
     add(_maxcut, (30, 100, 300))
     add(_maxcut, (300,), tol=1e-3)
