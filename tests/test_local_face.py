@@ -226,9 +226,8 @@ def test_no_stress_where_points_are_beside_the_face() -> None:
     """Two rails and their rungs, 1e-8 thick: cliques are flat up to the rounding of lengths, and
     have the stresses of points that are as flat."""
     rail = np.column_stack([np.arange(7.0), 0.01 * np.arange(7.0) ** 2])
-    rng = np.random.default_rng(10)
-    rng.integers(4, 9)
-    points = np.column_stack([np.vstack([rail, rail + [0, 0.02]]), 1e-8 * rng.normal(size=14)])
+    thickness = 1e-8 * np.random.default_rng(10).normal(size=14)
+    points = np.column_stack([np.vstack([rail, rail + np.array([0, 0.02])]), thickness])
     rungs = [(i, i + 7) for i in range(7)]
     rails = [(i, i + 1) for i in (*range(6), *range(7, 13))]
     braces = [(3, 11), (4, 12), (5, 13), (7, 1), (8, 2), (9, 3), (10, 4), (12, 6)]
@@ -247,7 +246,7 @@ def test_a_thin_plate_does_not_hold_what_turns_about_its_corner(seed: int) -> No
     plate = rng.random((10, 3)) * [1, 1, 1e-5]
     plate[:5, 2] *= 3e-4
     plate = plate @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    X = np.vstack([plate, rng.random((5, 3)) + [0.5, 0, 0]])
+    X = np.vstack([plate, rng.random((5, 3)) + np.array([0.5, 0, 0])])
     cliques = [0, 1, 2, 3, 4], [0, 2, 4, 5, 6, 7, 8, 9], [0, 10, 11, 12, 13, 14]
     edges = sorted({(i, j) for c in cliques for i in c for j in c if i < j})
     arms = X - X[0]

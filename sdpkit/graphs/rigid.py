@@ -100,9 +100,8 @@ def is_thin(points: Array, graph: NeighborhoodGraph) -> bool:
     What rounding hides decides there which directions are fixed: nothing may be concluded.
 
     >>> from sdpkit.graphs.build import neighborhood_graph
-    >>> square = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0.0]])
-    >>> graph = neighborhood_graph(square, n_neighbors=3)
-    >>> [is_thin(square + [[0], [0], [0], [z]] * np.array([0, 0, 1]), graph) for z in (0, 1e-7, 0.1)]
+    >>> squares = [np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, z]]) for z in (0, 1e-7, 0.1)]
+    >>> [is_thin(points, neighborhood_graph(points, n_neighbors=3)) for points in squares]
     [False, True, False]
     """
     table = graph.adjacency()
