@@ -229,18 +229,19 @@ class Interior:
         return forecast(self.name, self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
-        """Iterations, times the factor of the normal equations, times ten n × n products."""
+        """Iterations, times the entries of the normal equations, times their factor, times ten
+        n × n products."""
         rows = float(program.n_rows)
         sizes = [_on_face(block) for block in program.blocks]
         if not program.n_auxiliary and not program.relations.any():
             rows = min(rows, EntryEquations.n_entries(sizes))  # no more are independent
-        equations = rows**3 / 3
+        gathered, equations = rows**2, rows**3 / 3
         if entries_are_fewer(program):
             entries = EntryEquations.n_entries([block.size for block in program.blocks])
             equations = rows * entries**2 + entries**3 / 3
         products = 10.0 * sum(float(size) ** 3 for size in sizes)
         iterations = 1 + 4 * digits(tol)
-        return iterations, iterations * equations, iterations * products
+        return iterations, iterations * gathered, iterations * equations, iterations * products
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, follow the central path, lift the best point."""

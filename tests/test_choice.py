@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ SPECIAL = {
     "roll-10000-inequality": "barrier",
     "knot-1617": "barrier",
     "ring-3000": "barrier",
+    "circles-20": "factored",
     "iris": "factored",
     "wine": "factored",
     "digits-600": "factored",
@@ -137,7 +139,7 @@ def test_the_reason_names_the_next_and_the_unsuited() -> None:
     solver, reason = choose(STRING)
     assert solver.name == "interior"
     head, following, unsuited = reason.split("; ")
-    assert head == "auto: interior, about 0.05 s"
+    assert re.fullmatch(r"auto: interior, about 0\.0\d+ s", head)
     assert following.startswith("next ")
     assert unsuited.startswith("not suited: ascent, covering, factored")
 

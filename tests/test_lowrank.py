@@ -489,7 +489,7 @@ def test_the_table_of_digits_is_printed(capsys: pytest.CaptureFixture[str]) -> N
 
     digits.unfold("noise", np.random.default_rng(0).standard_normal((40, 6)), peers=True)
     printed = capsys.readouterr().out
-    assert printed.count("optimal") == 3
+    assert printed.count("optimal") == 4
     assert "entries a column" in printed
     with pytest.raises(sdpkit.InputError, match=r"usps\.npz is missing"):
         digits.graphs(Path("nowhere"))

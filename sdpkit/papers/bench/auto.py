@@ -80,6 +80,12 @@ def _cloud(n: int, form: Any, dimensions: int = 3, k: int = 6) -> Problem:
     return sdpkit.MVU(points, n_neighbors=k, form=form, connect="bridge")
 
 
+def _basis(n: int) -> Problem:
+    """Variational unfolding in a basis of n vectors: few unknowns, rows without zeros."""
+    points = sdpkit.datasets.swiss_roll(200, random_state=0)
+    return sdpkit.VariationalMVU(points, n_neighbors=4, n_basis=n)
+
+
 def _maxcut(n: int) -> Program:
     """Random weights on the edges of a sparse random graph."""
     rng = np.random.default_rng(n)
@@ -162,10 +168,12 @@ def instances() -> dict[str, tuple[Callable[[], Problem], float]]:
     add(_cloud, (300, 800), "equality", 10)
     add(_cloud, (2000,), "equality", 10, 4, tol=1e-3)
     add(_cloud, (300, 800), "inequality", 10, tol=1e-3)
+    add(_basis, (10, 20, 30, 80))
     add(_maxcut, (30, 100, 300))
     add(_maxcut, (300,), tol=1e-3)
     add(_theta, (15, 30, 50))
     add(_correlation, (10, 30))
+    add(_lmnn, (20,), 2)
     add(_lmnn, (100, 500, 2000), 5)
     add(_lmnn, (2000,), 20, tol=1e-3)
     add(_mmc, (20, 60, 150), 4)
