@@ -46,9 +46,9 @@ from sdpkit.errors import GraphError, InputError, UnboundedProblemError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
-from sdpkit.graphs.local_stresses import local_directions
+from sdpkit.graphs.local_stresses import is_stressed, local_directions
 from sdpkit.graphs.repair import merge_coincident, split_components
-from sdpkit.graphs.rigid import clear_edges, flat_directions, is_thin
+from sdpkit.graphs.rigid import clear_edges, flat_directions
 from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.inputs import boolean, finite_matrix, one_of
 from sdpkit.numerics.threads import one_blas_thread
@@ -67,7 +67,7 @@ Array = NDArray[np.float64]
 Form = Literal["equality", "inequality", "slack", "min_trace"]
 FORMS: tuple[Form, ...] = ("equality", "inequality", "slack", "min_trace")
 
-# Squared lengths below this share of their clique's largest: nearly coincident points.
+# Points merged by edges of length zero may be this far apart: a share of the largest square.
 _NEARLY_COINCIDENT = 1e-8
 # Points of more dimensions than this are hardly ever rigid: few stresses, many equations.
 _MAX_RIGID_DIMENSIONS = 20
@@ -221,34 +221,48 @@ class MVU:
         for nodes, part in split_components(graph) if separate else whole:
             # A single point has nothing to unfold, unless it is all there is (all points equal).
             if part.n_points > 1 or graph.n_points == 1:
-                null = self._null_directions(part, self._exact_points(part, group, nodes))
+                null = self._null_directions(part, group, nodes)
                 yield Part(nodes, part, multiplicities[nodes].astype(np.float64), null)
 
-    def _null_directions(self, graph: NeighborhoodGraph, points: Array | None) -> Array:
+    def _null_directions(
+        self, graph: NeighborhoodGraph, group: NDArray[np.int64], nodes: NDArray[np.int64]
+    ) -> Array:
         ones = np.ones((graph.n_points, 1))
-        if self.facial_reduction == "off" or self.form not in ("equality", "min_trace"):
+        if not self._reduces:
             return ones
+        points = self._exact_points(graph, group, nodes)
         flat = flat_directions(graph, points)
         if points is not None:
-            flat = np.hstack([flat, local_directions(points, clear_edges(graph), flat)])
+            flat = np.hstack([flat, local_directions(points, clear_edges(graph, points), flat)])
         return np.hstack([ones, flat]) if flat.shape[1] else ones
+
+    @property
+    def _reduces(self) -> bool:
+        """Whether facial reduction is wanted, and lengths are kept, so that there may be a face."""
+        return self.facial_reduction == "auto" and self.form in ("equality", "min_trace")
 
     def _exact_points(
         self, graph: NeighborhoodGraph, group: NDArray[np.int64], nodes: NDArray[np.int64]
     ) -> Array | None:
-        """(n, D) the points of a part's nodes, if they have its lengths to the last digits and are
-        nowhere nearly flat."""
-        if self.X is None:
+        """(n, D) the points of a part's nodes, if they have its lengths to the last digits."""
+        if self._few_columns is None:
             return None
         first = np.unique(group, return_index=True)[1]
-        points = finite_matrix(self.X, "X")[first[nodes]]
-        points = points[:, np.ptp(points, axis=0) > 0]
-        if points.shape[1] > _MAX_RIGID_DIMENSIONS:
-            return None
+        points = self._few_columns[first[nodes]]
         i, j = graph.edges.T
         lengths = np.sum((points[i] - points[j]) ** 2, axis=1)
         same = np.allclose(lengths, graph.squared_lengths, rtol=1e-12, atol=0.0)
-        return points if same and not is_thin(points, graph) else None
+        return points if same else None
+
+    @cached_property
+    def _few_columns(self) -> Array | None:
+        """(n, D) the points without constant columns, if they have few dimensions."""
+        is_wide = sp.issparse(self.X) and self.X.shape[1] > _MAX_RIGID_DIMENSIONS
+        if self.X is None or is_wide:
+            return None
+        points = finite_matrix(self.X, "X")
+        points = points[:, np.ptp(points, axis=0) > 0]
+        return points if points.shape[1] <= _MAX_RIGID_DIMENSIONS else None
 
     def _omega(self) -> float | None:
         if self.form != "slack":
@@ -377,15 +391,9 @@ class MVU:
         return further or self.all_pairs.judged(ending, solutions[-1])
 
     def _on_smaller_face(self) -> Program | None:
-        """The program with the null directions that stresses expose; None if there are none.
-
-        Only where cliques are flat already: points with noise in them have no such stresses.
-        """
+        """The program with the null directions that stresses expose; None if there are none."""
         parts = tuple(
-            replace(part, null=np.hstack([part.null, self._exposed(part)]))
-            if part.null.shape[1] > 1
-            else part
-            for part in self.parts
+            replace(part, null=np.hstack([part.null, self._exposed(part)])) for part in self.parts
         )
         found = sum(part.null.shape[1] for part in parts)
         found -= sum(part.null.shape[1] for part in self.parts)
@@ -398,9 +406,12 @@ class MVU:
     def _exposed(self, part: Part) -> Array:
         """(n, k) directions that stresses of a part's points expose; none without points."""
         points = self._exact_points(part.graph, self.group, part.nodes)
-        if points is None:
+        if points is None or not self._reduces:
             return part.null[:, :0]
-        return exposed_directions(points, clear_edges(part.graph), part.null)
+        edges = clear_edges(part.graph, points)
+        if not is_stressed(points, edges):  # as points with noise are not
+            return part.null[:, :0]
+        return exposed_directions(points, edges, part.null)
 
     @one_blas_thread
     def progress(self, solution: Solution) -> dict[str, float]:

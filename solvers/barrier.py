@@ -277,7 +277,8 @@ class BarrierPath:
 
 
 def _capped(prices: Array, budget: float) -> Array:
-    """(m,) shares of prices that leave all of them within a budget: none may be above a limit."""
+    """(m,) shares that cut the largest prices to a common limit, so that their sum stays within
+    the budget."""
     rising = np.sort(prices)
     below = np.cumsum(rising) - rising
     # If the k-th and those above it are cut to the limit, this is what the limit may be.
@@ -286,7 +287,7 @@ def _capped(prices: Array, budget: float) -> Array:
     if not cut.size:
         return np.ones(prices.size)
     limit = max(float(limits[cut[0]]), 0.0)
-    return np.asarray(np.minimum(1.0, limit / np.maximum(prices, np.finfo(float).tiny)))
+    return np.divide(limit, prices, out=np.ones(prices.size), where=prices > limit)
 
 
 def _formed(program: Program, k: int, primal: BarrierPrimal) -> Matrix:
@@ -340,6 +341,11 @@ class Barrier:
     def accepts(self, program: Program) -> str | None:
         """Graph programs."""
         lacking, reason = unsupported(self.capabilities, program), why_no_graph(program)
+        if lacking is None and reason is None and _has_limits_on_a_face(program):
+            return (
+                "only takes null directions beside the constant where all rows are equations; this "
+                "program has inequalities or slack variables"
+            )
         return lacking or (reason and f"only solves graph programs; {reason}")
 
     def memory(self, program: Program) -> float:
@@ -382,6 +388,14 @@ class Barrier:
             words = "no strictly feasible multipliers were found"
             return driver.finish(Answer(Stop.FAILED, words))
         return driver.run(BarrierPath(dual, starts, driver))
+
+
+def _has_limits_on_a_face(program: Program) -> bool:
+    """Whether multipliers that must be held (`barrier_rows`) may have limits of their own."""
+    if all(block.local_face is None for block in program.blocks):
+        return False
+    lo, hi = program.multiplier_box
+    return bool(np.isfinite(lo).any() or np.isfinite(hi).any())
 
 
 BARRIER = Barrier()

@@ -184,7 +184,7 @@ def _on_faces(program: Program, costs: Array) -> tuple[sp.csr_array | None, Arra
 def stiffness_of(cost: float) -> float:
     """The weight of null directions. It does not matter on the face, and what K has beside it is
     as small as this is large."""
-    return _STIFFNESS * max(1.0, abs(cost))
+    return _STIFFNESS * (abs(cost) or 1.0)
 
 
 def _stacked(program: Program) -> LowRankUpdate | None:

@@ -150,15 +150,12 @@ class CentralPath:
             return Stop.CLAIMS_INFEASIBLE, "the dual objective diverges"
         if now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order:
             return Stop.CLAIMS_UNBOUNDED, "the primal objective diverges"
-        patience = _PATIENCE_ITERATIONS
+        patience, waited = _PATIENCE_ITERATIONS, max(self.stalled, self.slow)
+        words = f"hardly any progress for {waited} iterations; the best point is returned"
         if self.is_near and (self.stalled >= patience or self.slow >= 2 * patience):
-            waited = max(self.stalled, self.slow)
-            words = f"hardly any progress for {waited} iterations; the best point is returned"
             return Stop.DONE, words
-        waited = max(self.stalled, self.slow)
         if waited >= 3 * patience:
             # Far from a solution means that there may be none: rays are looked for next.
-            words = f"hardly any progress for {waited} iterations; the best point is returned"
             return Stop.FAILED, words
         if not np.isfinite(now.worst):
             return Stop.FAILED, "the iteration left the floating-point numbers"

@@ -14,7 +14,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.program.block import Block
+from sdpkit.program.block import Block, stiff_enough
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_graph
@@ -177,9 +177,9 @@ def lowest_eigenpairs(
         from sdpkit.numerics.eigenpairs import lowest_on_centred
 
         update = block.low_rank.scaled(pull) if pull and block.low_rank else None
-        stiffness = 4 * max(float(np.abs(u).max(initial=0.0)), abs(pull))
-        weights = block.on_pattern(u, stiffness)
-        return lowest_on_centred(block.pattern, weights, pull * block.cost.identity, k, update)
+        identity = pull * block.cost.identity
+        weights = block.on_pattern(u, stiff_enough(u, identity))
+        return lowest_on_centred(block.pattern, weights, identity, k, update)
     slack = dense(block.adjoint(u)) - (pull * block.cost.dense() if pull else 0.0)
     basis = block.null_basis
     slack = block.project_out_null(slack)

@@ -158,7 +158,8 @@ def _hidden(block: Block, size: float) -> float:
     # Null directions beyond the constant one were computed, and a face that is a little off makes
     # lengths of real points contradict each other by as much.
     face = FACE_TOLERANCE if block.null_basis.shape[1] > 1 else 0.0
-    rounding = 0.0 if block.is_large_graph else 10 * block.size * EPS  # or it is a proven bound
+    # The bound of a large graph is proven and hides nothing.
+    rounding = 0.0 if block.is_large_graph else 10 * block.size * EPS
     return (rounding + face) * size
 
 
@@ -188,15 +189,15 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
     refused = Ray("unbounded", np.inf, "", program)
     if not all(is_finite(m) for m in [*blocks, aux]):
         return refused
+    # At any length a ray is the same one: at this length its squares do not overflow.
+    size = max(*(_largest(m) for m in blocks), float(np.abs(aux).max(initial=0.0)))
+    if not TINY <= size < np.inf:
+        return refused
+    blocks, aux = [scaled(m, 1 / size) for m in blocks], aux / size
     aux = np.where(program.free_x, aux, np.maximum(aux, 0.0))
     aux = np.where(program.quadratic_x > 0, 0.0, aux)  # a curved variable cannot go on for ever
     blocks = [project_onto_cone(b, m) for b, m in zip(program.blocks, blocks, strict=True)]
     blocks, aux = _without_dust(blocks, aux)
-    # At any length a ray is the same one: at this length its squares do not overflow.
-    size = max(*(trace(m) for m in blocks), float(np.abs(aux).max(initial=0.0)))
-    if not np.finfo(float).tiny < size < np.inf:
-        return refused
-    blocks, aux = [scaled(m, 1 / size) for m in blocks], aux / size
     linear = program
     if program.has_log_det:
         linear = replace(program, blocks=tuple(replace(b, log_det=0.0) for b in program.blocks))
@@ -270,6 +271,11 @@ def _without_dust(matrices: list[Matrix], x: Array) -> tuple[list[Matrix], Array
     dust = 1e-6 * max(*norms, float(np.abs(x).max(initial=0.0)))
     clean = [m if norm > dust else scaled(m, 0.0) for m, norm in zip(matrices, norms, strict=True)]
     return clean, np.where(np.abs(x) > dust, x, 0.0)
+
+
+def _largest(matrix: Matrix) -> float:
+    """The size of a matrix, without squares."""
+    return matrix.largest_eigenvalue if isinstance(matrix, Gram) else float(np.abs(matrix).max())
 
 
 def _norm(matrix: Matrix) -> float:

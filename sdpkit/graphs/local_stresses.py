@@ -21,7 +21,7 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
-from sdpkit.graphs.stresses import exposed_directions
+from sdpkit.graphs.stresses import exposed_directions, extended, supported
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,10 +29,10 @@ Ints = NDArray[np.int64]
 _MAX_NODES = 60  # of a cluster: larger ones are no longer local, and take longer
 _DELTA = 1e-10  # singular values of rows of length one are told from zero down to its root
 _PROJECTIONS = 6
-_CARRIES = 1e-6  # of the largest stress: an edge that carries less carries none
+_CARRIES = 1e-6  # an edge on which a projected standard normal vector is smaller has no stress
 _INDEPENDENT = 1e-4  # edges of a node, by the smallest singular value of their unit vectors
-_FEW_DIMENSIONS = 4  # sparse factors fill in more of them, and this many unknowns take a second
-_MAX_UNKNOWNS = 10_000
+# Sparse factors fill in more in higher dimensions; there, more unknowns take over a second.
+_FEW_DIMENSIONS, _MAX_UNKNOWNS = 4, 10_000
 
 
 def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Array:
@@ -51,19 +51,20 @@ def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Ar
     """
     x, known = np.asarray(points, dtype=np.float64), np.asarray(null, dtype=np.float64)
     ends = np.asarray(edges, dtype=np.int64)
-    found = [np.zeros((len(x), 0))]
+    found = known
     for nodes, own in _clusters(x, ends) if len(ends) else ():
         if nodes.size > _MAX_NODES:
             continue
-        inside = known[nodes]
-        share, turn = np.linalg.eigh(inside.T @ inside)
-        local = inside @ turn[:, share > 1 - 1e-9]
         constant = np.full((nodes.size, 1), nodes.size**-0.5)
-        more = exposed_directions(x[nodes], own, np.hstack([constant, local]))
-        wide = np.zeros((len(x), more.shape[1]))
-        wide[nodes] = more
-        found.append(wide)
-    return np.hstack(found)
+        local = np.hstack([constant, supported(found, nodes)])
+        more = exposed_directions(x[nodes], own, local)
+        found = extended(found, nodes, more) if more.shape[1] else found
+    return found[:, known.shape[1] :]
+
+
+def is_stressed(points: Array, edges: Ints) -> bool:
+    """Whether some stress of the points is not zero."""
+    return any(True for _ in _clusters(points, edges)) if len(edges) else False
 
 
 def _clusters(points: Array, edges: Ints) -> Iterator[tuple[Ints, Ints]]:

@@ -34,7 +34,8 @@ _NEARLY_COINCIDENT = 1e-8
 # dimension, below the second they do not, and between them nothing is concluded.
 _SPANNED = 1e-4
 _FLAT = 1e-11
-# The same for a point and its neighbours, with a margin: errors grow from one to the next.
+# Neighbourhoods flatter than this, but not flat, are in doubt. The margin allows for errors that
+# grow from body to body.
 _THIN = 1e-3
 
 
@@ -49,24 +50,31 @@ def flat_directions(graph: NeighborhoodGraph, points: ArrayLike | None = None) -
     >>> flat_directions(line).ravel().round(6).tolist()      # the middle point stays the middle
     [-0.408248, 0.816497, -0.408248]
     """
-    flat = list(_flat_cliques(graph))
-    X = np.zeros((graph.n_points, 0)) if points is None else np.asarray(points, dtype=np.float64)
-    if points is not None and flat:
-        # Lengths call a clique flat up to the root of their rounding: points know better.
-        exact = [(nodes, _normals(X[sorted(nodes)])) for nodes, _ in flat]
-        flat = [(nodes, c) for nodes, c in exact if c.shape[1]]
-        bodies = rigid_bodies(X, graph, [nodes for nodes, _ in flat])
-        grown = [(body, _normals(X[sorted(body)])) for body in bodies]
-        flat = grown + [(nodes, c) for nodes, c in flat if not any(nodes <= b for b in bodies)]
-    if not flat:
-        return np.zeros((graph.n_points, 0))
-    u = _widened(flat, graph.n_points)
-    if len(flat) > 1:
-        u, singular, _ = scipy.linalg.svd(u, full_matrices=False)
-        # Below the cut, what separates nearly parallel directions is their rounding.
-        u = u[:, singular > _PARALLEL * singular[0]]
-    basis = without_points(u, X)
-    # A fixed sign: what is returned should not depend on the SVD's taste.
+    cliques = list(_flat_cliques(graph))
+    if points is None or not cliques:
+        return _spanning(_widened(cliques, graph.n_points))
+    X = np.asarray(points, dtype=np.float64)
+    # Lengths call a clique flat up to the root of their rounding. Where the points say that it is
+    # flat to the last digits, they know its directions better.
+    clear = [nodes for nodes, _ in cliques if _dimension(X, nodes) is not None]
+    bodies = rigid_bodies(X, graph, clear)
+    clear = bodies + [nodes for nodes in clear if not any(nodes <= body for body in bodies)]
+    known = _widened([(nodes, _normals(X[sorted(nodes)])) for nodes in clear], graph.n_points)
+    known = without_points(known if len(clear) == 1 else _spanning(known), X)
+    thin = [(nodes, c) for nodes, c in cliques if _dimension(X, nodes) is None]
+    if not thin:
+        return known
+    return _spanning(np.hstack([known, _widened(thin, graph.n_points)]))
+
+
+def _spanning(directions: Array) -> Array:
+    """(n, k) orthonormal directions that span some of length one; of fixed signs, which an SVD
+    does not have."""
+    if directions.shape[1] == 0:
+        return directions
+    u, singular, _ = scipy.linalg.svd(directions, full_matrices=False)
+    # Below the cut, what separates nearly parallel directions is their rounding.
+    basis = u[:, singular > _PARALLEL * singular[0]]
     return basis * np.where(basis[np.abs(basis).argmax(axis=0), range(basis.shape[1])] > 0, 1, -1)
 
 
@@ -94,17 +102,22 @@ def _widened(pieces: Sequence[tuple[Nodes, Array]], n: int) -> Array:
     return out
 
 
-def is_thin(points: Array, graph: NeighborhoodGraph) -> bool:
-    """Whether some point and its neighbours are nearly flat, but not to the last digits.
+def clear_edges(graph: NeighborhoodGraph, points: Array) -> NDArray[np.int64]:
+    """(m, 2) the edges of nodes whose surroundings are beyond doubt.
 
-    What rounding hides decides there which directions are fixed: nothing may be concluded.
+    A node is left out if it nearly coincides with a neighbour: what a rigid part says about so
+    short a length is no better than the part's size is rounded. So is a node that is nearly, but
+    not exactly, in a plane (a line, …) with its neighbours: rounding decides what is fixed there.
 
     >>> from sdpkit.graphs.build import neighborhood_graph
     >>> squares = [np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, z]]) for z in (0, 1e-7, 0.1)]
-    >>> [is_thin(points, neighborhood_graph(points, n_neighbors=3)) for points in squares]
-    [False, True, False]
+    >>> graphs = [neighborhood_graph(points, n_neighbors=3) for points in squares]
+    >>> [len(clear_edges(graph, points)) for graph, points in zip(graphs, squares)]
+    [6, 0, 6]
     """
-    table = graph.adjacency()
+    table = graph.adjacency(lengths=True)
+    rows = [table.data[a:b] ** 2 for a, b in pairwise(table.indptr)]
+    clear = np.array([d.size and d.min() >= _NEARLY_COINCIDENT * d.max() for d in rows], dtype=bool)
     degrees = np.diff(table.indptr)
     for degree in np.unique(degrees):
         nodes = np.flatnonzero(degrees == degree)
@@ -112,19 +125,7 @@ def is_thin(points: Array, graph: NeighborhoodGraph) -> bool:
         around = points[np.column_stack([nodes, near])]  # (nodes, 1 + degree, D)
         values = np.linalg.svd(around - around.mean(axis=1, keepdims=True), compute_uv=False)
         share = values / np.maximum(values[:, :1], np.finfo(float).tiny)
-        if np.any((share > _FLAT) & (share < _THIN)):
-            return True
-    return False
-
-
-def clear_edges(graph: NeighborhoodGraph) -> NDArray[np.int64]:
-    """(m, 2) the edges of nodes that nearly coincide with none of their neighbours.
-
-    What a rigid part says about so short a length is no better than the part's size is rounded.
-    """
-    table = graph.adjacency(lengths=True)
-    rows = [table.data[a:b] ** 2 for a, b in pairwise(table.indptr)]
-    clear = np.array([d.size and d.min() >= _NEARLY_COINCIDENT * d.max() for d in rows], dtype=bool)
+        clear[nodes] &= ~((share > _FLAT) & (share < _THIN)).any(axis=1)
     return graph.edges[clear[graph.edges].all(axis=1)]
 
 
@@ -174,7 +175,7 @@ def rigid_bodies(
     [[0, 1, 2, 3, 4, 5]]
     """
     adjacent: list[set[int]] = [set() for _ in range(graph.n_points)]
-    for i, j in clear_edges(graph).tolist():
+    for i, j in clear_edges(graph, points).tolist():
         adjacent[i].add(j)
         adjacent[j].add(i)
     bodies = [frozenset(seed) for seed in seeds if _dimension(points, seed) is not None]
@@ -268,4 +269,4 @@ def _normals(points: Array) -> Array:
     return np.asarray(u[:, int(np.sum(values > _FLAT * values[0])) :])
 
 
-__all__ = ["clear_edges", "flat_directions", "is_thin", "rigid_bodies", "without_points"]
+__all__ = ["clear_edges", "flat_directions", "rigid_bodies", "without_points"]

@@ -99,13 +99,13 @@ class _Search:
         while again and not is_over():
             again = False
             for patch in self.patches:
-                inside = _supported(found, np.array(patch))
+                inside = supported(found, np.array(patch))
                 if is_over() or done.get(patch) == inside.shape[1]:
                     continue  # nothing new is known there
                 done[patch] = inside.shape[1]
                 more = self._exposed(np.array(patch), inside)
                 if more is not None:
-                    wider = _extended(found, np.array(patch), more)
+                    wider = extended(found, np.array(patch), more)
                     again = again or wider.shape[1] > found.shape[1]
                     found = wider
         return found[:, known.shape[1] :]
@@ -137,7 +137,7 @@ class _Search:
         return list(dict.fromkeys(patches))
 
 
-def _supported(directions: Array, patch: NDArray[np.int64]) -> Array:
+def supported(directions: Array, patch: NDArray[np.int64]) -> Array:
     """(s, k) those combinations of orthonormal directions that vanish outside of a patch."""
     u, inside, v = scipy.linalg.svd(directions[patch], full_matrices=False)
     near = inside > 1 - 1e-8
@@ -146,7 +146,7 @@ def _supported(directions: Array, patch: NDArray[np.int64]) -> Array:
     return np.asarray(u[:, near][:, clear])
 
 
-def _extended(known: Array, patch: NDArray[np.int64], more: Array) -> Array:
+def extended(known: Array, patch: NDArray[np.int64], more: Array) -> Array:
     """Orthonormal directions that span the known ones and those of a patch."""
     wide = np.zeros((len(known), more.shape[1]))
     wide[patch] = more
@@ -181,7 +181,7 @@ class _StressSpace:
         points = face @ (face.T @ points)
         spanned = scipy.linalg.orth(face.T @ points, rcond=_RANK)
         rest = scipy.linalg.qr(spanned)[0][:, spanned.shape[1] :]
-        if not rest.shape[1]:
+        if not rest.shape[1] or not len(edges):
             return None
         along = face[edges[:, 0]] - face[edges[:, 1]]
         sides = points[edges[:, 0]] - points[edges[:, 1]]
@@ -326,4 +326,4 @@ class _StressSpace:
         return max(first, vanishing)
 
 
-__all__ = ["exposed_directions"]
+__all__ = ["exposed_directions", "extended", "supported"]

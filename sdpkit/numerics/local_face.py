@@ -80,19 +80,19 @@ class LocalFace:
     @classmethod
     def _of_local(cls, edges: Ints, directions: sp.csr_array, left_out: float) -> LocalFace:
         n, incidence = directions.shape[0], _incidence(edges, directions.shape[0])
-        y = (incidence @ directions).toarray()
-        y[np.abs(y) <= _NOTHING] = 0.0  # any y will do
-        moves = sp.csr_array(y)
+        moves = sp.csr_array(incidence @ directions)
+        moves.data[np.abs(moves.data) <= _NOTHING] = 0.0  # any y will do
+        moves.eliminate_zeros()
         projected = sp.csr_array(incidence - moves @ directions.T)
         sizes = sp.csr_array(abs(incidence) + abs(moves) @ abs(directions).T)
-        moved = np.flatnonzero(y.any(axis=1))
+        moved = np.flatnonzero(np.diff(moves.indptr))
         columns = _vectors(sp.csr_array(directions.T))
         places, braces = _places(n, edges, [*_vectors(projected[moved]), *columns])
         size = len(edges) + len(braces)
-        turn = _pair_weights(n, places, _vectors(projected[moved]), size)
-        # Edges that are not moved, but whose weights are added to those of others.
-        touched = np.union1d(moved, np.flatnonzero(np.diff(turn.indptr)[: len(edges)]))
         whole = _pair_weights(n, places, _vectors(projected), size)
+        # Edges that are not moved, but whose weights are added to those of others.
+        added = np.flatnonzero(np.diff(whole[:, moved].indptr)[: len(edges)])
+        touched = np.union1d(moved, added)
         used = sizes[touched]
         sums = np.abs(projected[touched].sum(axis=1)) / used.sum(axis=1)
         chain = 4 * int(np.diff(directions.indptr).max()) + 2 * int(np.diff(whole.indptr).max())
@@ -108,7 +108,7 @@ class LocalFace:
             used,
             float((abs(directions) @ abs(directions).sum(axis=0)).max()),
             chain * _EPS + off,
-            left_out * (1 + float(np.linalg.norm(y, axis=1).max(initial=0.0))),
+            left_out * (1 + float(np.sqrt(moves.multiply(moves).sum(axis=1).max(initial=0.0)))),
         )
 
     def weights(self, w: Array, stiffness: float = 0.0) -> Array:

@@ -422,13 +422,18 @@ class Block:
             cost, face = factor * self.cost.identity, self.local_face
             if face is None:
                 return smallest_on_centred(self.pattern, u, cost, None, update)
-            # Stiff enough to be no smaller than what is left of the graph.
-            γ = 4 * max(float(np.abs(u).max(initial=0.0)), abs(cost))
+            γ = stiff_enough(u, cost)
             weights = face.weights(u, γ)
             least = smallest_on_centred(self.pattern, weights, cost, None, update)
             return least - face.error(np.abs(u), γ)
         image = dense(self.adjoint(u))
         return self.smallest_on_face(image - factor * self.cost.dense() if factor else image)
+
+
+def stiff_enough(u: Array, cost: float) -> float:
+    """A stiffness of null directions that is no smaller than what a graph of weights u has beside
+    them, less the cost."""
+    return 4 * max(float(np.abs(u).max(initial=0.0)), abs(cost))
 
 
 def _project_out(q: Array, matrix: Array) -> Array:

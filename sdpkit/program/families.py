@@ -198,12 +198,13 @@ def best_scale(family: RowFamily, outputs: Sequence[Array], cost: float) -> floa
     return max(t, least)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Lines:
     """Some rows as functions  z = c + t·slope  of the scale.
 
     Attributes
     ----------
+    constants, slopes: (r,) c and slope
     weight: the price of their violation;  each: the number of rows that each stands for
     """
 
@@ -226,10 +227,10 @@ class _Lines:
 
     def best(self, cost: float, low: float, high: float, accuracy: float) -> float:
         """The t that minimises the objective, its logarithm between two."""
+        bounds, options = (low, high), {"xatol": accuracy}
         found = scipy.optimize.minimize_scalar(
-            self._value, bounds=(low, high), args=(cost,), method="bounded",
-            options={"xatol": accuracy},
-        )  # fmt: skip
+            self._value, bounds=bounds, args=(cost,), method="bounded", options=options
+        )
         return float(np.exp(found.x))
 
     def smallest(self, cost: float, low: float, high: float, accuracy: float) -> float:

@@ -236,9 +236,10 @@ class ResolventGram(Gram):
     def measure(self, incidence: Any, features: Array | None = None) -> Array:
         """(p,) squared lengths; from the selected inverse where they are those of the graph."""
         m = incidence.shape[0]
-        own = features is None and incidence.nnz == 2 * m <= 2 * len(self.pattern.edges)
-        if own and np.array_equal(incidence.indices.reshape(-1, 2), self.pattern.edges[:m]):
-            return self.edge_lengths[:m]
+        if features is None and m <= len(self.pattern.edges) and _are_differences(incidence):
+            ends = incidence.indices.reshape(-1, 2)
+            if np.array_equal(ends, self.pattern.edges[:m]):
+                return self.edge_lengths[:m]
         return super().measure(incidence, features)
 
     def accuracy(self) -> float:
@@ -346,6 +347,14 @@ def centring_shift(pattern: Pattern, weights: Array, cost: float) -> Array:
     if cost == 0:
         shift[0] = max(float(np.abs(weights).max(initial=0.0)), np.finfo(float).tiny)
     return shift
+
+
+def _are_differences(incidence: Any) -> bool:
+    """Whether every row is ±(e_i − e_j)."""
+    if not np.all(np.diff(incidence.indptr) == 2):
+        return False
+    first, second = incidence.data.reshape(-1, 2).T
+    return bool(np.all(np.abs(first) == 1) and np.all(first == -second))
 
 
 def _centred(vectors: Array) -> Array:

@@ -237,9 +237,9 @@ def _single_direction_basis(v: Array) -> Array:
 def _eliminate(block: Block) -> tuple[Block, Array] | None:
     """The block without nodes that local null directions express by others, and its F.
 
-    The null directions of facial reduction live on cliques. Each is solved for one of its nodes,
-    and a centred graph is grounded besides, so that measurements stay sparse; None where they
-    would not, or where centring is mixed up with the rest.
+    The null directions of facial reduction live on rigid parts. Each is solved for one of its
+    nodes, and a centred graph is grounded besides, so that measurements stay sparse; None where
+    they would not, or where centring is mixed up with the rest.
     """
     constant = np.ptp(block.null, axis=0) == 0
     local, centred = block.null[:, ~constant], bool(constant.any())

@@ -168,7 +168,7 @@ def choose(program: Program, tol: float = 1e-6) -> tuple[Solver, str]:
     >>> import sdpkit
     >>> solver, reason = choose(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)).program())
     >>> solver.name, reason.split(";")[0]
-    ('interior', 'auto: interior, about 0.05 s')
+    ('interior', 'auto: interior, about 0.0... s')
     """
     asked = offers(program, tol)
     able = suitable(asked)
