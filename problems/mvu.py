@@ -257,10 +257,10 @@ class MVU:
     @cached_property
     def _few_columns(self) -> Array | None:
         """(n, D) the points without constant columns, if they have few dimensions."""
-        is_wide = sp.issparse(self.X) and self.X.shape[1] > _MAX_RIGID_DIMENSIONS
-        if self.X is None or is_wide:
+        X = self.X
+        if X is None or (sp.issparse(X) and np.shape(X)[1] > _MAX_RIGID_DIMENSIONS):
             return None
-        points = finite_matrix(self.X, "X")
+        points = finite_matrix(X, "X")
         points = points[:, np.ptp(points, axis=0) > 0]
         return points if points.shape[1] <= _MAX_RIGID_DIMENSIONS else None
 

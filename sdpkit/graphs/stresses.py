@@ -220,7 +220,7 @@ class _StressSpace:
     @cached_property
     def _traces(self) -> Array:
         """(s,) tr L of the basis of stresses."""
-        return np.einsum("sff->s", self._images)
+        return np.asarray(np.einsum("sff->s", self._images))
 
     def _largest(self) -> Array | None:
         """(m,) ω near the limit: along the path of δ, extrapolated by its tangent.

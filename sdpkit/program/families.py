@@ -227,9 +227,12 @@ class _Lines:
 
     def best(self, cost: float, low: float, high: float, accuracy: float) -> float:
         """The t that minimises the objective, its logarithm between two."""
-        bounds, options = (low, high), {"xatol": accuracy}
         found = scipy.optimize.minimize_scalar(
-            self._value, bounds=bounds, args=(cost,), method="bounded", options=options
+            self._value,
+            bounds=(low, high),
+            args=(cost,),
+            method="bounded",
+            options={"xatol": accuracy},
         )
         return float(np.exp(found.x))
 

@@ -14,6 +14,7 @@ the reduced program back, its multipliers shared out between kept and dropped ro
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Reduction:
     bases: tuple[Array, ...]
     grounded: tuple[bool, ...]
     rows: NDArray[np.int64]
-    implied: Array
+    implied: sp.csr_array
     row_scale: Array
     rhs_scale: float
     cost_scale: float
@@ -123,12 +124,18 @@ class Reduction:
         its multiplier. A dropped row R₂ = T R₁ takes w₂ over if R₁ has w₁ − Tᵀw₂ instead.
         """
         t = self.implied
-        taken = scipy.linalg.solve(np.eye(len(t)) + t @ t.T, t @ dual, assume_a="pos")
+        taken = scipy.linalg.cho_solve(self._sharing, t @ dual)
         return self._at_scale(dual - t.T @ taken, taken)
+
+    @cached_property
+    def _sharing(self) -> tuple[Array, bool]:
+        """The factor of I + TTᵀ."""
+        together = (self.implied @ self.implied.T).toarray()
+        return scipy.linalg.cho_factor(together + np.eye(len(together)), lower=True)
 
     def _lift_ray(self, ray: Array | None) -> Array | None:
         """(m,) a ray as it is: what proves it must not depend on rows that are only implied."""
-        return None if ray is None else self._at_scale(ray, np.zeros(len(self.implied)))
+        return None if ray is None else self._at_scale(ray, np.zeros(self.implied.shape[0]))
 
     def _at_scale(self, kept: Array, dropped: Array) -> Array:
         out = np.empty(self.original.n_rows)
@@ -317,7 +324,7 @@ def _suspects(program: Program) -> NDArray[np.bool_]:
 
 def independent_rows(
     program: Program, suspects: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.int64], Array]:
+) -> tuple[NDArray[np.int64], sp.csr_array]:
     """(m',) the rows that are not implied by others, those beside `suspects` untested, and
     (m − m', m') the others as combinations of them, all at unit norm.
 
@@ -329,14 +336,14 @@ def independent_rows(
     plain &= True if suspects is None else suspects
     candidates = every[plain]
     if _is_graph(program) or not 1 < candidates.size <= _MAX_ROWS_TESTED:
-        return every, np.zeros((0, every.size))
+        return every, sp.csr_array((0, every.size))
     order, combined = _pivoted(program, candidates)
     rank = combined.shape[1]
     kept = np.sort(np.concatenate([every[~plain], candidates[order[:rank]]]))
-    implied = np.zeros((every.size - kept.size, kept.size))
+    rows = np.argsort(np.argsort(order[rank:]))
     columns = np.searchsorted(kept, candidates[order[:rank]])
-    implied[np.ix_(np.argsort(np.argsort(order[rank:])), columns)] = combined
-    return kept, implied
+    places = (np.repeat(rows, rank), np.tile(columns, rows.size))
+    return kept, sp.csr_array((combined.ravel(), places), shape=(rows.size, kept.size))
 
 
 def _pivoted(program: Program, candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
