@@ -258,7 +258,7 @@ class MVU:
     def _few_columns(self) -> Array | None:
         """(n, D) the points without constant columns, if they have few dimensions."""
         X = self.X
-        if X is None or (sp.issparse(X) and np.shape(X)[1] > _MAX_RIGID_DIMENSIONS):
+        if X is None or (sp.issparse(X) and sp.coo_array(X).shape[1] > _MAX_RIGID_DIMENSIONS):
             return None
         points = finite_matrix(X, "X")
         points = points[:, np.ptp(points, axis=0) > 0]
