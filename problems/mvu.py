@@ -257,10 +257,12 @@ class MVU:
     @cached_property
     def _few_columns(self) -> Array | None:
         """(n, D) the points without constant columns, if they have few dimensions."""
-        X = self.X
-        if X is None or (sp.issparse(X) and sp.coo_array(X).shape[1] > _MAX_RIGID_DIMENSIONS):
+        if self.X is None:
             return None
-        points = finite_matrix(X, "X")
+        width = np.shape(self.X)[1]
+        if sp.issparse(self.X) and width > _MAX_RIGID_DIMENSIONS:
+            return None  # not made dense for nothing
+        points = finite_matrix(self.X, "X")
         points = points[:, np.ptp(points, axis=0) > 0]
         return points if points.shape[1] <= _MAX_RIGID_DIMENSIONS else None
 
