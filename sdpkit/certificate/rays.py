@@ -214,17 +214,26 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
     zero = np.zeros(program.n_rows)
     if program.excess(program.row_values(program.measure(blocks), aux)).any():
         moved, moved_x = restored(program, blocks, aux, zero)
-        moved = [project_onto_cone(b, m) for b, m in zip(program.blocks, moved, strict=True)]
-        worth = program.sign * (linear.objective(moved, moved_x) - program.offset)
-        kept = np.all(moved_x[~program.free_x] >= 0) and all(is_finite(m) for m in moved)
-        less = _largest_violation(program, moved, moved_x) < _largest_violation(
-            program, blocks, aux
-        )
-        if kept and worth > 0.5 and less:
-            blocks, aux = [scaled(m, 1 / worth) for m in moved], moved_x / worth
+        if all(is_finite(m) for m in [*moved, moved_x]):
+            blocks, aux = _better(linear, (blocks, aux), (moved, moved_x))
     violation = _largest_violation(program, blocks, aux) / min(1.0, share)
     proof = "exact ray" if violation == 0 else ""
     return Ray("unbounded", violation, proof, program, matrices=tuple(blocks), x=aux)
+
+
+def _better(
+    linear: Program, ray: tuple[list[Matrix], Array], moved: tuple[list[Matrix], Array]
+) -> tuple[list[Matrix], Array]:
+    """The moved ray, inside the cone and at a gain of one, if it keeps its signs and violates
+    less; else the ray as it is."""
+    x = moved[1]
+    blocks = [project_onto_cone(b, m) for b, m in zip(linear.blocks, moved[0], strict=True)]
+    worth = linear.sign * (linear.objective(blocks, x) - linear.offset)
+    kept = np.all(x[~linear.free_x] >= 0) and all(is_finite(m) for m in blocks)
+    less = _largest_violation(linear, blocks, x) < _largest_violation(linear, *ray)
+    if not (kept and worth > 0.5 and less):
+        return ray
+    return [scaled(m, 1 / worth) for m in blocks], x / worth
 
 
 def _activity(linear: Program, matrices: list[Matrix], x: Array, gain: float) -> float:

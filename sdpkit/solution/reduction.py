@@ -372,7 +372,7 @@ def _pivoted(program: Program, candidates: NDArray[np.int64]) -> tuple[NDArray[n
     miss = float(np.abs(lower[rank:, :rank] @ head - b[rank:]).max(initial=0.0))
     scale = max(float(np.abs(b).max(initial=0.0)), np.finfo(float).tiny)
     order = np.asarray(order, dtype=np.int64)
-    if miss > 1e-8 * scale:
+    if not miss <= 1e-8 * scale:  # nor where rows have overflowed
         return order, np.zeros((0, candidates.size))
     combined = scipy.linalg.solve_triangular(
         lower[:rank, :rank], lower[rank:, :rank].T, lower=True, trans="T"
