@@ -354,30 +354,41 @@ class Impostors:
 
     def _screen(self, block: int, outputs: Array, reach: Array) -> _Screen:
         """What a block's distances are screened by: its outputs about their centre, or only their
-        leading directions where these tell most pairs of different classes apart."""
-        centred = outputs - outputs.mean(axis=0)
-        anchors = int(np.sum(np.diff(self.target_starts) > 0))
-        if centred.shape[1] >= _SCREENED_DIMENSION and anchors >= _SCREENED_ANCHORS:
+        leading directions where these tell most pairs of different classes apart.
+
+        Only anchors and members of the block are looked at: in a part of the rows these are few.
+        """
+        members, asks = self._members(block), np.diff(self.target_starts) > 0
+        is_used = asks.copy()
+        is_used[members] = True
+        used = np.flatnonzero(is_used)
+        centred = outputs[used] - outputs[used].mean(axis=0)
+        if centred.shape[1] >= _SCREENED_DIMENSION and asks.sum() >= _SCREENED_ANCHORS:
             turned = centred @ scipy.linalg.eigh(centred.T @ centred)[1][:, ::-1]
-            centred = turned[:, : self._n_leading(turned, reach)]
+            centred = turned[:, : self._n_leading(turned, used, reach)]
         spread = np.square(centred).sum(axis=1).max(initial=0.0)
         # Squares beyond the range of single precision are left to double precision.
         dtype: Any = np.float32 if spread < 1e36 else np.float64
-        points = np.ascontiguousarray(centred, dtype=dtype)
+        points = np.zeros((self.n_points, centred.shape[1]), dtype=dtype)
+        points[used] = centred
         # Single precision may misjudge a distance by this share of the lengths involved.
         doubt = (points.shape[1] + 8) * float(np.finfo(np.float32).eps)
-        low = np.einsum("ij,ij->i", points, points) * dtype(1 - doubt)
-        limits, members = (reach - low).astype(dtype), self._members(block)
+        low = np.zeros(self.n_points, dtype=dtype)
+        low[used] = np.einsum("ij,ij->i", points[used], points[used]) * dtype(1 - doubt)
+        limits = (reach - low).astype(dtype)
         return _Screen(points, low, limits, members, points[members], low[members])
 
-    def _n_leading(self, turned: Array, reach: Array) -> int:
-        """The number of leading directions at which a search costs least, by a sample of pairs."""
+    def _n_leading(self, turned: Array, points: Indices, reach: Array) -> int:
+        """The number of leading directions at which a search costs least, by a sample of pairs of
+        some points, whose outputs are `turned`."""
         n, r = turned.shape
         i, other = np.random.default_rng(0).integers(0, n, (2, _SAMPLED_PAIRS))
-        apart = self.labels[i] != self.labels[other]
+        apart = self.labels[points[i]] != self.labels[points[other]]
         i, other = i[apart], other[apart]
+        if not i.size:
+            return r  # all are of one class, and nothing is searched
         partial = np.cumsum(np.square(turned[i] - turned[other]), axis=1)
-        passed = partial < np.maximum(reach[i], reach[other])[:, None]
+        passed = partial < np.maximum(reach[points[i]], reach[points[other]])[:, None]
         each, more = _LENGTH_PRICE
         price = np.arange(1, r + 1) + (each + more * r) * passed.mean(axis=0)
         return int(np.argmin(price)) + 1
