@@ -386,7 +386,7 @@ class Impostors:
         apart = self.labels[points[i]] != self.labels[points[other]]
         i, other = i[apart], other[apart]
         if not i.size:
-            return r  # all are of one class, and nothing is searched
+            return int(r)  # all are of one class, and nothing is searched
         partial = np.cumsum(np.square(turned[i] - turned[other]), axis=1)
         passed = partial < np.maximum(reach[points[i]], reach[points[other]])[:, None]
         each, more = _LENGTH_PRICE
