@@ -63,8 +63,8 @@ def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Ar
 
 
 def is_stressed(points: Array, edges: Ints) -> bool:
-    """Whether some stress of the points is not zero."""
-    return any(True for _ in _clusters(points, edges)) if len(edges) else False
+    """Whether some stress is not zero; False too where looking for one would take too long."""
+    return len(edges) > 0 and any(True for _ in _clusters(points, edges))
 
 
 def _clusters(points: Array, edges: Ints) -> Iterator[tuple[Ints, Ints]]:
@@ -87,8 +87,7 @@ def _without_free_nodes(points: Array, edges: Ints) -> Ints:
     stress is in equilibrium there."""
     n, dimensions = points.shape
     while len(edges):
-        sides = points[edges[:, 0]] - points[edges[:, 1]]
-        sides = sides / np.linalg.norm(sides, axis=1)[:, None]
+        sides = _unit_sides(points, edges)
         at = edges.T.ravel()
         degrees = np.bincount(at, minlength=n)
         own = np.split(np.argsort(at, kind="stable") % len(edges), np.cumsum(degrees)[:-1])
@@ -119,9 +118,14 @@ def _carries_stress(points: Array, edges: Ints) -> NDArray[np.bool_]:
 def _rigidity(points: Array, edges: Ints) -> sp.csr_array:
     """(m, n·D) the rigidity matrix, its rows of length one but for √2."""
     n, dimensions = points.shape
-    sides = points[edges[:, 0]] - points[edges[:, 1]]
-    sides = sides / np.linalg.norm(sides, axis=1)[:, None]
+    sides = _unit_sides(points, edges)
     columns = (dimensions * edges[:, :, None] + np.arange(dimensions)).reshape(len(edges), -1)
     starts = 2 * dimensions * np.arange(len(edges) + 1)
     values = np.hstack([sides, -sides]).ravel()
     return sp.csr_array((values, columns.ravel(), starts), shape=(len(edges), n * dimensions))
+
+
+def _unit_sides(points: Array, edges: Ints) -> Array:
+    """(m, D) the directions of the edges."""
+    sides = points[edges[:, 0]] - points[edges[:, 1]]
+    return np.asarray(sides / np.linalg.norm(sides, axis=1)[:, None])

@@ -50,18 +50,18 @@ def flat_directions(graph: NeighborhoodGraph, points: ArrayLike | None = None) -
     >>> flat_directions(line).ravel().round(6).tolist()      # the middle point stays the middle
     [-0.408248, 0.816497, -0.408248]
     """
-    cliques = list(_flat_cliques(graph))
-    if points is None or not cliques:
-        return _spanning(_widened(cliques, graph.n_points))
+    flat = list(_flat_cliques(graph))
+    if points is None or not flat:
+        return _spanning(_widened(flat, graph.n_points))
     X = np.asarray(points, dtype=np.float64)
     # Lengths call a clique flat up to the root of their rounding. Where the points say that it is
     # flat to the last digits, they know its directions better.
-    clear = [nodes for nodes, _ in cliques if _dimension(X, nodes) is not None]
+    clear = [nodes for nodes, _ in flat if _dimension(X, nodes) is not None]
     bodies = rigid_bodies(X, graph, clear)
     clear = bodies + [nodes for nodes in clear if not any(nodes <= body for body in bodies)]
     known = _widened([(nodes, _normals(X[sorted(nodes)])) for nodes in clear], graph.n_points)
     known = without_points(known if len(clear) == 1 else _spanning(known), X)
-    thin = [(nodes, c) for nodes, c in cliques if _dimension(X, nodes) is None]
+    thin = [(nodes, c) for nodes, c in flat if _dimension(X, nodes) is None]
     if not thin:
         return known
     return _spanning(np.hstack([known, _widened(thin, graph.n_points)]))
