@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpkit.certificate.scales import value_unit
 from sdpkit.solvers.barrier_dual import BarrierDual, BarrierPoint
 from sdpkit.solvers.barrier_newton import Preconditioner, conjugate_gradients
 
@@ -97,8 +98,9 @@ class PathOfCentres:
     def gap(self) -> float:
         """The relative gap of the centre of μ, as the certificate will see it."""
         apart = self.mu * self.dual.degree
-        scale = max(abs(self.value), abs(self.value - apart), self.dual.program.value_scale)
-        return apart / scale
+        program = self.dual.program
+        bound = program.sign * self.value + program.offset
+        return apart / value_unit(program, bound - program.sign * apart, bound)
 
     def _solve(self, rhs: Array, tol: float, **more: Any) -> Array:
         more["is_out_of_time"] = self.is_out_of_time

@@ -244,11 +244,9 @@ class Interior:
         """Reduce, follow the central path, lift the best point."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
         reduction = reduce(program)
-        method = PredictorCorrector(reduction.program)
-        method.meet_short_rows(settings.tol)
-        # As the certificate: an optimum of zero is never met to a relative gap of its own.
         unit = reduction.rhs_scale * reduction.cost_scale
-        method.zero = max(method.zero, program.value_scale / unit)
+        method = PredictorCorrector(reduction.program, program.value_floor / unit)
+        method.meet_short_rows(settings.tol)
         given = None if settings.warm_start is None else reduction.lower(settings.warm_start)
         if given is not None:
             answer = driver.run(CentralPath(method, method.warm(*given), reduction, settings.tol))

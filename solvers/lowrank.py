@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.judge import certify
+from sdpkit.certificate.scales import value_unit
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix
@@ -171,9 +172,14 @@ class MultiplierUpdates:
             dual += max(0.0, -float(values[0])) * float(np.vdot(y, y))
         lack = np.where(m.free | curved, 0.0, np.maximum(-point.reduced, 0.0))
         dual += float(lack @ np.maximum(point.x, 1.0))
-        scale = m.program.value_scale / (m.unit * m.price)
         primal = point.primal_value + self._slack_value(point)
-        return abs(dual - primal) / max(abs(dual), abs(primal), scale)
+        return abs(dual - primal) / self._value_unit(primal, dual)
+
+    def _value_unit(self, primal: float, dual: float) -> float:
+        """What the certificate divides differences of values by, in the units of the model."""
+        program, unit = self.model.program, self.model.unit * self.model.price
+        values = (program.sign * unit * v + program.offset for v in (primal, dual))
+        return value_unit(program, *values) / unit
 
     def _slack_value(self, point: LagrangianPoint) -> float:
         """The objective of the variables that boxes stand for: their rows' residuals at the
@@ -203,7 +209,7 @@ class MultiplierUpdates:
     def _grow(self, point: LagrangianPoint, lowest: list[tuple[Array, Array]]) -> None:
         """Further columns along the eigenvectors by which the dual slack is negative."""
         m, now = self.model, self.now
-        total = max(abs(point.primal_value), m.program.value_scale / (m.unit * m.price))
+        total = self._value_unit(point.primal_value, point.primal_value)
         for k, ((values, vectors), y) in enumerate(zip(lowest, now.unknown[:-1], strict=True)):
             trace = max(float(np.vdot(y, y)), 1.0)  # Y may be zero, and stationary
             down = values * trace < -0.1 * self.tol * total

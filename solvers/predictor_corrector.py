@@ -57,6 +57,7 @@ _SINGULAR = 1e13  # the size of a matrix times that of its inverse, where digits
 # Rows shorter than this share of the longest are met at their own scale; the certificate asks it
 # of all rows, and longer ones are met on the way.
 _SHORT = 1e-3
+_TINY = float(np.finfo(np.float64).tiny)
 # What rounding leaves of the longest row.
 _ROUNDING = 1e-12
 
@@ -100,7 +101,8 @@ class Measures:
     primal_residual: float
     dual_residual: float
     mu: float
-    zero: float  # the magnitude below which a value counts as zero
+    floor: float  # the least unit of values
+    offset: float  # the constant of the objective
     cost: float = 0.0  # Σ|w_e|·(what row e is off)
 
     @property
@@ -115,7 +117,7 @@ class Measures:
 
     @property
     def _size(self) -> float:
-        return max(abs(self.dual), abs(self.primal), self.zero)
+        return max(abs(self.dual + self.offset), abs(self.primal + self.offset), self.floor, _TINY)
 
     @property
     def worst(self) -> float:
@@ -126,8 +128,9 @@ class Measures:
 class PredictorCorrector:
     """Predictor–corrector on one reduced program, as equalities with slacks."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, value_floor: float = 1e-12) -> None:
         self.program = program
+        self.value_floor, self.offset = value_floor, program.sign * program.offset
         self.sign = program.sign
         self.b = program.rhs
         self._set_columns(program)
@@ -139,7 +142,6 @@ class PredictorCorrector:
         self.equations = self._choose_equations()
         self.inverses: list[Inverse] = []
         self.last_step = 1.0
-        self.zero = 1e-12
         self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
         self.row_sizes = np.full(self.b.size, self.scale_b)
         costs = [float(np.abs(cone.cost).max()) for cone in self.cones]
@@ -294,7 +296,8 @@ class PredictorCorrector:
             float((np.abs(self.primal_gap) / self.row_sizes).max(initial=0.0)),
             off / self.scale_c,
             mu / self.order,
-            self.zero,
+            self.value_floor,
+            self.offset,
             float(np.abs(self.primal_gap) @ np.abs(p.w)),
         )
 

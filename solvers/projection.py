@@ -21,6 +21,7 @@ from sdpkit.certificate.judge import certify
 from sdpkit.certificate.onto_rows import is_small, root_of, step_onto_rows
 from sdpkit.certificate.primal import row_residuals
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
+from sdpkit.certificate.scales import relative_gap_of, value_unit
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -195,7 +196,7 @@ class DouglasRachford:
             self.bound, self.dual = value, base.multipliers(y)
         objective = self._value(sets, float(sets.c @ method.point.z), method.point.z)
         bound = self.program.offset + self.unit * self.bound
-        scale = max(abs(objective), abs(bound), self.program.value_scale, 1e-300)
+        scale = max(value_unit(self.program, objective, bound), 1e-300)
         residual = sets.residual(method.point.values)
         price = float(np.abs(method.y) @ np.abs(method.point.values - sets.b))
         price *= abs(self.unit) * self._unit_ratio(sets) / scale
@@ -260,8 +261,8 @@ class DouglasRachford:
         found, aux = list(lifted.matrices or ()), np.asarray(lifted.x)
         left = row_residuals(program, found, program.measure(found), aux)
         value = program.objective(found, aux)
-        scale = max(abs(value), abs(bound), program.value_scale, 1e-300)
-        return bool(max(abs(value - bound) / scale, float(left.max(initial=0.0))) <= goal)
+        apart = relative_gap_of(program, value, bound)
+        return bool(max(apart, float(left.max(initial=0.0))) <= goal)
 
     @property
     def _is_restored(self) -> bool:
@@ -282,8 +283,7 @@ class DouglasRachford:
         if not np.isfinite(safe):
             return False
         bound = program.sign * safe + program.offset
-        scale = max(abs(look.objective), abs(bound), program.value_scale)
-        return bool(abs(bound - look.objective) <= _GOAL_SHARE * tol * scale)
+        return relative_gap_of(program, look.objective, bound) <= _GOAL_SHARE * tol
 
     def answer(self, stop: Stop) -> Answer:
         """What was found, in the coordinates of the reduced program."""

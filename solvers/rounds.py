@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.certificate.bounds import safe_bound
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
+from sdpkit.certificate.scales import relative_gap_of
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -329,11 +330,10 @@ class Rounds(ABC):
         residual = float(self.geometry.distances(self.offered()).max(initial=0.0))
         value = program.objective(matrices, x)
         nominal = program.sign * program.dual_value(program.sign * w) + program.offset
-        scale = max(abs(value), program.value_scale)
-        if residual > tol or abs(nominal - value) > tol * max(scale, abs(nominal)):
+        if residual > tol or relative_gap_of(program, value, nominal) > tol:
             return
         bound = program.sign * safe_bound(program, program.sign * w).value + program.offset
-        if abs(bound - value) <= tol * max(scale, abs(bound)):
+        if relative_gap_of(program, value, bound) <= tol:
             driver.end(Stop.DONE, f"both sides meet after {driver.iterations} rounds")
 
 

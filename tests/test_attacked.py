@@ -200,7 +200,7 @@ def test_a_finite_optimum_is_found_or_left_open(
     assert solution.status in (Status.OPTIMAL, Status.INACCURATE, Status.ITERATION_LIMIT)
     certificate = solution.certificate
     if solution.status is Status.OPTIMAL:
-        scale = max(abs(optimum), program.value_scale)
+        scale = max(abs(optimum), program.value_floor)
         assert abs(solution.objective - optimum) <= TOL * scale
     # A safe bound is one without any tolerance, and so are the ends of an enclosure.
     side = int(program.sign)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
+from sdpkit.comparison.suites import find
 from sdpkit.errors import (
     InputError,
     NotEnoughMemoryError,
@@ -271,7 +272,7 @@ def test_the_time_limit_covers_programs_of_a_family(monkeypatch: pytest.MonkeyPa
     """Its rows are written out part by part, and a part may take far too long."""
     monkeypatch.setattr("sdpkit.solving.call._FAR_MORE", 0.0)
     monkeypatch.setattr(type(get_solver("interior")), "solve", sleep)
-    problem = sdpkit.comparison.suites.find("iris").build()
+    problem = find("iris").build()
     with pytest.warns(ConvergenceWarning, match="interior was stopped at the time limit"):
         assert solve(problem, solver="interior", time_limit=0.5).status is Status.TIME_LIMIT
 
@@ -280,7 +281,7 @@ def test_a_round_without_an_answer_leaves_that_of_the_round_before() -> None:
     """The point and the multipliers of a part are a point and a bound of the whole."""
     from sdpkit.solving.generation import by_rows
 
-    program = sdpkit.comparison.suites.find("iris").build().program()
+    program = find("iris").build().program()
     solver, answers = get_solver("interior"), list[Answer]()
 
     def ask(part: Program, solver: Any, settings: Settings) -> Answer:

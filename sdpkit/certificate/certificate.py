@@ -36,14 +36,15 @@ class Certificate:
     min_eigenvalue_dual: smallest eigenvalue of any dual slack on its face
     safe_bound: a bound on the optimal value that holds for inexact multipliers
     bound_source: which of the arguments above gave it
-    relative_gap: between the objective and the safe bound
+    relative_gap: |objective − safe_bound| / unit
+    unit: max(|objective|, |safe_bound|, the program's `value_floor`); log dets have another
+    terms: the size of the terms whose sums are the objective and the bound
     dimacs: the six DIMACS errors
     cone_residual: that of the rows once M and x are moved into their cones; 0 if they are in them
     residual_price: Σ|w_e|·(violation of row e) with the multipliers of the bound, relative: what
         the residuals may be worth in the objective
     complementarity: |<S, M>| and its like for x and inequalities, with the same multipliers,
         relative; 0 for programs that are not linear
-    value_scale: the magnitude below which the value counts as zero
     warnings: what makes a small backward error say little about the value
     matrices, x: the point that was judged
     """
@@ -65,7 +66,8 @@ class Certificate:
     cone_residual: float = 0.0
     residual_price: float = 0.0
     complementarity: float = 0.0
-    value_scale: float = 0.0
+    unit: float = 0.0
+    terms: float = 0.0
     warnings: tuple[str, ...] = ()
     matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
     x: Array | None = field(default=None, repr=False)
@@ -79,7 +81,7 @@ class Certificate:
         negative = max(0.0, -self.min_eigenvalue_primal)
         share = ratio(negative, self.eigenvalue_scale)
         checks = {
-            "certified relative gap": self.relative_gap,
+            f"certified relative gap{self._unit_in_words}": self.relative_gap,
             "primal residual": self.primal_residual,
             "dual residual": self.dual_residual,
             "negative eigenvalue of the primal, relative": share,
@@ -89,6 +91,16 @@ class Certificate:
         }
         # `not <=` rather than `>`: NaN must fail.
         return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
+
+    @property
+    def gap_in_words(self) -> str:
+        """The relative gap with two digits, and its unit where that is not the larger value."""
+        return f"{self.relative_gap:.2g}{self._unit_in_words}"
+
+    @property
+    def _unit_in_words(self) -> str:
+        larger = max(abs(self.objective), abs(self.safe_bound))
+        return "" if self.unit == larger or not self.unit else f" (in units of {self.unit:.3g})"
 
     @property
     def backward_error(self) -> float:
@@ -123,7 +135,7 @@ class Certificate:
         rows = [
             ("objective", f"{self.objective:.10g}"),
             (f"safe {kind} bound", f"{self.safe_bound:.10g}   ({self.bound_source})"),
-            ("certified relative gap", f"{self.relative_gap:.2e}"),
+            ("certified relative gap", f"{self.relative_gap:.2e}{self._unit_in_words}"),
             ("backward error", f"{self.backward_error:.2e}"),
             ("primal residual", f"{self.primal_residual:.2e}"),
             ("price of the residuals", f"{self.residual_price:.2e}"),

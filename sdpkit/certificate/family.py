@@ -14,7 +14,7 @@ from sdpkit.certificate.bounds import EPS, beyond_rounding
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.primal import primal_side
 from sdpkit.certificate.rounding import slack_roundings, sum_rounding
-from sdpkit.certificate.scales import ratio, relative_gap_of
+from sdpkit.certificate.scales import ratio, relative_gap_of, value_unit
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
 
@@ -49,11 +49,11 @@ def certify_family(
         safe_bound=safe,
         bound_source=dual.source,
         relative_gap=relative_gap_of(program, primal.objective, safe),
+        unit=value_unit(program, primal.objective, safe),
         dimacs=(*errors, difference / size, difference / size),
         program=program,
         multipliers=_counted(program, dual, alpha),
         rows=rows,
-        value_scale=program.value_scale,
         matrices=tuple(primal.matrices),
         x=primal.x,
     )

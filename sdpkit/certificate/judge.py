@@ -23,22 +23,23 @@ primal may be a `Gram`, data from which lengths, trace and positive semidefinite
 
 Denominators, written down once:
 
-    relative_gap      |bound − objective| / max(|objective|, |bound|, value_scale)
-                      with a log det: over max(Σβ, |linear part| − Σβn): a log det moves
+    relative_gap      |bound − objective| / unit, unit = max(|objective|, |bound|, floor), offsets
+                      included; with a log det: over max(Σβ, |linear part| − Σβn): a log det moves
                       by a constant with the unit of length, so that its own size says nothing
     primal_residual   largest violation of a row, less its unavoidable rounding
                       64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);
                       and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
     cone_residual     the same of the rows at the nearest point with M ⪰ 0, MN = 0, x ≥ 0: what is
                       nothing beside the largest eigenvalue may be all that a small row asks for
-    residual_price    Σ|w_e|·violation_e over the gap's denominator, w the bound's multipliers
+    residual_price    Σ|w_e|·violation_e over the gap's unit, w the bound's multipliers
     complementarity   Σ|<S, M>| + Σ|r_j x_j| + Σ|w_e|·(room in inequality e), of linear programs,
-                      over the gap's denominator: without residuals it is the gap, and with them
+                      over the gap's unit: without residuals it is the gap, and with them
                       neither may hide the other
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
 
-with 0/0 = 0. `value_scale` is the problem's idea of a value that counts as zero, Σd/n for MVU;
-for programs you build yourself it comes from their costs and right-hand sides.
+with 0/0 = 0. The floor (`Program.value_floor`) is stated by a problem, Σd/n for MVU; for programs
+from files, from cvxpy and of your own it is 1, and less where all data are tiny: `optimal` implies
+|objective − bound| ≤ tol·max(1, |objective|, |bound|) there.
 """
 
 from __future__ import annotations
@@ -132,7 +133,8 @@ def _certify(program: Program, blocks: list[Matrix], aux: Array, w: Array | None
         cone_residual=primal.inside,
         residual_price=ratio(price, unit),
         complementarity=ratio(_complementarity(program, primal, bound), unit),
-        value_scale=program.value_scale,
+        unit=unit,
+        terms=_terms(program, primal, bound),
         warnings=_warnings(program, primal),
         matrices=tuple(primal.matrices),
         x=primal.x,
@@ -145,6 +147,18 @@ def _linear_part(program: Program, primal: PrimalSide) -> float:
         return 0.0
     curved = program.penalty(primal.x) - program.log_dets(primal.matrices)
     return primal.objective - program.offset + program.sign * curved
+
+
+def _terms(program: Program, primal: PrimalSide, bound: SafeBound) -> float:
+    """The size of the terms that the objective and the bound are sums of."""
+    if not np.isfinite(primal.objective):
+        return np.inf
+    costs = float(np.abs(program.cost_x) @ np.abs(primal.x) + np.abs(program.cost_q) @ primal.q)
+    for block, matrix in zip(program.blocks, primal.matrices, strict=True):
+        costs += abs(block.cost.inner(matrix))
+    w = bound.multipliers
+    prices = 0.0 if w is None else float(np.abs(program.rhs) @ np.abs(w))
+    return abs(program.offset) + max(costs, prices)
 
 
 def _price(program: Program, primal: PrimalSide, bound: SafeBound) -> float:

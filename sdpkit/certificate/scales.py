@@ -18,13 +18,16 @@ def relative_gap_of(program: Program, objective: float, bound: float, linear: fl
 
 
 def value_unit(program: Program, objective: float, bound: float, linear: float = 0.0) -> float:
-    """What differences of values are divided by."""
+    """What differences of values are divided by: max(|objective|, |bound|, floor), with offsets.
+
+    `linear` is the objective without log dets.
+    """
     if program.has_log_det:
         # A log det moves by a constant with the unit of length: its own size says nothing. At the
         # optimum it is matched by a linear part of β·n; what is beyond that is the rest's.
         matched = sum(block.log_det * block.size for block in program.blocks)
         return max(sum(block.log_det for block in program.blocks), abs(linear) - matched)
-    return max(abs(objective), abs(bound), program.value_scale)
+    return max([abs(v) for v in (objective, bound) if np.isfinite(v)] + [program.value_floor])
 
 
 def ratio(value: float, scale: float) -> float:

@@ -341,7 +341,7 @@ def _row(plan: _Plan, outcome: Outcome, limit: float, host: str = "") -> Run:
     """What a child told, and how it ended, as a row."""
     described, told = plan.entry.described, dict(outcome.told)
     facts = dict(told.get("described") or {})
-    scale = float(facts.pop("value_scale", 0.0))
+    scale = float(facts.pop("value_floor", 0.0))
     result = dict(told.get("result") or {})
     if not result:
         seconds = outcome.seconds

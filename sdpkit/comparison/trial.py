@@ -210,7 +210,7 @@ def _description(problem: Any, program: Program) -> dict[str, Any]:
         "n_rows": program.n_rows if family is None else family.n_rows,
         "fingerprint": program.fingerprint,
         "sense": "" if callable(getattr(problem, "advance", None)) else program.sense,
-        "value_scale": float(program.value_scale),
+        "value_floor": float(program.value_floor),
     }
 
 

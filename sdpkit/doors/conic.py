@@ -30,7 +30,6 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program, Sense
 from sdpkit.program.gram import Matrix
-from sdpkit.program.safe import SafeBounds
 from sdpkit.program.sdpa import BlockReader, SdpaContent
 
 Array = NDArray[np.float64]
@@ -228,7 +227,6 @@ def compile_draft(draft: Draft) -> Compiled:
             quadratic_x=draft.quadratic_x,
             offset=draft.offset,
             # The constant may cancel most of the value; digits are those of the parts.
-            safe=SafeBounds(value_scale=max(1.0, abs(draft.offset))),
             name=draft.name,
         )
 

@@ -192,6 +192,7 @@ def _moved_inside(
                 safe_bound=moved.safe_bound,
                 bound_source=f"{moved.bound_source} after a move of {share:.0e} inside",
                 relative_gap=moved.relative_gap,
+                unit=moved.unit,
                 multipliers=moved.multipliers,
             )
     return certificate

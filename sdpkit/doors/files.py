@@ -166,7 +166,7 @@ def _certificate(numbers: dict[str, Any], parts: Arrays, path: str | Path) -> Ce
     told: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in numbers.items()}
     return Certificate(
         **told,
-        program=Program.of(**arguments_of(program, path)),
+        program=Program.of_file(arguments_of(program, path)),
         multipliers=parts.get("multipliers"),
         rows=parts.get("rows"),
         matrices=tuple(parts[f"matrix{k}"] for k in range(count)) if count else None,

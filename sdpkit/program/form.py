@@ -55,6 +55,7 @@ from sdpkit.inputs import booleans, finite_csr, finite_vector, real_array
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_rows
 from sdpkit.program.block import Block, differences
+from sdpkit.program.claims import proven_claims
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
 from sdpkit.program.printing import Sentences, describe
@@ -448,14 +449,19 @@ class Program:
         return np.where(squares > 0, np.sqrt(squares), 1.0)
 
     @cached_property
-    def value_scale(self) -> float:
-        """The magnitude below which the optimal value counts as zero.
+    def value_floor(self) -> float:
+        """The least unit in which differences of values are measured.
 
-        The problem's own, or else the cost of a point of the size that the rows suggest: the
-        largest cost times the lower median of |b_e|/‖A_e‖ over the rows with b_e ≠ 0.
+        The problem's own (`SafeBounds.value_scale`), or else 1, and less where all data are tiny:
+        min(1, `value_scale`).
         """
-        if self.safe.value_scale is not None:
-            return self.safe.value_scale
+        stated = self.safe.value_scale
+        return min(1.0, self.value_scale) if stated is None else stated
+
+    @cached_property
+    def value_scale(self) -> float:
+        """The cost of a point of the size that the constraints suggest: the largest cost times the
+        lower median of |b_e|/‖A_e‖ over the constraints with b_e ≠ 0."""
         costs = [block.cost.magnitude() for block in self.blocks]
         linear = float(np.abs(self.cost_x).max(initial=0.0))
         for block, g in zip(self.blocks, self.split(self.cost_q), strict=True):
@@ -565,7 +571,17 @@ class Program:
         True
         """
         with reading(path, "a saved sdpkit program"):
-            return cls.of(**read_program(path))
+            return cls.of_file(read_program(path))
+
+    @classmethod
+    def of_file(cls, arguments: dict[str, Any]) -> Program:
+        """A program from the arguments that a file holds, without the claims about bounds that its
+        data do not bear out (`sdpkit.program.claims`)."""
+        program = cls.of(**arguments)
+        safe, notes = proven_claims(program)
+        if safe is program.safe:
+            return program
+        return cls.of(**(arguments | {"safe": safe, "notes": (*program.notes, *notes)}))
 
     def __str__(self) -> str:
         return describe(self)

@@ -24,8 +24,8 @@ class SafeBounds:
     trace: per block an upper bound on tr M over the feasible set (inf where unknown)
     direction: (m,) repair direction w₀ with Vᵀdiag(A_qᵀw₀)V ⪰ I on the face and right signs
     anchor: (m,) a multiplier known to be dual feasible
-    value_scale: the magnitude below which the optimal value counts as zero; by default it comes
-        from the data (`Program.value_scale`)
+    value_scale: the least unit in which gaps are measured, a value that counts as zero; by default
+        1, or less where all data are tiny (`Program.value_floor`)
 
     `direction` and `anchor` are checked by the certificate before they are used; `trace` is the
     problem's own claim.

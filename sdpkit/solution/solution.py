@@ -133,7 +133,7 @@ class Solution:
         rows = [
             ("objective", f"{self.objective:.9g}"),
             ("safe bound", f"{certificate.safe_bound:.9g}"),
-            ("certified relative gap", f"{certificate.relative_gap:.2g}"),
+            ("certified relative gap", certificate.gap_in_words),
             ("iterations", "?" if self.iterations is None else str(self.iterations)),
             ("seconds", f"{self.times.total:.3g}"),
             ("chosen because", self.reason),
@@ -148,7 +148,7 @@ class Solution:
             f"<Solution: {self.status} by {self.solver} ({self.reason})",
             f"  {self.message}",
             f"  objective {self.objective:.9g}, bound {self.certificate.safe_bound:.9g}, "
-            f"certified relative gap {self.certificate.relative_gap:.2g}",
+            f"certified relative gap {self.certificate.gap_in_words}",
             f"  {self.iterations if self.iterations is not None else '?'} iterations; seconds: "
             f"compile {t.compile:.3g}, setup {t.setup:.3g}, solve {t.solve:.3g}, "
             f"certify {t.certify:.3g}",

@@ -90,6 +90,6 @@ def _left_out(
     new = np.setdiff1d(family.near(outputs, _SLACK * family.unit), rows, assume_unique=True)
     missing = float(np.maximum(values(family, family.terms(new), outputs), 0.0).sum())
     value = program.objective(answer.matrices, np.zeros(0))
-    if family.weight * missing <= 0.1 * tol * max(abs(value), program.value_scale):
+    if family.weight * missing <= 0.1 * tol * max(abs(value), program.value_floor):
         return None
     return np.union1d(rows, new)

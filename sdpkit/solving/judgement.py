@@ -49,6 +49,10 @@ _LIMITS = {
 _FEASIBLE = 1e-6
 
 
+# A value below this share of its terms is the result of cancellation.
+_CANCELS = 1e-3
+
+
 class ConvergenceWarning(UserWarning):
     """The certificate did not pass at the tolerance that was asked for.
 
@@ -233,7 +237,7 @@ def _status(
     certificate: Certificate, ray: Ray | None, answer: Answer, tol: float, feasible: bool
 ) -> tuple[Status, str]:
     if certificate.passes(tol):
-        return Status.OPTIMAL, f"certified to a relative gap of {certificate.relative_gap:.2g}"
+        return Status.OPTIMAL, f"certified to a relative gap of {certificate.gap_in_words}"
     if ray is not None:
         if not feasible:
             return Status.INFEASIBLE_OR_UNBOUNDED, (
@@ -242,9 +246,30 @@ def _status(
             )
         what = ray.proof or f"it holds to a relative {ray.violation:.2g}"
         return Status(ray.kind), f"a ray shows that the program is {ray.kind} ({what})"
-    words = "; ".join(certificate.failures(tol))
+    words = "; ".join(certificate.failures(tol)) + _cancelled(certificate, tol)
     status = _LIMITS.get(answer.stop, Status.INACCURATE)
     return status, f"tol {tol:g} was not reached: {words} (the solver said: {answer.native_status})"
+
+
+def _cancelled(certificate: Certificate, tol: float) -> str:
+    """What to do where values are small compared with the terms that cancel in them."""
+    gap = abs(certificate.objective - certificate.safe_bound)
+    terms = certificate.terms
+    if not np.isfinite([gap, terms]).all() or not certificate.unit < _CANCELS * terms:
+        return ""
+    if gap <= tol * certificate.unit:
+        return ""
+    return (
+        f". The objective and its bound differ by {gap:.2g} and are sums of terms of size "
+        f"{terms:.2g}, which cancel: relative to these the gap is {gap / terms:.2g}. If that is "
+        f"enough, ask for tol={_one_digit_up(gap / certificate.unit):g}, or leave the constant out "
+        "of the objective"
+    )
+
+
+def _one_digit_up(value: float) -> float:
+    """The next power of ten."""
+    return float(10.0 ** np.ceil(np.log10(value)))
 
 
 def _is_feasible(certificate: Certificate) -> bool:

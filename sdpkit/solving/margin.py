@@ -25,12 +25,12 @@ def wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
         return False  # its bound scales the dual, which is as good as a margin
     if not np.isfinite([certificate.primal_residual, certificate.dual_objective]).all():
         return False
-    scale = max(abs(certificate.objective), solution.program.value_scale)
+    unit = certificate.unit
     nominal = abs(certificate.dual_objective - certificate.objective)
     return not np.isfinite(certificate.safe_bound) or bool(
         certificate.primal_residual <= tol
         and certificate.relative_gap > tol
-        and nominal <= tol * scale
+        and nominal <= tol * unit
     )
 
 
@@ -38,8 +38,7 @@ def with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solut
     """Solve once more with S ⪰ δI, δ·(tr M + Σx) a fraction of the gap that is allowed."""
     program, tol = solution.program, settings.tol
     size = sum(trace(m) for m in solution.matrices) + float(np.abs(solution.x).sum())
-    value = max(abs(solution.objective), program.value_scale)
-    margin = 0.25 * tol * value / max(size, np.finfo(float).tiny)
+    margin = 0.25 * tol * solution.certificate.unit / max(size, np.finfo(float).tiny)
     asked = program.with_margin(margin)
     if why_refused(solver, asked) is not None:
         return solution  # adding a margin would destroy the structure that this solver relies on

@@ -245,7 +245,7 @@ def _judged_against(answer: Solution, program: Program, dual: Array | None) -> S
 
 def _granted(answer: Solution, ending: Ending, n_steps: int, tol: float) -> tuple[Status, str]:
     count = f"{n_steps} program{'' if n_steps == 1 else 's'}"
-    proof = f"certified to a relative gap of {answer.certificate.relative_gap:.2g}"
+    proof = f"certified to a relative gap of {answer.certificate.gap_in_words}"
     if ending.status not in (Status.OPTIMAL, Status.STATIONARY):
         if n_steps == 1 and ending.status is answer.status:
             return ending.status, answer.message

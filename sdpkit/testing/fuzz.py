@@ -144,7 +144,7 @@ def complaints(planted: Planted, solution: Solution) -> list[str]:
     if np.isfinite(bound) and sign * (Fraction(bound) - planted.optimum) < 0:
         out.append(f"safe bound {bound!r}, optimum {float(planted.optimum)!r}")
     if solution.status is Status.OPTIMAL:
-        scale = max(abs(float(planted.optimum)), certificate.value_scale)
+        scale = max(abs(float(planted.optimum)), certificate.program.value_floor)
         off = abs(solution.objective - float(planted.optimum))
         if off > 5 * TOL * scale and planted.strong:
             out.append(f"objective {solution.objective!r}, optimum {float(planted.optimum)!r}")
@@ -213,7 +213,7 @@ def garbage(rng: Rng, choice: Choice) -> Outcome:
     if optimum is not None and np.isfinite(bound) and sign * (Fraction(bound) - optimum) < 0:
         words.append(f"safe bound {bound!r}, optimum {float(optimum)!r}")
     if certificate.passes(TOL) and optimum is not None:
-        scale = max(abs(float(optimum)), certificate.value_scale)
+        scale = max(abs(float(optimum)), certificate.program.value_floor)
         if not abs(certificate.objective - float(optimum)) <= 5 * TOL * scale:
             words.append(f"garbage passes with {certificate.objective!r}")
     return ("certified",), words

@@ -126,7 +126,7 @@ def _formulations(problem: Any, tol: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = float(problem.to_cvxpy().solve(solver="CLARABEL"))
-    scale = max(abs(ours), abs(theirs), program.value_scale)
+    scale = max(abs(ours), abs(theirs), program.value_floor)
     assert abs(ours - theirs) <= max(10 * tol, 1e-5) * scale, (
         f"program() has the optimal value {ours:.9g}, to_cvxpy() {theirs:.9g}"
     )
@@ -138,7 +138,7 @@ def _recovers(problem: Any, tol: float) -> None:
 
 def _same_value(problem: Any, other: Any, tol: float) -> None:
     first, second = _solved(problem, tol), _solved(other, tol)
-    scale = max(abs(first.objective), first.program.value_scale)
+    scale = max(abs(first.objective), first.program.value_floor)
     assert abs(first.objective - second.objective) <= 10 * tol * scale, (
         f"the values are {first.objective:.9g} and {second.objective:.9g}"
     )

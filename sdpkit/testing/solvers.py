@@ -134,7 +134,7 @@ def _bound_holds(solution: Solution, optimum: float) -> None:
 
 
 def _is_near(solution: Solution, optimum: float, tol: float) -> None:
-    scale = max(abs(optimum), solution.program.value_scale)
+    scale = max(abs(optimum), solution.program.value_floor)
     off = abs(solution.objective - optimum)
     assert off <= 10 * tol * scale, (
         f"the objective is {solution.objective:.9g}, the optimum is {optimum:.9g}"

@@ -1,0 +1,101 @@
+"""What a file states about bounds: recomputed from its data, or dropped.
+
+A problem of this library knows things about its program that the program's numbers do not show at
+once (`SafeBounds`). A file states them too, and whoever wrote it may be wrong. So nothing of it is
+believed on loading:
+
+    trace        that of a graph is recomputed from shortest paths, any other is dropped
+    value_scale  a stated floor of values counts if the data give one as large: Σ|b|·|C|/n for a
+                 graph, one hinge for a family, min(1, `Program.value_scale`) for other programs
+    direction    kept: the certificate proves its strength by an eigenvalue before it is used
+    anchor       kept: the certificate proves that it is feasible before it is used
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdpkit.graphs.graph import NeighborhoodGraph
+from sdpkit.program.block import Block
+from sdpkit.program.safe import SafeBounds
+
+if TYPE_CHECKING:
+    from sdpkit.program.form import Program
+
+# Sums of the same numbers in another order differ by less.
+_ROUNDING = 1e-9
+
+
+def proven_claims(program: Program) -> tuple[SafeBounds, tuple[str, ...]]:
+    """The safe bounds of a loaded program that its data bear out, and a note on each other one."""
+    safe, notes = program.safe, []
+    floor = _floor(program)
+    if safe.value_scale is not None and not safe.value_scale <= floor * (1 + _ROUNDING):
+        notes.append(
+            f"the file states that values below {safe.value_scale:.3g} count as zero; its data do "
+            f"not bear that out, and {min(1.0, program.value_scale):.3g} is used"
+        )
+        safe = replace(safe, value_scale=None)
+    if safe.trace is not None:
+        trace = traces_of_graphs(program)
+        if trace is None:
+            notes.append(
+                "the file states bounds on traces that cannot be recomputed from its data; they "
+                "are not used"
+            )
+            safe = replace(safe, trace=None)
+        elif any(said < known for said, known in zip(safe.trace, trace, strict=True)):
+            notes.append("bounds on traces were recomputed from shortest paths")
+            safe = replace(safe, trace=trace)
+    return safe, tuple(notes)
+
+
+def _floor(program: Program) -> float:
+    """The largest value that the data show to count as zero."""
+    if program.family is not None:
+        return program.family.weight * program.family.unit
+    if all(block.edges is not None for block in program.blocks):
+        nodes = sum(block.size for block in program.blocks)
+        cost = max(block.cost.magnitude() for block in program.blocks)
+        return cost * float(np.abs(program.rhs).sum()) / nodes
+    return min(1.0, program.value_scale)
+
+
+def traces_of_graphs(program: Program) -> tuple[float, ...] | None:
+    """Per block an upper bound on tr M from shortest paths, or None where some block has none.
+
+    It takes blocks with M1 = 0 and constraints a·q_e {=, ≤} b, a > 0, on squared lengths of
+    multiples of e_i − e_j, without auxiliary variables, that connect all nodes.
+    """
+    single = (np.diff(program.rows_q.indptr) == 1) & (np.diff(program.rows_x.indptr) == 0)
+    rows = np.flatnonzero(single & (program.relations <= 0) & (program.rhs >= 0))
+    first = program.rows_q.indptr[rows]
+    which, factor = program.rows_q.indices[first], program.rows_q.data[first]
+    which, rows, factor = which[factor > 0], rows[factor > 0], factor[factor > 0]
+    limits = np.full(program.rows_q.shape[1], np.inf)
+    np.minimum.at(limits, which, program.rhs[rows] / factor)
+    traces = []
+    for block, squared in zip(program.blocks, program.split(limits), strict=True):
+        graph = _graph_of(block, squared)
+        traces.append(np.inf if graph is None else graph.variance_bound())
+    return tuple(traces) if np.isfinite(traces).all() else None
+
+
+def _graph_of(block: Block, limits: NDArray[np.float64]) -> NeighborhoodGraph | None:
+    """The edges whose squared lengths have a limit; None unless 1 is a null direction."""
+    constant = (np.ptp(block.null, axis=0) == 0) & (block.null != 0).any(axis=0)
+    if block.features is not None or not constant.any():
+        return None
+    v = block.incidence
+    pairs = (np.diff(v.indptr) == 2) & (np.asarray(v.sum(axis=1)).ravel() == 0)
+    used = np.flatnonzero(pairs & np.isfinite(limits))
+    if not used.size:
+        return None
+    first = v.indptr[used]
+    ends = np.column_stack([v.indices[first], v.indices[first + 1]])
+    squared = limits[used] / v.data[first] ** 2
+    return NeighborhoodGraph.from_pairs(block.size, ends, squared, parallel="min")
