@@ -78,19 +78,30 @@ class Certificate:
 
     def failures(self, tol: float) -> list[str]:
         """What does not meet `tol`, in words; empty if the certificate passes."""
-        negative = max(0.0, -self.min_eigenvalue_primal)
-        share = ratio(negative, self.eigenvalue_scale)
-        checks = {
-            f"certified relative gap{self._unit_in_words}": self.relative_gap,
-            "primal residual": self.primal_residual,
-            "dual residual": self.dual_residual,
-            "negative eigenvalue of the primal, relative": share,
-            "primal residual inside the cone": self.cone_residual,
-            "price of the residuals": self.residual_price,
-            "complementarity": self.complementarity,
-        }
         # `not <=` rather than `>`: NaN must fail.
-        return [f"{what} is {value:.2g}" for what, value in checks.items() if not value <= tol]
+        return [f"{what} is {value:.2g}" for what, value in self._errors if not value <= tol]
+
+    @property
+    def largest_error(self) -> float:
+        """The smallest `tol` at which the certificate passes; NaN or infinite if there is none."""
+        return float(np.max([value for _, value in self._errors]))
+
+    @property
+    def _errors(self) -> list[tuple[str, float]]:
+        """What a tolerance is compared with, each with its name."""
+        negative = max(0.0, -self.min_eigenvalue_primal)
+        return [
+            (f"certified relative gap{self._unit_in_words}", self.relative_gap),
+            ("primal residual", self.primal_residual),
+            ("dual residual", self.dual_residual),
+            (
+                "negative eigenvalue of the primal, relative",
+                ratio(negative, self.eigenvalue_scale),
+            ),
+            ("primal residual inside the cone", self.cone_residual),
+            ("price of the residuals", self.residual_price),
+            ("complementarity", self.complementarity),
+        ]
 
     @property
     def gap_in_words(self) -> str:

@@ -40,7 +40,8 @@ def proven_claims(program: Program) -> tuple[SafeBounds, tuple[str, ...]]:
             f"not bear that out, and {min(1.0, program.value_scale):.3g} is used"
         )
         safe = replace(safe, value_scale=None)
-    if safe.trace is not None:
+    said = safe.trace
+    if said is not None:
         trace = traces_of_graphs(program)
         if trace is None:
             notes.append(
@@ -48,7 +49,7 @@ def proven_claims(program: Program) -> tuple[SafeBounds, tuple[str, ...]]:
                 "are not used"
             )
             safe = replace(safe, trace=None)
-        elif any(said < known for said, known in zip(safe.trace, trace, strict=True)):
+        elif any(s < known for s, known in zip(said, trace, strict=True)):
             notes.append("bounds on traces were recomputed from shortest paths")
             safe = replace(safe, trace=trace)
     return safe, tuple(notes)
@@ -58,7 +59,7 @@ def _floor(program: Program) -> float:
     """The largest value that the data show to count as zero."""
     if program.family is not None:
         return program.family.weight * program.family.unit
-    if all(block.edges is not None for block in program.blocks):
+    if all(_edges_of(block) is not None for block in program.blocks):
         nodes = sum(block.size for block in program.blocks)
         cost = max(block.cost.magnitude() for block in program.blocks)
         return cost * float(np.abs(program.rhs).sum()) / nodes
@@ -80,22 +81,23 @@ def traces_of_graphs(program: Program) -> tuple[float, ...] | None:
     np.minimum.at(limits, which, program.rhs[rows] / factor)
     traces = []
     for block, squared in zip(program.blocks, program.split(limits), strict=True):
-        graph = _graph_of(block, squared)
-        traces.append(np.inf if graph is None else graph.variance_bound())
+        edges, known = _edges_of(block), np.isfinite(squared)
+        if edges is None or not known.any():
+            return None
+        # The squared lengths of the edges themselves, one for a measurement of e_i − e_j.
+        squared = squared[known] / block.incidence.data[::2][known] ** 2
+        graph = NeighborhoodGraph.from_pairs(block.size, edges[known], squared, parallel="min")
+        traces.append(graph.variance_bound())
     return tuple(traces) if np.isfinite(traces).all() else None
 
 
-def _graph_of(block: Block, limits: NDArray[np.float64]) -> NeighborhoodGraph | None:
-    """The edges whose squared lengths have a limit; None unless 1 is a null direction."""
+def _edges_of(block: Block) -> NDArray[np.int64] | None:
+    """(p, 2) the pairs (i, j) of a block with M1 = 0 that is measured by multiples of e_i − e_j
+    alone; None otherwise."""
     constant = (np.ptp(block.null, axis=0) == 0) & (block.null != 0).any(axis=0)
+    v = block.incidence
     if block.features is not None or not constant.any():
         return None
-    v = block.incidence
-    pairs = (np.diff(v.indptr) == 2) & (np.asarray(v.sum(axis=1)).ravel() == 0)
-    used = np.flatnonzero(pairs & np.isfinite(limits))
-    if not used.size:
+    if np.any(np.diff(v.indptr) != 2) or np.any(v.sum(axis=1) != 0) or np.any(v.data == 0):
         return None
-    first = v.indptr[used]
-    ends = np.column_stack([v.indices[first], v.indices[first + 1]])
-    squared = limits[used] / v.data[first] ** 2
-    return NeighborhoodGraph.from_pairs(block.size, ends, squared, parallel="min")
+    return np.asarray(v.indices.reshape(-1, 2), dtype=np.int64)

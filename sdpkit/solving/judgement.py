@@ -246,30 +246,25 @@ def _status(
             )
         what = ray.proof or f"it holds to a relative {ray.violation:.2g}"
         return Status(ray.kind), f"a ray shows that the program is {ray.kind} ({what})"
-    words = "; ".join(certificate.failures(tol)) + _cancelled(certificate, tol)
+    words = "; ".join(certificate.failures(tol)) + _cancelled(certificate)
     status = _LIMITS.get(answer.stop, Status.INACCURATE)
     return status, f"tol {tol:g} was not reached: {words} (the solver said: {answer.native_status})"
 
 
-def _cancelled(certificate: Certificate, tol: float) -> str:
+def _cancelled(certificate: Certificate) -> str:
     """What to do where values are small compared with the terms that cancel in them."""
-    gap = abs(certificate.objective - certificate.safe_bound)
-    terms = certificate.terms
-    if not np.isfinite([gap, terms]).all() or not certificate.unit < _CANCELS * terms:
+    gap, terms = abs(certificate.objective - certificate.safe_bound), certificate.terms
+    error = certificate.largest_error
+    if not np.isfinite([gap, terms, error]).all() or not certificate.unit < _CANCELS * terms:
         return ""
-    if gap <= tol * certificate.unit:
-        return ""
+    offset = abs(certificate.program.offset)
+    enough = 10.0 ** np.ceil(np.log10(error))
     return (
-        f". The objective and its bound differ by {gap:.2g} and are sums of terms of size "
-        f"{terms:.2g}, which cancel: relative to these the gap is {gap / terms:.2g}. If that is "
-        f"enough, ask for tol={_one_digit_up(gap / certificate.unit):g}, or leave the constant out "
-        "of the objective"
+        f". The objective and its bound differ by {gap:.2g}; they are sums of terms of size "
+        f"{terms:.2g}, which cancel, and rounding limits what can be reached. If that is enough, "
+        f"ask for tol={enough:g}"
+        + (", or leave the constant out of the objective" if offset > 0.1 * terms else "")
     )
-
-
-def _one_digit_up(value: float) -> float:
-    """The next power of ten."""
-    return float(10.0 ** np.ceil(np.log10(value)))
 
 
 def _is_feasible(certificate: Certificate) -> bool:
