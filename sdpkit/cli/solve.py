@@ -346,6 +346,7 @@ def _as_data(problem: Any, solution: Solution, written: Path | None, drawn: Path
             "objective": float(solution.objective),
             "bound": float(certificate.safe_bound),
             "gap": float(certificate.relative_gap),
+            "gap_unit": float(certificate.unit),
             "primal_residual": float(certificate.primal_residual),
             "dual_residual": float(certificate.dual_residual),
             "iterations": solution.iterations,
