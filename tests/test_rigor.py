@@ -458,17 +458,7 @@ def test_what_fuzzing_found(attack: str, seed: int, run: int) -> None:
 
 
 def test_fuzzing_finds_nothing_wrong() -> None:
-    """Ten seconds of the command; its other seeds are for longer runs."""
-    tally = fuzz(runs=120, seed=7, choice=Choice(solvers=["interior", "auto"]))
+    """Some seconds of the command; its other seeds are for longer runs."""
+    tally = fuzz(runs=120, seed=7, attacks=["theorems", "garbage", "files"])
     assert tally.runs == 120
     assert tally.wrong == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("solver", "share"), [("interior", 0.99), ("auto", 0.99)])
-def test_planted_programs_are_solved(solver: str, share: float) -> None:
-    choice = Choice(solvers=[solver], kinds=["solvable"])
-    tally = fuzz(runs=60, seed=8, attacks=["statuses"], choice=choice)
-    assert tally.wrong == []
-    optimal = sum(n for what, n in tally.seen.items() if what[-1] == "optimal")
-    assert optimal >= share * tally.runs

@@ -1,68 +1,97 @@
 """Attack the certificate with programs whose answer is known: `python -m sdpkit.testing.fuzz`.
 
-Each run draws a program (`sdpkit.testing.planted`) and one attack:
+Each run draws a planted program and one attack:
 
-    statuses    solve it and compare status, objective and safe bound with the truth
+    statuses    solve it, as a program, an SDPA file or a cvxpy model (`sdpkit.testing.routes`), and
+                compare status, objective and safe bound with the truth
     theorems    perturb exact multipliers, at scales up to 2^±1000, and compare what `verify()`
                 proves with the exact optimum
     garbage     certify and verify numbers that are no answer
     files       load a saved program after some of its bytes were changed
 
 A run is *wrong* if a status contradicts the truth, a bound cuts the optimum off, a theorem is
-false, or an exception is not one of sdpkit's. `optimal` may be off by five times tol.
+false, or an exception is not one of sdpkit's. `optimal` may be off by 3·tol·max(1, |optimum|) in
+the user's units; where the program has no interior on one side, an answer that is off by more must
+carry a warning. Wrong runs are printed with the argument of `--replay` that repeats them.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
+from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rigor import Verification
 from sdpkit.errors import SdpkitError
 from sdpkit.program.form import Program
-from sdpkit.solution.solution import Solution, Status
-from sdpkit.solving.call import solve
+from sdpkit.solution.solution import Status
 from sdpkit.testing.planted import KINDS, Planted, Rng, rescaled, solvable
+from sdpkit.testing.planted_values import ALL_KINDS
+from sdpkit.testing.routes import ROUTES, ROUTES_OF, TOL, Reply
 
-TOL = 1e-6
-SOLVERS = ("interior", "auto", "projection", "lowrank")
-# How often each kind is drawn.
-_SHARES = [0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05]
+# How often each solver is asked; the slow ones less often.
+SOLVERS = {"interior": 0.4, "auto": 0.25, "clarabel": 0.15, "lowrank": 0.12, "projection": 0.08}
+# An optimum below this share of `Program.value_scale` is small compared with its terms.
+SMALL = 1e-3
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which solvers are asked, and which kinds of programs they are asked to solve.
+    """Which solvers are asked, which kinds of programs they solve, and how they get them.
 
-    kinds: names of `sdpkit.testing.planted.KINDS`; empty for all, four in ten of them solvable
+    solvers: names; kinds: of `planted_values.ALL_KINDS`; routes: of `routes.ROUTES`. Empty for
+        all, drawn with the shares that are given there.
     """
 
-    solvers: Sequence[str] = SOLVERS
+    solvers: Sequence[str] = ()
     kinds: Sequence[str] = ()
+    routes: Sequence[str] = ()
 
-    def kind(self, rng: Rng) -> str:
-        """One of the kinds."""
-        if self.kinds:
-            return str(rng.choice(list(self.kinds)))
-        return str(rng.choice(list(KINDS), p=_SHARES))
+    def draw(self, rng: Rng) -> tuple[str, str, str]:
+        """(kind, route, solver); the state of `rng` after that does not depend on the choice."""
+        chances = rng.random(3)
+        routes = _shares(ROUTES, self.routes)
+        if importlib.util.find_spec("cvxpy") is None:
+            routes = {name: share for name, share in routes.items() if name in ("program", "sdpa")}
+        possible = {
+            kind: share
+            for kind, share in _shares(ALL_KINDS, self.kinds).items()
+            if set(routes) & set(ROUTES_OF.get(kind, routes))
+        }
+        kind = _pick(possible, chances[0])
+        allowed = ROUTES_OF.get(kind, tuple(routes))
+        route = _pick({r: share for r, share in routes.items() if r in allowed}, chances[1])
+        solvers = dict.fromkeys(self.solvers, 1.0) or SOLVERS
+        return kind, route, "CLARABEL" if route == "certify" else _pick(solvers, chances[2])
+
+
+def _shares(table: Mapping[str, tuple[object, float]], names: Sequence[str]) -> dict[str, float]:
+    return {name: share for name, (_, share) in table.items() if not names or name in names}
+
+
+def _pick(shares: Mapping[str, float], chance: float) -> str:
+    names, ends = list(shares), np.cumsum(list(shares.values()))
+    return names[min(int(np.searchsorted(ends, chance * ends[-1])), len(names) - 1)]
 
 
 @dataclass
 class Tally:
-    """What was seen: a counter of outcomes, and one line for each that is wrong."""
+    """What was seen: counters of all outcomes and of those that are wrong, and their lines."""
 
     seen: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    failed: Counter[tuple[str, ...]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -70,10 +99,60 @@ class Tally:
         """How many runs there were."""
         return self.seen.total()
 
+    def share(self, size: str) -> tuple[int, int]:
+        """(optimal, all) runs over strictly feasible programs with optima of this size."""
+        mine = {what: n for what, n in self.seen.items() if what[-2:-1] == (size,)}
+        return sum(n for what, n in mine.items() if what[-1] == "optimal"), sum(mine.values())
+
+    def table(self, column: int) -> list[str]:
+        """Runs, wrong ones and shares with the right status, by solver and the given column.
+
+        0: for all programs, 1: by kind, 2: by route.
+        """
+        groups: dict[tuple[str, str], Counter[str]] = {}
+        for what, n in self.seen.items():
+            if what[0] == "statuses" and len(what) == 6:
+                counts = groups.setdefault((what[column], what[3]), Counter())
+                counts["runs"] += n
+                counts["wrong"] += self.failed[what]
+                counts[what[4]] += n
+                counts[what[4] + " right"] += n * (what[5] == _right(what[4]))
+        lines = []
+        for names, counts in sorted(groups.items()):
+            shares = "".join(
+                f"{_percent(counts[f'{size} right'], counts[size]):>18}" for size in _SIZES
+            )
+            lines.append(
+                f"{names[0]:<12}{names[1]:<12}{counts['runs']:6d}{counts['wrong']:7d}{shares}"
+            )
+        return [f"{'':<24}{'runs':>6}{'wrong':>7}" + "".join(f"{s:>18}" for s in _SIZES), *lines]
+
     def __str__(self) -> str:
-        lines = [f"{n:7d}  {'  '.join(what)}" for what, n in sorted(self.seen.items())]
-        verdict = f"{self.runs} runs, {len(self.wrong)} wrong"
-        return "\n".join([*lines, verdict, *self.wrong])
+        lines = []
+        if any(what[0] == "statuses" for what in self.seen):
+            lines += ["Shares that end with the right status, by the size of the optimum:"]
+            lines += [*self.table(1), "", *self.table(2), "", *self.table(0), ""]
+            lines += [f"{size}: {_percent(*self.share(size))} optimal" for size in _SIZES[:2]]
+        lines += [
+            f"{n:7d}  {'  '.join(what)}"
+            for what, n in sorted(self.seen.items())
+            if what[0] != "statuses" or len(what) != 6
+        ]
+        verdict = f"{self.runs} runs, {self.failed.total()} wrong"
+        return "\n".join([*lines, *self.wrong, verdict])
+
+
+# Optima of programs with an interior on both sides, compared with `SMALL` times the value scale;
+# programs where one side may have none; programs without an optimum.
+_SIZES = ("large optimum", "small optimum", "no interior", "infeasible", "unbounded")
+
+
+def _right(size: str) -> str:
+    return size if size in ("infeasible", "unbounded") else "optimal"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} % of {whole}" if whole else "-"
 
 
 def fuzz(
@@ -94,21 +173,48 @@ def fuzz(
     while (runs is None or number < runs) and (
         seconds is None or time.monotonic() - started < seconds
     ):
-        attack = names[number % len(names)]
-        rng = np.random.default_rng([seed, number])
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                outcome, complaints = ATTACKS[attack](rng, choice)
-        except SdpkitError as error:
-            outcome, complaints = (type(error).__name__,), []
-        except Exception as error:
-            outcome = ("exception",)
-            complaints = [f"{type(error).__name__}: {error}"]
-        tally.seen[(attack, *outcome)] += 1
-        where = f"attack {attack!r}, seed {seed}, run {number}"
-        tally.wrong += [f"{where}: {complaint}" for complaint in complaints]
+        attempt(tally, names[number % len(names)], seed, number, choice)
         number += 1
+    return tally
+
+
+def attempt(tally: Tally, attack: str, seed: int, number: int, choice: Choice) -> None:
+    """One run, entered in the tally."""
+    rng = np.random.default_rng([seed, number])
+    drawn = choice.draw(np.random.default_rng([seed, number])) if attack == "statuses" else ()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outcome, complaints = ATTACKS[attack](rng, choice)
+    except SdpkitError as error:
+        outcome, complaints = (*drawn[:2], type(error).__name__), []
+    except Exception as error:
+        outcome = (*drawn, "exception")
+        complaints = [f"{type(error).__name__}: {error}"]
+    what = (attack, *outcome)
+    tally.seen[what] += 1
+    tally.failed[what] += bool(complaints)
+    where = ":".join([attack, *drawn, str(seed), str(number)])
+    tally.wrong += [f"--replay {where}   {complaint}" for complaint in complaints]
+
+
+def replay(line: str) -> Tally:
+    """Repeat a wrong run from the words behind `--replay`, and print what was drawn and told."""
+    attack, *drawn, seed, number = line.split(":")
+    choice = Choice()
+    if drawn:
+        kind, route, solver = drawn
+        choice = Choice([solver], [kind], [route])
+        rng = np.random.default_rng([int(seed), int(number)])
+        choice.draw(rng)
+        reply = told(rng, kind, route, solver)
+        truth = reply.planted
+        print(truth.program)
+        print(f"in truth {truth.status}, optimum {_value(truth)}; told {reply.status}")
+        print(f"objective {reply.objective}, value_scale {truth.program.value_scale:.6g}")
+        print(reply.certificate)
+    tally = Tally()
+    attempt(tally, attack, int(seed), int(number), choice)
     return tally
 
 
@@ -117,40 +223,78 @@ Outcome = tuple[tuple[str, ...], list[str]]
 
 def statuses(rng: Rng, choice: Choice) -> Outcome:
     """Solve a planted program and compare."""
-    kind = choice.kind(rng)
-    planted, scaled = KINDS[kind](rng), ""
-    if kind == "solvable" and rng.random() < 0.4:
-        planted, scaled = rescaled(planted, rng, 8), " scaled"
-    solver = str(rng.choice(list(choice.solvers)))
-    solution = solve(planted.program, solver=solver, tol=TOL, time_limit=20.0)
-    return (kind + scaled, solver, str(solution.status)), [
-        f"{kind}{scaled}, {solver}: {complaint}" for complaint in complaints(planted, solution)
-    ]
+    kind, route, solver = choice.draw(rng)
+    reply = told(rng, kind, route, solver)
+    return (kind, route, solver, _size(reply.planted), reply.status), complaints(reply)
 
 
-def complaints(planted: Planted, solution: Solution) -> list[str]:
-    """Where a solution contradicts the truth."""
-    out = []
-    certificate, sign = solution.certificate, int(planted.program.sign)
-    claimed = solution.status in (Status.OPTIMAL, Status.INFEASIBLE, Status.UNBOUNDED)
-    if claimed and solution.status is not planted.status and planted.strong:
-        out.append(f"{solution.status}, in truth {planted.status}")
-    if solution.status is Status.UNBOUNDED and planted.status is not Status.UNBOUNDED:
-        out.append(f"unbounded, in truth {planted.status}")
+def told(rng: Rng, kind: str, route: str, solver: str) -> Reply:
+    """Draw a program of this kind, solve it on this route."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        planted = ALL_KINDS[kind][0](rng)
+        return ROUTES[route][0](planted, solver, rng)
+
+
+def _size(planted: Planted) -> str:
+    if planted.optimum is None:
+        return str(planted.status)
+    if not planted.strong:
+        return "no interior"
+    large = abs(planted.optimum) >= Fraction(SMALL * planted.program.value_scale)
+    return "large optimum" if large else "small optimum"
+
+
+def _value(planted: Planted) -> float | None:
+    return None if planted.optimum is None else float(planted.optimum)
+
+
+def complaints(reply: Reply) -> list[str]:
+    """Where a reply contradicts the truth."""
+    planted, status = reply.planted, reply.status
+    out = contradictions(planted.status, status, planted.strong, reply.warned)
     if planted.optimum is None:
         return out
-    bound = certificate.safe_bound
-    # A bound of a program with a duality gap need not be near, but must be a bound.
-    if np.isfinite(bound) and sign * (Fraction(bound) - planted.optimum) < 0:
-        out.append(f"safe bound {bound!r}, optimum {float(planted.optimum)!r}")
-    if solution.status is Status.OPTIMAL:
-        scale = max(abs(float(planted.optimum)), certificate.program.value_floor)
-        off = abs(solution.objective - float(planted.optimum))
-        if off > 5 * TOL * scale and planted.strong:
-            out.append(f"objective {solution.objective!r}, optimum {float(planted.optimum)!r}")
-        if off > 5 * TOL * scale and not planted.strong and not certificate.warnings:
-            out.append(f"objective {solution.objective!r} without a warning")
-    return out + false_theorems(certificate.verify(), planted)
+    if status == "optimal" and planted.status is Status.OPTIMAL:
+        assert reply.objective is not None
+        if is_off(reply.objective, planted.optimum) and (planted.strong or not reply.warned):
+            words = "" if planted.strong else " without a warning"
+            out.append(f"objective {reply.objective!r}, optimum {_value(planted)!r}{words}")
+    if not (reply.own and planted.exact and reply.certificate is not None):
+        return out
+    out += false_bounds(reply.certificate, planted)
+    return out + false_theorems(reply.certificate.verify(), planted)
+
+
+def contradictions(truth: Status, status: str, strong: bool, warned: bool) -> list[str]:
+    """A status that cannot be right; without an interior `optimal` may come with a warning."""
+    if status == truth or status not in _CLAIMS:
+        return []
+    if status == "infeasible_or_unbounded" and truth is not Status.OPTIMAL:
+        return []
+    if not strong and status == "optimal" and warned:
+        return []
+    return [f"{status}, in truth {truth}"]
+
+
+_CLAIMS = ("optimal", "infeasible", "unbounded", "infeasible_or_unbounded")
+
+
+def is_off(objective: float, optimum: Fraction) -> bool:
+    """Whether an objective that is called optimal is farther off than three times tol."""
+    return not abs(objective - float(optimum)) <= 3 * TOL * max(1.0, abs(float(optimum)))
+
+
+def false_bounds(certificate: Certificate, planted: Planted) -> list[str]:
+    """A safe bound that cuts the exact optimum off.
+
+    A bound of a program with a duality gap need not be near, but must be a bound.
+    """
+    bound, optimum = certificate.safe_bound, planted.optimum
+    sign = int(planted.program.sign)
+    if optimum is None or not np.isfinite(bound) or sign * (Fraction(bound) - optimum) >= 0:
+        return []
+    return [f"safe bound {bound!r}, optimum {float(optimum)!r}"]
 
 
 def false_theorems(verification: Verification, planted: Planted) -> list[str]:
@@ -182,11 +326,7 @@ def theorems(rng: Rng, choice: Choice) -> Outcome:
     matrices = [m + size * np.eye(len(m)) * np.abs(m).max(initial=0.0) for m in planted.matrices]
     certificate = certify(planted.program, matrices, planted.x, dual, planted.rows)
     verification = certificate.verify()
-    words = []
-    if np.isfinite(certificate.safe_bound) and planted.optimum is not None:
-        sign = int(planted.program.sign)
-        if sign * (Fraction(certificate.safe_bound) - planted.optimum) < 0:
-            words.append(f"safe bound {certificate.safe_bound!r} of {float(planted.optimum)!r}")
+    words = false_bounds(certificate, planted)
     known = "verified" if verification else "nothing to say"
     return (kind, f"scales 2^±{span}", known), words + false_theorems(verification, planted)
 
@@ -207,15 +347,10 @@ def garbage(rng: Rng, choice: Choice) -> Outcome:
     matrices = [some(b.size, b.size) for b in program.blocks]
     dual = some(program.n_rows) if rng.random() < 0.8 else None
     certificate = certify(program, matrices, some(program.n_auxiliary), dual)
-    words = false_theorems(certificate.verify(), planted)
-    sign, optimum = int(program.sign), planted.optimum
-    bound = certificate.safe_bound
-    if optimum is not None and np.isfinite(bound) and sign * (Fraction(bound) - optimum) < 0:
-        words.append(f"safe bound {bound!r}, optimum {float(optimum)!r}")
-    if certificate.passes(TOL) and optimum is not None:
-        scale = max(abs(float(optimum)), certificate.program.value_floor)
-        if not abs(certificate.objective - float(optimum)) <= 5 * TOL * scale:
-            words.append(f"garbage passes with {certificate.objective!r}")
+    words = false_bounds(certificate, planted) + false_theorems(certificate.verify(), planted)
+    assert planted.optimum is not None
+    if certificate.passes(TOL) and is_off(certificate.objective, planted.optimum):
+        words.append(f"garbage passes with {certificate.objective!r}")
     return ("certified",), words
 
 
@@ -247,15 +382,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, help="stop after this time")
     parser.add_argument("--runs", type=int, help="stop after this many runs")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--attack", action="append", choices=list(ATTACKS), default=[])
-    parser.add_argument("--solver", action="append", default=[])
-    parser.add_argument("--kind", action="append", choices=list(KINDS), default=[])
+    parser.add_argument("--attacks", nargs="+", choices=list(ATTACKS), default=[])
+    parser.add_argument("--solvers", nargs="+", default=[], help="default: " + ", ".join(SOLVERS))
+    parser.add_argument("--kinds", nargs="+", choices=list(ALL_KINDS), default=[])
+    parser.add_argument("--routes", nargs="+", choices=list(ROUTES), default=[])
+    parser.add_argument("--replay", help="repeat one run, by the words printed with it")
     given = parser.parse_args(arguments)
     if given.minutes is None and given.runs is None:
         given.minutes = 1.0
     seconds = None if given.minutes is None else 60 * given.minutes
-    choice = Choice(given.solver or SOLVERS, given.kind)
-    tally = fuzz(given.runs, seconds, given.seed, given.attack, choice)
+    choice = Choice(given.solvers, given.kinds, given.routes)
+    if given.replay:
+        tally = replay(given.replay)
+    else:
+        tally = fuzz(given.runs, seconds, given.seed, given.attacks, choice)
     print(tally)
     return 1 if tally.wrong else 0
 

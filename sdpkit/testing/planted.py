@@ -47,6 +47,8 @@ class Planted:
     matrices, x, dual: an optimal pair, in the program's own signs, where one was planted
     rows: the comparisons that `dual` belongs to, where the program has a family
     strong: whether interior points exist on both sides
+    exact: whether the optimum is that of the floating-point data, or near it by rounding
+    model: the cvxpy model that the program comes from, if any
     """
 
     program: Program
@@ -57,6 +59,8 @@ class Planted:
     dual: Array | None = None
     rows: Rows | None = None
     strong: bool = True
+    exact: bool = True
+    model: Any = None
 
 
 @dataclass
@@ -117,8 +121,8 @@ def _draft(rng: Rng) -> _Draft:
         np.vstack([np.eye(n), rng.integers(-2, 3, (int(rng.integers(0, n + 2)), n))]).astype(float)
         for n in sizes
     ]
-    q = _measure(vectors, primal)
-    q_inner = _measure(vectors, inner)
+    q = measure(vectors, primal)
+    q_inner = measure(vectors, inner)
     m = int(rng.integers(1, min(8, sum(sizes) + 2)))
     rows_q = rng.integers(-2, 3, (m, q.size)) * (rng.random((m, q.size)) < 0.5)
     rows_x = rng.integers(-2, 3, (m, n_x)) * (rng.random((m, n_x)) < 0.6)
@@ -176,7 +180,8 @@ def _zip(vectors: list[Array]) -> list[tuple[int, Array]]:
     return [(v.shape[1], v) for v in vectors]
 
 
-def _measure(vectors: list[Array], matrices: list[Array]) -> Array:
+def measure(vectors: list[Array], matrices: list[Array]) -> Array:
+    """The squared lengths of the blocks' vectors, one after the other."""
     pairs = zip(vectors, matrices, strict=True)
     return np.concatenate([np.einsum("pi,ij,pj->p", v, m, v) for v, m in pairs])
 
@@ -395,7 +400,7 @@ def stretched(planted: Planted, rng: Rng, span: int) -> Planted:
     blocks, matrices = [], []
     for block, m in zip(planted.program.blocks, planted.matrices, strict=True):
         d = np.ldexp(1.0, rng.integers(-span, span + 1, block.size))
-        blocks.append(_congruent(block, np.diag(1 / d)))
+        blocks.append(congruent(block, np.diag(1 / d)))
         matrices.append(m * np.outer(d, d))
     program = replace(planted.program, blocks=tuple(blocks))
     return replace(planted, program=program, matrices=tuple(matrices))
@@ -444,7 +449,7 @@ def with_repeated_rows(planted: Planted, rng: Rng, span: int) -> Planted:
     return replace(planted, program=program, dual=dual)
 
 
-def _congruent(block: Block, t: Array) -> Block:
+def congruent(block: Block, t: Array) -> Block:
     """The block for T⁻¹MT⁻ᵀ in place of M: measurements VT, costs TᵀCT, null directions TᵀN."""
     cost = Cost.of(
         block.size,
@@ -468,7 +473,7 @@ def log_det(rng: Rng) -> Planted:
     rows = np.vstack([rows, np.r_[np.ones(n), np.zeros(len(v) - n)]])
     relations = np.where(rng.random(len(rows)) < 0.5, 0, -1)
     dual = np.where(relations == 0, rng.integers(-3, 4, len(rows)), rng.integers(0, 4, len(rows)))
-    q = _measure([v], [m])
+    q = measure([v], [m])
     idle = (relations == -1) & (dual == 0)
     rhs = rows @ q + np.where(idle, 1.0, 0.0)
     cost = (v.T * (rows.T @ dual)) @ v - slack
@@ -511,9 +516,9 @@ def hinges(rng: Rng) -> Planted:
         (Fraction(a) * Fraction(b) for a, b in zip(constants, alpha, strict=True)), Fraction(0)
     )
     rows = family.everything()
-    # No interior is demanded of the planted pair, and M may grow where S vanishes.
+    # Nothing makes sure that the dual has an interior: M may grow where S vanishes.
     return Planted(
-        program, Status.OPTIMAL, optimum, (m,), np.zeros(0), alpha[order], rows, strong=True
+        program, Status.OPTIMAL, optimum, (m,), np.zeros(0), alpha[order], rows, strong=False
     )
 
 
