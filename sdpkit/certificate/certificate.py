@@ -111,7 +111,8 @@ class Certificate:
     @property
     def _unit_in_words(self) -> str:
         larger = max(abs(self.objective), abs(self.safe_bound))
-        return "" if self.unit == larger or not self.unit else f" (in units of {self.unit:.3g})"
+        plain = self.unit in (larger, 0.0) or not np.isfinite(self.relative_gap)
+        return "" if plain else f" (in units of {self.unit:.3g})"
 
     @property
     def backward_error(self) -> float:
