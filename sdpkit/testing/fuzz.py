@@ -257,7 +257,8 @@ def complaints(reply: Reply) -> list[str]:
         return out
     if status == "optimal" and planted.status is Status.OPTIMAL:
         assert reply.objective is not None
-        if is_off(reply.objective, planted.optimum) and (planted.strong or not reply.warned):
+        off = is_off(reply.objective, planted.optimum, _least_unit(planted))
+        if off and (planted.strong or not reply.warned):
             words = "" if planted.strong else " without a warning"
             out.append(f"objective {reply.objective!r}, optimum {_value(planted)!r}{words}")
     if not (reply.own and planted.exact and reply.certificate is not None):
@@ -280,9 +281,17 @@ def contradictions(truth: Status, status: str, strong: bool, warned: bool) -> li
 _CLAIMS = ("optimal", "infeasible", "unbounded", "infeasible_or_unbounded")
 
 
-def is_off(objective: float, optimum: Fraction) -> bool:
+def is_off(objective: float, optimum: Fraction, least: float = 1.0) -> bool:
     """Whether an objective that is called optimal is farther off than three times tol."""
-    return not abs(objective - float(optimum)) <= 3 * TOL * max(1.0, abs(float(optimum)))
+    return not abs(objective - float(optimum)) <= 3 * TOL * max(least, abs(float(optimum)))
+
+
+def _least_unit(planted: Planted) -> float:
+    """1; with a log det, which shifts with the unit of length, the size of the linear part."""
+    program = planted.program
+    if not program.has_log_det:
+        return 1.0
+    return max(1.0, abs(_value(planted) or 0.0) + abs(program.log_dets(planted.matrices)))
 
 
 def false_bounds(certificate: Certificate, planted: Planted) -> list[str]:
