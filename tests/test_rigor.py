@@ -355,12 +355,14 @@ def test_penalties_are_not_verified(instance: Callable[[str, int], Any], kind: s
     assert "penalties" in verification.reason
 
 
-def test_an_unbounded_ray_is_not_verified() -> None:
+def test_a_direction_is_verified_and_says_what_it_shows() -> None:
     block = Block.of(1, [[1.0]], cost=Cost.of(1, identity=1.0))
     program = Program.of(block, [1.0], relations=">=")
-    verification = certify_unbounded(program, [np.ones((1, 1))], []).verify()
-    assert verification.bound is None
-    assert "infeasibility" in verification.reason
+    ray = certify_unbounded(program, [np.ones((1, 1))], [])
+    assert ray.verify().bound == 0
+    assert "dual is infeasible" in ray.verify().reason
+    solution = sdpkit.solve(program)
+    assert "the program is unbounded" in solution.ray.verify().reason
 
 
 def test_a_dual_beyond_repair_says_why() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.certificate.rational import Rational, is_semidefinite, rationals
 from sdpkit.program.form import Program
 
 Array = NDArray[np.float64]
-Rational = list[list[Fraction]]
 
 # Sizes up to which elimination with fractions takes no time.
 _SIZE = 6
@@ -47,9 +47,9 @@ def _slack(program: Program, k: int, w: Array) -> Rational:
     block, n = program.blocks[k], program.blocks[k].size
     part = sp.csc_array(program.rows_q[:, program.spans[k]])
     g = program.sign * program.cost_q[program.spans[k]]
-    vectors = [_rational(row) for row in block.incidence.toarray()]
+    vectors = [rationals(row) for row in block.incidence.toarray()]
     if block.features is not None:
-        x = [_rational(row) for row in block.features]
+        x = [rationals(row) for row in block.features]
         vectors = [
             [sum((a * x[i][j] for i, a in enumerate(v) if a), Fraction(0)) for j in range(n)]
             for v in vectors
@@ -67,7 +67,7 @@ def _slack(program: Program, k: int, w: Array) -> Rational:
 def _cost(program: Program, k: int) -> Rational:
     """−C of the maximisation."""
     cost, sign = program.blocks[k].cost, Fraction(-program.sign)
-    out = [[sign * a for a in _rational(row)] for row in cost.sparse.toarray()]
+    out = [[sign * a for a in rationals(row)] for row in cost.sparse.toarray()]
     for i in range(cost.size):
         out[i][i] += sign * Fraction(cost.identity)
         for j in range(cost.size):
@@ -77,25 +77,3 @@ def _cost(program: Program, k: int) -> Rational:
                 Fraction(0),
             )
     return out
-
-
-def _rational(row: Array) -> list[Fraction]:
-    return [Fraction(float(a)) for a in row]
-
-
-def is_semidefinite(matrix: Rational) -> bool:
-    """Positive semidefiniteness of a symmetric rational matrix, by elimination."""
-    a = [list(row) for row in matrix]
-    left = list(range(len(a)))
-    while left:
-        if any(a[i][i] < 0 for i in left):
-            return False
-        pivot = max(left, key=lambda i: a[i][i])
-        if a[pivot][pivot] == 0:
-            return all(a[i][j] == 0 for i in left for j in left)
-        left.remove(pivot)
-        for i in left:
-            factor = a[i][pivot] / a[pivot][pivot]
-            for j in left:
-                a[i][j] -= factor * a[pivot][j]
-    return True

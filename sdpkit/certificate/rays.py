@@ -12,8 +12,20 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, size_of_image
+from sdpkit.certificate.directions import direction_proof
+from sdpkit.certificate.faces import (
+    DATA_ROUNDING,
+    FaceProof,
+    exact_contradiction,
+)
+from sdpkit.certificate.points import FeasiblePoint
 from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone, restored
-from sdpkit.certificate.rigor import Verification, verify_multiplier_ray
+from sdpkit.certificate.rigor import (
+    BREAKDOWNS,
+    Verification,
+    out_of_range,
+    verify_multiplier_ray,
+)
 from sdpkit.certificate.rounding import TINY
 from sdpkit.certificate.scales import ratio
 from sdpkit.numerics.threads import one_blas_thread
@@ -37,9 +49,11 @@ class Ray:
     """A proof that there is no solution, or no finite optimum.
 
     infeasible: multipliers w with Aᵀ(w) ⪰ 0 on the face, right signs and bᵀw < 0 (negated for a
-    minimisation); normalised to |bᵀw| = 1.
+    minimisation); normalised to |bᵀw| = 1. A weakly infeasible program has none: there `chain`
+    holds the exposing vectors of a smaller face, and `multipliers` is such a w on that face.
     unbounded: a direction (M, x) in the cone that leaves every row in place and improves the
-    objective; normalised to an improvement of 1.
+    objective; normalised to an improvement of 1. `point` is a feasible point that is proven, or
+    None: a direction alone shows that the dual is infeasible, and the program may be so too.
 
     `violation` is what is left of an inexact ray, relative to its size, for a direction also to
     its gain; `proof` says why it counts all the same, or is empty.
@@ -52,6 +66,8 @@ class Ray:
     multipliers: Array | None = field(default=None, repr=False)
     matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
     x: Array | None = field(default=None, repr=False)
+    chain: FaceProof | None = field(default=None, repr=False)
+    point: FeasiblePoint | None = field(default=None, repr=False)
 
     def passes(self, tol: float) -> bool:
         """True if the ray is exact, repaired, or inexact by rounding, and `tol`, at most."""
@@ -62,10 +78,53 @@ class Ray:
 
     @one_blas_thread
     def verify(self) -> Verification:
-        """Make an infeasibility ray a theorem about the floating-point data."""
+        """Prove the ray for the floating-point data, as far as they let.
+
+        Infeasible: the multipliers, or simple fractions near them, or the chain of faces.
+        Unbounded: a direction near this one, and the feasible point if there is one; `reason` says
+        what follows. A ray that holds up to rounding only may be none of the exact data.
+
+        >>> from sdpkit import Block, Cost, Program
+        >>> block = Block.of(1, [[1.0]], cost=Cost.of(1, identity=1.0))
+        >>> program = Program.of(block, [1.0], relations=">=")
+        >>> certify_unbounded(program, [np.eye(1)], []).verify()
+        <verified: the dual is infeasible (rational arithmetic); no feasible point is at hand>
+        """
+        try:
+            if self.kind == "unbounded":
+                return self._verified_direction()
+            return self._verified_multipliers()
+        except BREAKDOWNS as error:
+            return out_of_range(error)
+
+    def _verified_multipliers(self) -> Verification:
         if self.multipliers is None:
-            return Verification(None, "only rays of infeasibility are verified")
-        return verify_multiplier_ray(self.program, self.program.sign * self.multipliers)
+            return Verification(None, "the multipliers show nothing")
+        if self.chain is not None:
+            if self.chain.holds(self.program):
+                return Verification(0.0, f"the program is infeasible: {self.chain}")
+            return Verification(None, "the chain of faces is not exact")
+        w = self.program.sign * self.multipliers
+        found = verify_multiplier_ray(self.program, w)
+        if not found and exact_contradiction(self.program, w) is not None:
+            return Verification(0.0, "the program is infeasible: rational arithmetic")
+        return found
+
+    def _verified_direction(self) -> Verification:
+        if self.matrices is None or self.x is None:
+            return Verification(None, "the direction shows nothing")
+        how = direction_proof(self.program, self.matrices, self.x)
+        if not how:
+            return Verification(
+                None,
+                f"the direction holds to a relative {self.violation:.2g}, not exactly: no simple "
+                "fractions near it are a direction, and the directions have no interior",
+            )
+        feasible = "" if self.point is None else self.point.proof(self.program)
+        if feasible:
+            return Verification(0.0, f"the program is unbounded: {how}; {feasible}")
+        words = f"the dual is infeasible ({how}); no feasible point is at hand"
+        return Verification(0.0, words)
 
 
 @one_blas_thread
@@ -114,7 +173,8 @@ def _judged(program: Program, w: Array) -> Ray:
     """What multipliers of a maximisation show, clipped to their signs."""
     refused = Ray("infeasible", np.inf, "", program)
     w = np.clip(w, *program.sign_box)
-    doubt = EPS * (program.n_rows + 4) * float(np.abs(program.rhs) @ np.abs(w))
+    # Right-hand sides are rounded numbers, and often sums of them.
+    doubt = DATA_ROUNDING * (program.n_rows + 4) * float(np.abs(program.rhs) @ np.abs(w))
     if not np.isfinite(w).all() or not program.rhs @ w < -doubt:
         return refused
     with np.errstate(over="ignore"):
@@ -134,12 +194,28 @@ def _judged(program: Program, w: Array) -> Ray:
     # the size that solutions of these rows would have. A boundary is no lack.
     hidden = [_hidden(block, s) for block, s in zip(program.blocks, sizes, strict=True)]
     seen = max(lack_x, *(lack - 2 * h for lack, h in zip(lacks, hidden, strict=True)))
-    violation = max(ratio(max(*lacks, lack_x), size), 100 * max(seen, 0.0) * _natural_size(program))
+    natural = _natural_size(program)
+    violation = max(ratio(max(*lacks, lack_x), size), 100 * max(seen, 0.0) * natural)
+    # Multipliers of a weakly infeasible program, or of one whose points are large, grow until
+    # rounding hides what they lack: then they exclude points of size 1e8 at most.
+    doubtful = [_doubtful(block, u) for block, u in zip(program.blocks, weights, strict=True)]
+    violation = max(violation, 0.1 * max(doubtful) * natural)
     proof = _ray_proof(program, w, lacks, lack_x)
+    if not proof and exact_contradiction(program, w, clear=True) is not None:
+        proof = "exact ray in rational arithmetic"
     if not proof and program.safe.trace is not None:
         # The feasible set is bounded, so that a ray which is a proof can be shown to be one.
         violation = np.inf
     return Ray("infeasible", violation, proof, program, multipliers=program.sign * w)
+
+
+def chain_ray(program: Program, chain: FaceProof, multipliers: Array) -> Ray:
+    """The ray of a chain of faces, with the multipliers of the last one for the maximisation."""
+    w = program.sign * multipliers / -float(program.rhs @ multipliers)
+    steps = len(chain.exposing)
+    words = f"a face without points, after {steps} exposing vector{'s' * (steps > 1)}"
+    proof = words if steps else "exact ray in rational arithmetic"
+    return Ray("infeasible", 0.0, proof, program, multipliers=w, chain=chain)
 
 
 def _natural_size(program: Program) -> float:
@@ -161,6 +237,14 @@ def _hidden(block: Block, size: float) -> float:
     # The bound of a large graph is proven and hides nothing.
     rounding = 0.0 if block.is_large_graph else 10 * block.size * EPS
     return (rounding + face) * size
+
+
+def _doubtful(block: Block, u: Array) -> float:
+    """How negative the smallest eigenvalue of an image may be, with the rounding that is usual."""
+    if block.is_large_graph:
+        return 0.0  # its bound is proven
+    usual = 4 * float(np.sqrt(block.size)) * EPS * size_of_image(block, u)
+    return max(0.0, usual - block.smallest_of_slack(u, 0.0))
 
 
 def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) -> str:

@@ -35,7 +35,7 @@ from sdpkit.certificate.definite import definite_on_face
 from sdpkit.certificate.exact import exact_dot
 from sdpkit.certificate.log_det import log_det_bounds
 from sdpkit.certificate.rounding import UNIT, most_in_column, slack_roundings
-from sdpkit.certificate.slack import scaled_slack
+from sdpkit.certificate.slack import ScaledSlack, scaled_slack
 from sdpkit.program.form import Program, Sense
 
 Array = NDArray[np.float64]
@@ -92,6 +92,8 @@ class Verification:
             return f"<not verified: {self.reason}>"
         if self.attained is not None:
             return f"<verified: {self.lower!r} ≤ optimum ≤ {self.upper!r}>"
+        if self.sense is None:
+            return f"<verified: {self.reason}>"
         return f"<verified bound {self.bound!r}: {self.reason}>"
 
 
@@ -100,12 +102,14 @@ def verify_dual(program: Program, w: Array) -> Verification:
     try:
         return _verify_dual(program, w)
     except BREAKDOWNS as error:
-        return Verification(None, _out_of_range(error), sense=program.sense)
+        return out_of_range(error, program.sense)
 
 
-def _out_of_range(error: BaseException) -> str:
+def out_of_range(error: BaseException, sense: Sense | None = None) -> Verification:
+    """No theorem, because a library broke down."""
     what = f"{type(error).__name__}: {error}".rstrip(": ")
-    return f"the numbers are too near the ends of the floating-point range ({what})"
+    words = f"the numbers are too near the ends of the floating-point range ({what})"
+    return Verification(None, words, sense=sense)
 
 
 def _verify_dual(program: Program, w: Array) -> Verification:
@@ -137,7 +141,7 @@ def verify_multiplier_ray(program: Program, w: Array) -> Verification:
     try:
         return _verify_multiplier_ray(program, w)
     except BREAKDOWNS as error:
-        return Verification(None, _out_of_range(error))
+        return out_of_range(error)
 
 
 def _verify_multiplier_ray(program: Program, w: Array) -> Verification:
@@ -219,7 +223,32 @@ def _slacks_hold(program: Program, w: Array, with_cost: bool) -> bool:
 def slack_holds(program: Program, k: int, w: Array, with_cost: bool = True) -> bool:
     """The same of the k-th slack, by dense factors."""
     slack = scaled_slack(program, k, w, with_cost)
-    return slack is not None and definite_on_face(slack)
+    if slack is None:
+        return False
+    touched = _touched(program, k, w, with_cost)
+    if touched.all() or slack.null.shape[1]:
+        return definite_on_face(slack)
+    # Where nothing is added the slack is zero exactly, and semidefinite as it is.
+    inside = np.ix_(touched, touched)
+    part = ScaledSlack(slack.matrix[inside], slack.error[inside], slack.null[touched])
+    return not touched.any() or definite_on_face(part)
+
+
+def _touched(program: Program, k: int, w: Array, with_cost: bool) -> NDArray[np.bool_]:
+    """(n,) the coordinates of the k-th block in which the slack may differ from zero."""
+    block, cost = program.blocks[k], program.blocks[k].cost
+    part = sp.csc_array(program.rows_q[:, program.spans[k]])
+    used = np.zeros(block.n_measurements, dtype=bool)
+    used[np.repeat(np.arange(block.n_measurements), np.diff(part.indptr))[w[part.indices] != 0]] = 1
+    if with_cost:
+        used |= program.cost_q[program.spans[k]] != 0
+    nodes = np.zeros(block.incidence.shape[1], dtype=bool)
+    nodes[block.incidence[np.flatnonzero(used)].indices] = True
+    out = nodes if block.features is None else block.features[nodes].any(axis=0)
+    if with_cost:
+        out = out | bool(cost.identity) | cost.factor.any(axis=1)
+        out = out | (np.diff(sp.csr_array(cost.sparse).indptr) > 0)
+    return np.asarray(out)
 
 
 def _large_slack_holds(program: Program, k: int, w: Array, with_cost: bool) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.onto_rows import leading_part, onto_rows
+from sdpkit.certificate.points import FeasiblePoint
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import Ray
 from sdpkit.errors import SolverError
@@ -30,9 +31,11 @@ from sdpkit.program.gram import (
     scaled,
 )
 from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solution import Solution, Status, Times
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import offers, refusal, suitable
+from sdpkit.solving.feasibility import may_be_found
 from sdpkit.solving.rays import elastic, find_ray
 
 Array = NDArray[np.float64]
@@ -96,13 +99,14 @@ def judge(
             matrices, x, certificate = given, given_x, plain
     ray = None
     if not certificate.passes(settings.tol) and program.family is None:
-        ray = find_ray(program, solver, settings, answer)
-        if ray is not None and ray.kind == "unbounded" and np.isfinite(certificate.safe_bound):
-            ray = None  # the bound contradicts it
-    feasible = True
+        is_bounded = bool(np.isfinite(certificate.safe_bound))
+        ray = find_ray(program, solver, settings, answer, is_bounded)
     if ray is not None and ray.kind == "unbounded":
-        feasible = _is_feasible(certificate) or has_feasible_point(program, solver, settings)
-    status, message = _status(certificate, ray, answer, settings.tol, feasible)
+        ray = _with_found_point(ray, solver, settings, (matrices, x, certificate))
+        if ray.point is not None:
+            matrices, x = ray.point.lifted(program)
+            certificate = certify(program, matrices, x, dual)
+    status, message = _status(certificate, ray, answer, settings.tol)
     if status is Status.INACCURATE and any(b.max_rank is not None for b in program.blocks):
         status = Status.STATIONARY
         message = f"a local solution of the given rank; compared with every rank: {message}"
@@ -178,27 +182,42 @@ def _relative_prices(certificate: Certificate) -> Array | None:
     return np.abs(share) * (worth / paid) if paid > 0 else None
 
 
-def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> bool:
-    """Whether the solver, or another one, finds a point that meets the rows."""
-    if not program.excess(-program.rhs).any():
-        return True  # zero is one
-    if settings.time_limit == 0:
-        return False
+def _with_found_point(
+    ray: Ray,
+    solver: Solver,
+    settings: Settings,
+    given: tuple[list[Matrix], Array, Certificate],
+) -> Ray:
+    """The direction with a point that meets the rows to tolerance, where that is enough."""
+    program = ray.program
+    if ray.point is not None or not may_be_found(program):
+        return ray
+    matrices, x, certificate = given
+    if _is_feasible(certificate):
+        return replace(ray, point=FeasiblePoint(tuple(matrices), x))
+    if settings.time_limit == 0 or is_interrupted():
+        return ray
     asked = elastic(program)
     plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None, options={})
-    if refusal(solver, asked) is None and _finds_feasible(program, asked, solver, plain):
-        return True
     others = [o.solver for o in suitable(offers(asked)) if o.solver.name != solver.name]
-    return bool(others) and _finds_feasible(program, asked, others[0], plain)
+    for one in [solver, *others[:1]]:
+        point = _found_point(program, asked, one, plain) if refusal(one, asked) is None else None
+        if point is not None:
+            return replace(ray, point=point)
+    return ray
 
 
-def _finds_feasible(program: Program, asked: Program, solver: Solver, settings: Settings) -> bool:
+def _found_point(
+    program: Program, asked: Program, solver: Solver, settings: Settings
+) -> FeasiblePoint | None:
     answer = solver.solve(asked, settings)
     if answer.matrices is None or answer.x is None:
-        return False
+        return None
     point = replace(answer, x=answer.x[: program.n_auxiliary])
     matrices, x = repair_primal(program, point, 1e-8)
-    return _is_feasible(certify(program, matrices, x))
+    return (
+        FeasiblePoint(tuple(matrices), x) if _is_feasible(certify(program, matrices, x)) else None
+    )
 
 
 def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
@@ -234,18 +253,30 @@ def _check_answer(program: Program, solver: Solver, answer: Answer) -> None:
 
 
 def _status(
-    certificate: Certificate, ray: Ray | None, answer: Answer, tol: float, feasible: bool
+    certificate: Certificate, ray: Ray | None, answer: Answer, tol: float
 ) -> tuple[Status, str]:
-    if certificate.passes(tol):
+    if ray is None and certificate.passes(tol):
         return Status.OPTIMAL, f"certified to a relative gap of {certificate.gap_in_words}"
     if ray is not None:
-        if not feasible:
-            return Status.INFEASIBLE_OR_UNBOUNDED, (
-                "a direction improves the objective without end, but neither a feasible point nor "
-                "a ray of infeasibility was found"
-            )
         what = ray.proof or f"it holds to a relative {ray.violation:.2g}"
-        return Status(ray.kind), f"a ray shows that the program is {ray.kind} ({what})"
+        if ray.kind == "infeasible":
+            point = _about_point(certificate)
+            return (
+                Status.INFEASIBLE,
+                f"a ray shows that the program is infeasible ({what}); {point}",
+            )
+        if ray.point is not None:
+            return Status.UNBOUNDED, (
+                f"the objective improves without end from the feasible point that is returned, "
+                f"along the ray ({what})"
+            )
+        return Status.INFEASIBLE_OR_UNBOUNDED, (
+            f"a direction improves the objective without end ({what}), so that the dual is "
+            "infeasible; whether the program is unbounded or infeasible is open, because neither "
+            f"a feasible point of bounded size nor a proof of infeasibility was found; "
+            f"{_about_point(certificate)}. To decide, solve the program without its objective, or "
+            "remove constraints that fix parts of a matrix to zero"
+        )
     words = "; ".join(certificate.failures(tol)) + _cancelled(certificate)
     status = _LIMITS.get(answer.stop, Status.INACCURATE)
     return status, f"tol {tol:g} was not reached: {words} (the solver said: {answer.native_status})"
@@ -265,6 +296,12 @@ def _cancelled(certificate: Certificate) -> str:
         f"ask for tol={enough:g}"
         + (", or leave the constant out of the objective" if offset > 0.1 * terms else "")
     )
+
+
+def _about_point(certificate: Certificate) -> str:
+    if np.isfinite(certificate.objective):
+        return "the returned point is the solver's last one and no solution"
+    return "no point is returned, and the objective is nan"
 
 
 def _is_feasible(certificate: Certificate) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,39 +15,79 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import why_refused
+from sdpkit.solving.feasibility import decide
 
 # Rays are accepted at this relative violation at most, however loose `tol` is.
 _RAY_TOL = 1e-7
 
 
-def find_ray(program: Program, solver: Solver, settings: Settings, answer: Answer) -> Ray | None:
-    rays: list[Ray] = []
+def find_ray(
+    program: Program, solver: Solver, settings: Settings, answer: Answer, is_bounded: bool
+) -> Ray | None:
+    """A ray that passes, or None; a direction comes with a proven feasible point, if one is found.
+
+    `is_bounded`: a finite bound is known, which no direction may contradict.
+    """
+    proven = [ray for ray in _of_answer(program, answer) if ray.passes(_RAY_TOL)]
+    if is_bounded:
+        proven = [ray for ray in proven if ray.kind == "infeasible"]
+    if proven and proven[0].kind == "infeasible":
+        return proven[0]
+    stopped = answer.stop is Stop.INTERRUPTED or is_interrupted()
+    may_ask = settings.time_limit != 0 and not stopped
+    if proven:
+        return _with_point(proven[0], solver, settings) if may_ask else proven[0]
+    doubtful = (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED, Stop.FAILED)
+    if answer.stop not in doubtful or not may_ask:
+        return None
+    # A modelling layer may take one for the other, so both are tried, infeasibility first.
+    ray = _asked(_ask_infeasible, program, solver, settings) if program.n_rows else None
+    if ray is None and not is_bounded:
+        ray = _asked(_ask_unbounded, program, solver, settings)
+        if ray is not None:
+            return _with_point(ray, solver, settings)
+    return ray or decide(program, solver, settings).ray
+
+
+def _of_answer(program: Program, answer: Answer) -> list[Ray]:
+    """The rays that came with an answer, infeasibility first."""
+    rays = []
     if answer.multiplier_ray is not None:
         rays.append(certify_infeasible(program, answer.multiplier_ray))
     if answer.matrix_ray is not None:
         rays.append(certify_unbounded(program, *answer.matrix_ray))
-    proven = [ray for ray in rays if ray.passes(_RAY_TOL)]
-    if any(ray.kind == "infeasible" for ray in proven):
-        return next(ray for ray in proven if ray.kind == "infeasible")
-    stopped = answer.stop is Stop.INTERRUPTED or is_interrupted()
-    if proven and program.n_rows and not stopped and settings.time_limit != 0:
-        # An infeasible program may have improving directions too, which mean nothing then.
-        plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
-        ray = _ask_infeasible(program, solver, plain)
-        return ray if ray is not None and ray.passes(_RAY_TOL) else proven[0]
-    if not proven:
-        # A modelling layer may take one for the other, so both are tried, infeasibility first.
-        doubtful = (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED, Stop.FAILED)
-        may_ask = answer.stop in doubtful and settings.time_limit != 0 and not stopped
-        asked = (_ask_infeasible, _ask_unbounded) if program.n_rows else (_ask_unbounded,)
-        for ask in asked if may_ask else ():
-            # Some codes break down at the tighter tolerance and are exact enough at the looser.
-            for tol in (1e-8, 1e-6):
-                plain = replace(settings, tol=tol, callback=None, warm_start=None, checkpoint=None)
-                ray = ask(program, solver, plain)
-                if ray is not None and ray.passes(_RAY_TOL):
-                    return ray
-    return proven[0] if proven else None
+    return rays
+
+
+def _asked(
+    ask: Callable[[Program, Solver, Settings], Ray | None],
+    program: Program,
+    solver: Solver,
+    settings: Settings,
+) -> Ray | None:
+    """A ray that passes; some codes break down at the tighter tolerance only."""
+    for tol in (1e-8, 1e-6):
+        plain = replace(settings, tol=tol, callback=None, warm_start=None, checkpoint=None)
+        ray = ask(program, solver, plain)
+        if ray is not None and ray.passes(_RAY_TOL):
+            return ray
+    return None
+
+
+def _with_point(direction: Ray, solver: Solver, settings: Settings) -> Ray:
+    """The direction with a feasible point, or a ray of infeasibility instead of it.
+
+    An infeasible program may have improving directions too, which mean nothing then.
+    """
+    program = direction.program
+    found = decide(program, solver, settings)
+    if found.point is not None:
+        return replace(direction, point=found.point)
+    if found.ray is not None:
+        return found.ray
+    plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
+    ray = _ask_infeasible(program, solver, plain) if program.n_rows else None
+    return ray if ray is not None and ray.passes(_RAY_TOL) else direction
 
 
 def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray | None:

@@ -1,0 +1,251 @@
+"""Whether a program has a feasible point: a point that is proven, or a proof that there is none.
+
+A point of small residual decides nothing: a weakly infeasible program has points of any small
+residual. The question is asked by one auxiliary program, the *deepest point*:
+
+    max t  with  M ⪰ tI, x ≥ t, every inequality met by t, and the rows.
+
+t > 0 is a point inside the cone, which floating point can prove. Otherwise its dual y has
+Aᵀ(y) ⪰ 0 and bᵀy = t ≤ 0: a ray of infeasibility, or the exposing vector of a face that contains
+all feasible points. On that face the question is asked again (`sdpkit.certificate.faces`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sdpkit.certificate.faces import Face, FaceProof, has_simple_null
+from sdpkit.certificate.points import FeasiblePoint, without_objective
+from sdpkit.certificate.rays import Ray, certify_infeasible, chain_ray
+from sdpkit.numerics.kernels import clock
+from sdpkit.program.form import Program
+from sdpkit.program.gram import FactoredGram, Matrix, is_finite
+from sdpkit.solution.answer import Settings
+from sdpkit.solution.interruption import is_interrupted
+from sdpkit.solution.solver import Solver
+from sdpkit.solving.choice import offers, refusal, suitable
+from sdpkit.solving.registry import get_solver
+
+Array = NDArray[np.float64]
+
+# Programs up to this size are asked for their deepest point: entries of all blocks, and rows.
+_ENTRIES = 250_000
+_ROWS = 3000
+# Faces that are looked at one after the other.
+_MAX_FACES = 60
+_RAY_TOL = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Feasibility:
+    """A point that is proven feasible, a ray that proves that there is none, or neither."""
+
+    point: FeasiblePoint | None = None
+    ray: Ray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Deepest:
+    """The deepest point, if it is inside, and the multipliers of the rows."""
+
+    point: tuple[tuple[Matrix, ...], Array] | None = None
+    dual: Array | None = None
+
+
+def decide(program: Program, solver: Solver, settings: Settings) -> Feasibility:
+    """A feasible point or its impossibility, proven; neither, where no proof was found.
+
+    >>> from sdpkit import Block, Program
+    >>> from sdpkit.solving.registry import get_solver
+    >>> block = Block.of(2, [[1.0, 0], [0, 1], [1, 1]])   # M₁₁ = 0, 2M₁₂ = 2
+    >>> program = Program.of(block, [0.0, 2.0], rows_q=[[1.0, 0, 0], [-1, -1, 1]])
+    >>> decide(program, get_solver("interior"), Settings()).ray.verify()
+    <verified: the program is infeasible: rational arithmetic on a face of the cone>
+    """
+    if not program.excess(-program.rhs).any() and not program.has_log_det:
+        return Feasibility(point=zero_point(program))
+    started = clock()
+    found = _deepest_point(program, solver, settings)
+    if found.point is not None:
+        point = FeasiblePoint(*found.point)
+        if point.proof(program):
+            return Feasibility(point=point)
+    if found.dual is not None:
+        ray = certify_infeasible(program, program.sign * found.dual)
+        if ray.passes(_RAY_TOL):
+            return Feasibility(ray=ray)
+    face = Face.of(program)
+    if face is None or not all(has_simple_null(block) for block in program.blocks):
+        return Feasibility()
+    dual = None if found.dual is None else found.dual / face.scales
+    return _on_faces(program, face, dual, solver, settings, started)
+
+
+def _on_faces(
+    program: Program,
+    face: Face,
+    dual: Array | None,
+    solver: Solver,
+    settings: Settings,
+    started: float,
+) -> Feasibility:
+    """The same on smaller and smaller faces, in rational arithmetic."""
+    chain: list[tuple[Fraction, ...]] = []
+    while len(chain) < _MAX_FACES and not _is_over(settings, started):
+        step = _step(face, iter([*face.by_one_row(), *face.by_equations()]))
+        if step is None and dual is None:
+            point, dual = _deepest_on_face(face, solver, settings)
+            if point is not None:
+                return Feasibility(point=replace(point, exposing=tuple(chain)))
+        if step is None and dual is not None:
+            step = _step(face, _near(face, dual))
+        if step is None:
+            break
+        y, smaller = step
+        if smaller is None:
+            proof = FaceProof(tuple(chain), tuple(y))
+            return Feasibility(ray=chain_ray(program, proof, face.multipliers(y)))
+        chain.append(tuple(y))
+        face, dual = smaller, None
+    return Feasibility()
+
+
+def _step(
+    face: Face, candidates: Iterator[list[Fraction]]
+) -> tuple[list[Fraction], Face | None] | None:
+    """The first multipliers that contradict the face (None) or expose a smaller one."""
+    for y in candidates:
+        is_contradicted = face.is_contradicted(y)
+        smaller = None if is_contradicted else face.exposed(y)
+        if (is_contradicted or smaller is not None) and face.stands_out(y):
+            return y, smaller
+    return None
+
+
+def _near(face: Face, dual: Array) -> Iterator[list[Fraction]]:
+    """Exact multipliers near approximate ones: a contradiction first, then an exposing vector."""
+    right = np.array([float(b) for b in face.rhs])
+    if right @ dual < -1e-9 * (np.abs(right) @ np.abs(dual)):
+        yield from face.near(dual, -1)
+    yield from face.near(dual, 0)
+
+
+def _deepest_on_face(
+    face: Face, solver: Solver, settings: Settings
+) -> tuple[FeasiblePoint | None, Array | None]:
+    """(a proven point in the coordinates of the face, multipliers of all rows)"""
+    rows = face.independent_rows()
+    program, exact = face.as_program(rows)
+    if not program.excess(-program.rhs).any():
+        zero = zero_point(program)
+        return (zero if exact else None), None
+    found = _deepest_point(program, solver, settings)
+    dual = None
+    if found.dual is not None:
+        dual = np.zeros(face.n_rows)
+        dual[rows] = found.dual
+    if found.point is None or not exact:
+        return None, dual
+    point = FeasiblePoint(*found.point)
+    return (point if point.proof(program) else None), dual
+
+
+def _deepest_point(program: Program, solver: Solver, settings: Settings) -> _Deepest:
+    if not _is_small(program):
+        return _Deepest()
+    asked = deepest(program)
+    able = _able(asked, solver)
+    if able is None or settings.time_limit == 0 or is_interrupted():
+        return _Deepest()
+    plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None, options={})
+    answer = able.solve(asked, plain)
+    dual = None if answer.dual is None else answer.dual[: program.n_rows]
+    if dual is not None and not np.isfinite(dual).all():
+        dual = None
+    if answer.matrices is None or answer.x is None:
+        return _Deepest(dual=dual)
+    t = float(answer.x[-1])
+    if not t > 0 or not all(is_finite(m) for m in answer.matrices):
+        return _Deepest(dual=dual)
+    pairs = zip(answer.matrices, _projectors(program), strict=True)
+    matrices = tuple(np.asarray(m) + t * p for m, p in pairs)
+    return _Deepest((matrices, np.where(program.free_x, 0.0, t) + answer.x[:-1]), dual)
+
+
+def _able(asked: Program, solver: Solver) -> Solver | None:
+    """`interior`, whose points lie inside, or the given solver, or the cheapest."""
+    for one in (get_solver("interior"), solver):
+        if refusal(one, asked) is None:
+            return one
+    others = suitable(offers(asked))
+    return others[0].solver if others else None
+
+
+def deepest(program: Program) -> Program:
+    """max t with M ⪰ tI on its face, x ≥ t, inequalities met by t in units of their rows.
+
+    >>> from sdpkit import Block
+    >>> asked = deepest(Program.of(Block.of(2, [[1.0, 0.0], [0.0, 1.0]]), [1.0, 1.0]))
+    >>> asked.n_rows, asked.free_x.tolist(), asked.cost_x.tolist()
+    (3, [True], [1.0])
+    """
+    plain = without_objective(program)
+    along = plain.rows_q @ plain.measure(_projectors(plain))
+    along = along + plain.rows_x @ np.where(plain.free_x, 0.0, 1.0)
+    along = along - plain.relations * plain.row_norms
+    limit = sp.csr_array(([1.0], ([0], [plain.n_auxiliary])), shape=(1, plain.n_auxiliary + 1))
+    return Program.of(
+        plain.blocks,
+        np.r_[plain.rhs, plain.natural_size],
+        rows_q=sp.vstack([plain.rows_q, sp.csr_array((1, plain.rows_q.shape[1]))]),
+        rows_x=sp.vstack([sp.hstack([plain.rows_x, sp.csr_array(along[:, None])]), limit]),
+        relations=np.r_[plain.relations, -1],
+        cost_x=np.r_[np.zeros(plain.n_auxiliary), 1.0],
+        free_x=np.r_[plain.free_x, True],
+        name=f"deepest point of {program.name}",
+    )
+
+
+def _projectors(program: Program) -> list[Matrix]:
+    """Per block the identity on its face."""
+    return [np.eye(b.size) - b.null_basis @ b.null_basis.T for b in program.blocks]
+
+
+def zero_point(program: Program) -> FeasiblePoint:
+    """M = 0 and x = 0; of large graphs as factors."""
+    matrices: list[Matrix] = [
+        FactoredGram(np.zeros((b.size, 1))) if b.is_large_graph else np.zeros((b.size, b.size))
+        for b in program.blocks
+    ]
+    return FeasiblePoint(tuple(matrices), np.zeros(program.n_auxiliary))
+
+
+def may_be_found(program: Program) -> bool:
+    """Whether a point of small residual shows a feasible one, or there is no better way.
+
+    The squared lengths of a graph's edges that positive semidefinite matrices take are a closed
+    set, and so nothing about single edges is weakly infeasible. Large programs are not proven.
+    """
+    return _measures_single_edges(program) or not _is_small(program)
+
+
+def _measures_single_edges(program: Program) -> bool:
+    columns = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary)
+    single = np.all(np.diff(program.rows_q.indptr) == 1) and np.all(columns <= 1)
+    return bool(single) and all(block.edges is not None for block in program.blocks)
+
+
+def _is_small(program: Program) -> bool:
+    entries = sum(block.size**2 for block in program.blocks)
+    return entries <= _ENTRIES and program.n_rows <= _ROWS
+
+
+def _is_over(settings: Settings, started: float) -> bool:
+    limit = settings.time_limit
+    return is_interrupted() or (limit is not None and clock() - started >= limit)
