@@ -6,8 +6,7 @@ C = (1−μ)P + ridge·I is the identity (`Coordinates`). Two kinds of direction
 * N in null(C): target neighbours do not differ along N, and M + t·NNᵀ costs nothing. Points that
   differ there are split into groups, which a finite t keeps apart at no cost.
 * columns of T along which points differ by far more than any two target neighbours do. A jump of
-  1e4 times their longest difference splits the points too: keeping the groups apart costs 1e-8 of
-  the pull.
+  1e4 splits the points too: a unit of squared distance between the groups costs 1e-8.
 
 Triplets (i, j, l) whose i and l are in different groups are left out of the program. Every subset
 of the triplets gives a lower bound, and differences within a group are exact, so that the bound
@@ -39,7 +38,8 @@ _ROUNDINGS = 30
 _SAME = 1e-9
 # Eigenvalues of C above this share of the largest are accurate.
 _ACCURATE = 1e-8
-# Points farther apart than so many times the longest target pair are in different groups.
+# Points farther apart than this are in different groups, where all target pairs together have a
+# squared length of one; along null(C), than so many times the longest target pair.
 _APART = 1e4
 # Target pairs whose differences are looked at together.
 _CHUNK = 1 << 16
@@ -102,26 +102,8 @@ class Pull:
             groups = _joint(groups, number)
         inputs, chosen = self.features @ T, np.zeros(T.shape[1], dtype=bool)
         if split and len(self.pairs):
-            groups, chosen = self._split(inputs, T, groups)
+            groups, chosen = _split(inputs, groups)
         return Coordinates(T, inputs, (null, T[:, chosen]), groups)
-
-    def _split(self, inputs: Array, T: Array, groups: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-        """Split groups along columns of `inputs`; the groups, and which columns split them.
-
-        Comparisons within a group see differences there alone, so that each group is moved to its
-        own mean: large coordinates would cost digits.
-        """
-        # With a ridge, pairs may be short although a direction is not cheap.
-        reach = np.maximum(self._reach(T), 1 / np.sqrt(len(self.pairs)))
-        chosen = np.zeros(T.shape[1], dtype=bool)
-        for k in np.flatnonzero(np.ptp(inputs, axis=0) > _APART * reach):
-            number = _groups(inputs[:, k], _APART * float(reach[k]))
-            if number.any():
-                chosen[k] = True
-                means = np.bincount(number, inputs[:, k]) / np.bincount(number)
-                inputs[:, k] -= means[number]
-                groups = _joint(groups, number)
-        return groups, chosen
 
     def _reach(self, directions: Array) -> Array:
         """(q,) the largest difference of a target pair along each direction, (D, q)."""
@@ -179,6 +161,22 @@ def _groups(column: Array, jump: float) -> Indices:
     number = np.empty(order.size, dtype=np.int64)
     number[order] = np.concatenate([[0], np.cumsum(np.diff(column[order]) > jump)])
     return number
+
+
+def _split(inputs: Array, groups: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+    """Split groups along columns of `inputs`; the groups, and which columns split them.
+
+    Comparisons within a group see differences there alone, so that each group is moved to its own
+    mean: large coordinates would cost digits.
+    """
+    chosen = np.ptp(inputs, axis=0) > _APART
+    for k in np.flatnonzero(chosen):
+        number = _groups(inputs[:, k], _APART)
+        chosen[k] = number.any()
+        means = np.bincount(number, inputs[:, k]) / np.bincount(number)
+        inputs[:, k] -= means[number]
+        groups = _joint(groups, number)
+    return groups, chosen
 
 
 def _joint(groups: Indices, number: Indices) -> Indices:

@@ -159,10 +159,13 @@ class KernelMixture:
 
     def at(self, theta: ArrayLike) -> LMNN:
         """The convex problem of one mixture."""
+        return self._on(self.mixed(theta))
+
+    def _on(self, kernel: Array) -> LMNN:
         return LMNN(
             None,
             self.y,
-            kernel=self.mixed(theta),
+            kernel=kernel,
             rank=self.rank,
             n_neighbors=self.n_neighbors,
             targets=self.target_table,
@@ -255,6 +258,10 @@ class KernelMixture:
     def recover(self, solution: Solution) -> Metric:
         """The metric on rows of the mixed kernel; new points are `mixed(theta, rows)`."""
         return self.at(self.theta(solution)).recover(solution)
+
+    def objective(self, metric: Metric) -> float:
+        """The exact objective of a metric on the rows of a mixed kernel, which are its points."""
+        return self._on(metric.X).objective(metric)
 
     def __repr__(self) -> str:
         n = len(self.grams[0])

@@ -176,7 +176,8 @@ class Metric:
             centred = images - images.mean(axis=0)
             directions = scipy.linalg.svd(centred, full_matrices=False)[2]
             kept.append(directions[:n_components] @ part)
-        return replace(self, components=tuple(kept))
+        note = f"{n_components} directions are kept, and the objective is not the certified one"
+        return replace(self, components=tuple(kept), notes=(*self.notes, note))
 
     # -- classification ----------------------------------------------------------------------
 
