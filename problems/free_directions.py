@@ -29,9 +29,10 @@ from sdpkit.solution.solution import Solution
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Lengths of target pairs along a direction below this share of the longest count as zero, with
-# every feature in units of its own spread: they are what rounding leaves of equal coordinates.
-_NULL = 1e-12
+# Lengths of target pairs along a direction below this share of the longest count as rounding, with
+# every feature in units of its own spread. A metric that measured them would have norms of 1e9,
+# and double precision no digits left for its squared distances.
+_NULL = 1e-9
 # So do those of a few roundings of the features as they were given, before they were centred.
 _ROUNDINGS = 30
 # Points whose coordinates along null(C) differ by less than this share of the largest agree.
