@@ -37,15 +37,8 @@ class EarlyStopping:
                 "early stopping needs a solver that passes its matrices to the callback. Use "
                 "solver='factored', 'projected' or 'subgradient'."
             )
-        metric = self.problem.recover(_Seen(tuple(state["matrices"])))  # type: ignore[arg-type]
+        metric = self.problem.metric_of(state["matrices"])
         self.errors.append(metric.error(self.X, self.y, self.rule))
         if self.errors[-1] <= min(self.errors):
             self.best = metric
         return min(self.errors) < min(self.errors[-self.patience :])
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """The part of a solution that `recover` reads."""
-
-    matrices: tuple[Array, ...]

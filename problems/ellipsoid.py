@@ -213,6 +213,16 @@ class CoveringEllipsoid:
     # -- the way back --------------------------------------------------------------------------
 
     @one_blas_thread
+    def objective(self, ellipsoid: Ellipsoid) -> float:
+        """The objective of any ellipsoid, at its best size: log det S + d·log((t + γ tr S⁻¹)/d)
+        with t = max_j (x_j − c)ᵀS⁻¹(x_j − c) and d its dimension."""
+        inner = ellipsoid.basis.T @ ellipsoid.shape @ ellipsoid.basis
+        d = len(inner)
+        radius = float(ellipsoid.lengths(self.points).max())
+        cost = self.gamma * float(np.trace(np.linalg.inv(inner)))
+        return float(np.linalg.slogdet(inner)[1]) + d * float(np.log((radius + cost) / d))
+
+    @one_blas_thread
     def recover(self, solution: Solution) -> Ellipsoid:
         """The ellipsoid zᵀMz ≤ max_j z_jᵀMz_j of the solution's M: it covers every point, and for
         γ = 0 half of the certified gap is all that its log volume can exceed the least by."""

@@ -27,6 +27,7 @@ optimum says nothing: kernel LMNN needs a `rank`, or a ridge.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from numbers import Real
@@ -40,10 +41,20 @@ from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points, integer, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
+from sdpkit.problems.free_directions import (
+    Coordinates,
+    LeftOut,
+    Pull,
+    allowance,
+    free_note,
+    length_notes,
+    no_variation,
+)
 from sdpkit.program.comparisons import Impostors
 from sdpkit.program.compilation import minimise
-from sdpkit.program.families import RowFamily, Rows, nearby_scale, values
+from sdpkit.program.families import RowFamily, Rows, nearby_scale
 from sdpkit.program.form import Program
+from sdpkit.program.gram import Matrix
 from sdpkit.program.listed import ListedRows
 from sdpkit.program.safe import SafeBounds
 from sdpkit.program.sentences import Unknown
@@ -59,29 +70,8 @@ from sdpkit.solution.solution import Solution
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Eigenvalues of P below this share of the largest count as zero, with every feature in units of
-# its own spread: P adds up squares, so this is a relative 1e-6 in lengths.
-_NULL = 1e-12
-# Points whose coordinates along null(P) differ by less than this share of the largest agree.
-_SAME = 1e-9
 # Entries of the largest cvxpy model that is built.
 MODEL_ENTRIES = 2e7
-
-
-@dataclass(frozen=True, eq=False)
-class Coordinates:
-    """How one block sees the inputs.
-
-    Attributes
-    ----------
-    whitening: (D, d) T with TᵀCT = I on the range of C = (1−μ)P + ridge·I
-    free: (D, q) basis of null(C), the directions along which a metric costs nothing
-    groups: (n,) points with equal coordinates along `free` share a number
-    """
-
-    whitening: Array
-    free: Array
-    groups: Indices
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -304,43 +294,20 @@ class LMNN:
         return tuple(self._coordinates(block) for block in range(self.n_metrics))
 
     def _coordinates(self, block: int) -> Coordinates:
-        i, j = self.target_pairs[self.block_of[self.target_pairs[:, 1]] == block].T
-        D = self.features.shape[1]
-        pull = np.zeros((D, D))
-        for start in range(0, i.size, 1 << 16):
-            some = slice(start, start + (1 << 16))
-            difference = self.features[i[some]] - self.features[j[some]]
-            pull += difference.T @ difference
-        cost = (1 - self.mu) * pull + self.ridge * np.eye(D)
-        # Features may be given in any units: what is small is judged against their own spread.
-        spread = (1 - self.mu) * np.square(self.features).sum(axis=0)
-        sizes = np.sqrt(np.diag(cost) + spread)
-        units = np.divide(1.0, sizes, out=np.ones(D), where=sizes > 0)
-        values, vectors = scipy.linalg.eigh(units[:, None] * cost * units)
-        kept = values > _NULL * max(float(values[-1]), _NULL)
-        free = units[:, None] * vectors[:, ~kept]
-        groups = self._groups(free, float(np.abs(self.features * units).max()))
-        if not kept.any():
-            # No pull at all: a block of one direction in which nothing differs.
-            return Coordinates(np.zeros((D, 1)), free, groups)
-        whitening = units[:, None] * vectors[:, kept] / np.sqrt(values[kept])
-        return Coordinates(whitening, free, groups)
+        pull = Pull(
+            self.features,
+            np.finfo(np.float64).eps * np.abs(self._distance_features).max(axis=0),
+            self.target_pairs[self.block_of[self.target_pairs[:, 1]] == block],
+            1 - self.mu,
+            self.ridge,
+        )
+        # A limited rank leaves none for free directions.
+        return pull.coordinates(split=self.n_components is None)
 
     @property
     def _free(self) -> int:
         """The number of directions that satisfy some triplets at no cost."""
-        return sum(c.free.shape[1] for c in self.coordinates if c.groups.any())
-
-    def _groups(self, free: Array, scale: float) -> Indices:
-        """(n,) numbers of the points that agree along the directions `free`; all 0 if all do."""
-        keys = np.zeros(self.features.shape[0], dtype=np.int64)
-        for column in (self.features @ free).T:
-            order = np.argsort(column, kind="stable")
-            jumps = np.diff(column[order]) > _SAME * scale
-            number = np.empty_like(keys)
-            number[order] = np.concatenate([[0], np.cumsum(jumps)])
-            keys = np.unique(np.c_[keys, number], axis=0, return_inverse=True)[1].ravel()
-        return keys.astype(np.int64)
+        return sum(c.n_free for c in self.coordinates)
 
     @cached_property
     def family(self) -> RowFamily:
@@ -374,11 +341,11 @@ class LMNN:
         """The problem in the common form, whitened: every cost is the identity."""
         if self.n_components is not None and any(c.groups.any() for c in self.coordinates):
             raise InputError(
-                f"{_no_variation(self._free)}, whose weight is not bounded: n_components cannot "
+                f"{no_variation(self._free)}, whose weight is not bounded: n_components cannot "
                 "be used. Remove such features, or pass a ridge."
             )
         metrics = [
-            Unknown(name, features=self.features @ c.whitening, max_rank=self.n_components)
+            Unknown(name, features=c.inputs, max_rank=self.n_components)
             for name, c in zip(self._names, self.coordinates, strict=True)
         ]
         return minimise(
@@ -447,8 +414,22 @@ class LMNN:
 
     @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
-        """The learned metric in the original coordinates (of the kernel's rows, with a kernel)."""
-        components = self._components(solution)
+        """The learned metric in the original coordinates (of the kernel's rows, with a kernel).
+
+        Its `objective` is within the certified gap of the solution's. Directions along which
+        target neighbours do not differ get the least length that suffices for this;
+        `Metric.notes` says which.
+        """
+        return self.metric_of(solution.matrices, allowance(solution, self.default_tol))
+
+    @one_blas_thread
+    def metric_of(self, matrices: Sequence[Matrix], allowed: float = 0.0) -> Metric:
+        """The metric of any matrices in the coordinates of the program, one per block.
+
+        Free directions are so long that triplets left out add no more than `allowed` to the
+        objective.
+        """
+        components, notes = self._components(matrices, allowed)
         if self.kernel_map is not None:
             components = [part @ self.kernel_map.T for part in components]
         return Metric(
@@ -461,36 +442,30 @@ class LMNN:
             self.n_neighbors,
             self.mu,
             np.arange(len(self.classes)) if self._per_class else None,
+            notes,
         )
 
-    def _components(self, solution: Solution) -> list[Array]:
-        """Per block L with M = LᵀL on the features, the free directions included."""
-        roots = [factor(np.asarray(m), self.n_components) for m in solution.matrices]
+    def _components(
+        self, matrices: Sequence[Matrix], allowed: float
+    ) -> tuple[list[Array], tuple[str, ...]]:
+        """Per block L with M = LᵀL on the features, the free directions included; and notes on
+        these."""
+        roots = [factor(np.asarray(m), self.n_components) for m in matrices]
         components = [r @ c.whitening.T for r, c in zip(roots, self.coordinates, strict=True)]
-        pushes = self._free_pushes(components)
-        return [
-            np.vstack([part, np.sqrt(push) * c.free.T]) if push > 0 else part
-            for part, push, c in zip(components, pushes, self.coordinates, strict=True)
-        ]
-
-    def _free_pushes(self, components: list[Array]) -> list[float]:
-        """Per block the smallest t for which M + t·NNᵀ satisfies every triplet left out."""
-        pushes = [0.0] * self.n_metrics
-        if not any(c.groups.any() for c in self.coordinates):
-            return pushes
+        if not self._free:
+            return components, ()
         outputs = [self.features @ part.T for part in components]
-        every = self._every_triplet()
-        terms = every.terms(every.near(outputs, 0.0))
-        missing = values(every, terms, outputs)
-        anchor, other = terms.pushes[terms.push].T
-        for block, c in enumerate(self.coordinates):
-            apart = (self.block_of[other] == block) & (c.groups[anchor] != c.groups[other])
-            if apart.any():
-                free = self.features @ c.free
-                u = free[anchor[apart]] - free[other[apart]]
-                # A little more, so that rounding leaves none of them violated.
-                pushes[block] = 1.001 * float(np.max(missing[apart] / np.square(u).sum(axis=1)))
-        return pushes
+        left_out = LeftOut.of(self._every_triplet(), outputs, allowed)
+        added = [
+            left_out.push(c, self.features, self.block_of, block)
+            for block, c in enumerate(self.coordinates)
+        ]
+        parts = zip(components, added, strict=True)
+        return [np.vstack([part, *rows]) for part, rows in parts], length_notes(added)
+
+    def _learned(self, solution: Solution) -> list[Array]:
+        """Per block L on the features."""
+        return self._components(solution.matrices, allowance(solution, self.default_tol))[0]
 
     def objective(self, metric: Metric | Array) -> float:
         """The exact objective of any metric, or of a matrix L of components, over all triplets."""
@@ -527,7 +502,7 @@ class LMNN:
                 "next_pass chooses new target neighbours; this problem was given triplets, which "
                 "leave no target neighbours to choose"
             )
-        outputs = [self.features @ part.T for part in self._components(solution)]
+        outputs = [self.features @ part.T for part in self._learned(solution)]
         found = nearest_in_class(outputs, self.labels, self.block_of, self.n_neighbors)
         return replace(self, targets=target_table(found, self.points.shape[0]))
 
@@ -552,10 +527,10 @@ class LMNN:
             return None
         roots = [
             part @ np.linalg.pinv(c.whitening.T)
-            for part, c in zip(earlier._components(solution), self.coordinates, strict=True)
+            for part, c in zip(earlier._learned(solution), self.coordinates, strict=True)
         ]
         parts = zip(self.coordinates, roots, strict=True)
-        outputs = [self.features @ c.whitening @ root.T for c, root in parts]
+        outputs = [c.inputs @ root.T for c, root in parts]
         cost = float(sum(np.square(root).sum() for root in roots))
         rows, dual = self._kept_multipliers(earlier, solution)
         t = nearby_scale(self.family, outputs, cost, rows)
@@ -588,15 +563,3 @@ class LMNN:
             f"<LMNN: {n} points{classes} in {d} dimensions, {len(self.target_pairs)} target pairs, "
             f"{self.n_metrics} metric{'s' * (self.n_metrics > 1)}, mu {self.mu:g}>"
         )
-
-
-def free_note(directions: int) -> str:
-    """What a reader of the solution should know about triplets that were left out."""
-    return (
-        f"{_no_variation(directions)}; moving along them satisfies some triplets at no cost, so "
-        "those triplets are left out"
-    )
-
-
-def _no_variation(directions: int) -> str:
-    return f"target neighbours do not differ along {directions} direction{'s' * (directions > 1)}"

@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.inputs import finite_rows
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.variational import Fixed, Penalty, Residuals, VariationalMVU, penalised
 from sdpkit.program.compilation import maximise
@@ -181,6 +182,29 @@ class Localization:
         assert self.frame is not None
         return self.frame.positions_of(solution)
 
+    def objective(self, positions: ArrayLike) -> float:
+        """The program's objective at any positions, (n, r), in units of the mean squared length.
+
+        The program may place sensors in more dimensions than r: then no positions in r dimensions
+        have its value, and `shortfall` says so.
+        """
+        if self.free is not None:
+            return self.free.objective(positions)
+        assert self.frame is not None
+        return self.frame.objective(positions, self.penalty)
+
+    def shortfall(self, solution: Solution) -> str:
+        """Why the objective of the recovered positions is not the certified one; empty if it is
+        within the certified gap of it."""
+        objective = self.objective(self.recover(solution))
+        if solution.is_within_gap(objective):
+            return ""
+        return (
+            f"the objective of the positions is {objective:.9g}, the certified one "
+            f"{solution.objective:.9g}: the program places the sensors in more than "
+            f"{self.dimension} dimensions"
+        )
+
     def refine(self, solution: Solution, *, max_iter: int = 300) -> Array:
         """Positions after a local search on (3.26); without anchors first in ℝᵐ, to unfold."""
         if self.frame is not None:
@@ -317,6 +341,16 @@ class Anchored:
         residual = cp.sum(cp.multiply(V @ S, V), axis=1) - self.squared / self.unit
         xi = cp.sum_squares(residual) if penalty == "squared" else cp.norm(residual, 2)
         return cp.Problem(cp.Maximize(-xi), [S[:r, :r] == np.eye(r)])
+
+    def objective(self, positions: ArrayLike, penalty: Penalty) -> float:
+        """−‖ξ‖² or −‖ξ‖ of positions (n, r)."""
+        x = finite_rows(positions, self.positions.shape[1], "positions")
+        between = self.network.incidence() @ x
+        sensors, anchors = self.pairs.T
+        differences = np.vstack([between, x[sensors] - self.positions[anchors]])
+        missed = np.square(differences).sum(axis=1) - self.squared
+        size = float(np.linalg.norm(missed)) / self.unit
+        return -(size**2) if penalty == "squared" else -size
 
     def positions_of(self, solution: Solution) -> Array:
         """(n, r) X = Q W."""

@@ -37,10 +37,10 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES, free_note
+from sdpkit.problems.free_directions import LeftOut, allowance, free_note, length_notes
+from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES
 from sdpkit.program.comparisons import Impostors
 from sdpkit.program.compilation import minimise
-from sdpkit.program.families import values
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
 from sdpkit.program.sentences import Unknown
@@ -159,10 +159,13 @@ class KernelMixture:
 
     def at(self, theta: ArrayLike) -> LMNN:
         """The convex problem of one mixture."""
+        return self._on(self.mixed(theta))
+
+    def _on(self, kernel: Array) -> LMNN:
         return LMNN(
             None,
             self.y,
-            kernel=self.mixed(theta),
+            kernel=kernel,
             rank=self.rank,
             n_neighbors=self.n_neighbors,
             targets=self.target_table,
@@ -255,6 +258,10 @@ class KernelMixture:
     def recover(self, solution: Solution) -> Metric:
         """The metric on rows of the mixed kernel; new points are `mixed(theta, rows)`."""
         return self.at(self.theta(solution)).recover(solution)
+
+    def objective(self, metric: Metric) -> float:
+        """The exact objective of a metric on the rows of a mixed kernel, which are its points."""
+        return self._on(metric.X).objective(metric)
 
     def __repr__(self) -> str:
         n = len(self.grams[0])
@@ -381,12 +388,9 @@ class DistanceMixture:
     @one_blas_thread
     def program(self) -> Program:
         """One block per view, whitened: every cost is the identity."""
-        views = [(part.features, part.coordinates[0]) for part in self.parts]
-        unknowns = [
-            Unknown(f"N{k + 1}", features=features @ c.whitening)
-            for k, (features, c) in enumerate(views)
-        ]
-        free = sum(c.free.shape[1] for _, c in views)
+        views = [part.coordinates[0] for part in self.parts]
+        unknowns = [Unknown(f"N{k + 1}", features=c.inputs) for k, c in enumerate(views)]
+        free = sum(c.n_free for c in views)
         return minimise(
             sum(N.trace() for N in unknowns),  # (1−μ)P_k = I in these coordinates
             family=self._family(self.groups),  # μ Σ[1 + q_ij − q_il]₊, summed over the views
@@ -428,7 +432,7 @@ class DistanceMixture:
     @one_blas_thread
     def recover(self, solution: Solution) -> Metric:
         """The learned metric on all views side by side: new points are rows of (Σ D_k) numbers."""
-        parts = self._components(solution)
+        parts, notes = self._components(solution)
         maps = [part.kernel_map for part in self.parts]
         seen = [c if a is None else c @ a.T for c, a in zip(parts, maps, strict=True)]
         first = self.parts[0]
@@ -441,33 +445,29 @@ class DistanceMixture:
             first.target_pairs,
             self.n_neighbors,
             self.mu,
+            notes=notes,
         )
 
-    def _components(self, solution: Solution) -> list[Array]:
-        """Per view L with N = LᵀL on its features, the free directions included."""
+    def _components(self, solution: Solution) -> tuple[list[Array], tuple[str, ...]]:
+        """Per view L with N = LᵀL on its features, the free directions included; and notes on
+        these."""
         components = [
             factor(np.asarray(m), None) @ part.coordinates[0].whitening.T
             for m, part in zip(solution.matrices, self.parts, strict=True)
         ]
         if self.groups is None:
-            return components
+            return components, ()
         every = self._family(None)
         pairs = zip(self.parts, components, strict=True)
         outputs = [part.features @ component.T for part, component in pairs]
-        terms = every.terms(every.near(outputs, 0.0))
-        missing = values(every, terms, outputs)
-        anchor, other = terms.pushes[terms.push].T
-        for k, part in enumerate(self.parts):
-            c = part.coordinates[0]
-            apart = (c.groups[anchor] != c.groups[other]) & (missing > 0)
-            if apart.any():
-                free = part.features @ c.free
-                u = free[anchor[apart]] - free[other[apart]]
-                # A little more, so that rounding leaves none of them violated.
-                push = 1.001 * float(np.max(missing[apart] / np.square(u).sum(axis=1)))
-                components[k] = np.vstack([components[k], np.sqrt(push) * c.free.T])
-                missing = np.where(apart, 0.0, missing)
-        return components
+        left_out = LeftOut.of(every, outputs, allowance(solution, self.default_tol))
+        left_out.allowed /= len(self.parts)
+        added = [
+            left_out.push(part.coordinates[0], part.features, every.block_of, 0)
+            for part in self.parts
+        ]
+        grown = [np.vstack([part, *rows]) for part, rows in zip(components, added, strict=True)]
+        return grown, length_notes(added)
 
     def objective(self, metric: Metric) -> float:
         """The exact objective of a metric on all views side by side, over all triplets."""

@@ -282,9 +282,11 @@ class MMC:
             0.5,
         )
 
-    def objective(self, matrix: ArrayLike) -> float:
-        """f(M) of any M, scaled so that the similar pairs' squared distances add up to 1."""
-        return float(np.sqrt(self._lengths(matrix)).sum())
+    def objective(self, matrix: Metric | ArrayLike) -> float:
+        """f(M) of any metric or matrix M, at the scale at which the similar pairs' squared
+        distances add up to 1."""
+        M = matrix.matrix if isinstance(matrix, Metric) else matrix
+        return float(np.sqrt(self._lengths(M)).sum())
 
     def bound(self, matrix: ArrayLike) -> float:
         """√(2τf): no M does better. From any M, and equal to f at the best."""

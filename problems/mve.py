@@ -287,6 +287,13 @@ class MVE(MVU):
             value += self._weight * float(gain)
         return value
 
+    def _gain(self, part: Part, y: Array) -> float:
+        """g of the points of a part, (n, d)."""
+        alpha = np.array(self.alpha)[: len(part.nodes)]
+        spectrum = np.square(np.linalg.svd(y - y.mean(axis=0), compute_uv=False))
+        top = spectrum[: alpha.size - 1]
+        return float(alpha[-1] * spectrum.sum() + (alpha[: top.size] - alpha[-1]) @ top)
+
     def fidelity(self, solution: Solution) -> float:
         """The share of the trace in the top d eigenvalues, of all parts together."""
         pieces = zip(self.parts, solution.matrices, strict=True)

@@ -50,7 +50,7 @@ from sdpkit.graphs.local_stresses import is_stressed, local_directions
 from sdpkit.graphs.repair import merge_coincident, split_components
 from sdpkit.graphs.rigid import clear_edges, flat_directions
 from sdpkit.graphs.stresses import exposed_directions
-from sdpkit.inputs import boolean, finite_matrix, one_of
+from sdpkit.inputs import boolean, finite_matrix, finite_rows, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
 from sdpkit.program.compilation import maximise, minimise
@@ -314,7 +314,7 @@ class MVU:
 
     def _costs(self) -> list[Cost]:
         """Per part the C with <C, K> = tr K over all points: the variance."""
-        return [_variance(part.multiplicities) for part in self.parts]
+        return [Cost.variance(part.multiplicities) for part in self.parts]
 
     def _without_pairs(self, costs: list[Cost], parts: tuple[Part, ...] | None = None) -> Program:
         """The program of the rods, form by form as the module states them; `parts` may have more
@@ -497,7 +497,8 @@ class MVU:
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution: coordinates, spectrum, tensions.
 
-        Without `n_components` the dimension is where the spectrum breaks off.
+        Without `n_components` the dimension is where the spectrum breaks off. Fewer dimensions
+        than K has lower the objective; `Embedding.notes` then says by how much.
         """
         sizes = [part.graph.n_points for part in self.parts]
         shapes = [m.shape for m in solution.matrices]
@@ -512,7 +513,7 @@ class MVU:
             )
         K = self._full_kernel(solution.matrices)
         coordinates, eigenvalues = outputs(K, n_components)
-        return Embedding(
+        embedding = Embedding(
             coordinates,
             eigenvalues,
             self._rods(),
@@ -521,6 +522,27 @@ class MVU:
             self._inputs(),
             trace(K) if isinstance(K, Gram) else None,
         )
+        return embedding.compared(solution, self.objective(embedding), self.value(solution))
+
+    def value(self, solution: Solution) -> float:
+        """The certified value of `objective`."""
+        return solution.objective
+
+    @one_blas_thread
+    def objective(self, embedding: Embedding) -> float:
+        """The objective of any embedding: its variance; (1−ω)·variance − ω·Σ|ξ| with slack."""
+        y = finite_rows(embedding.coordinates, embedding.n_components, "coordinates")
+        gain = sum(self._gain(part, y[np.isin(self.group, part.nodes)]) for part in self.parts)
+        if self.form != "slack":
+            return gain
+        ω, (i, j) = self._omega_in_use(), self._rods().T
+        squared = np.concatenate([part.graph.squared_lengths for part in self.parts])
+        stretch = np.square(y[i] - y[j]).sum(axis=1) - squared
+        return (1 - ω) * gain - ω * float(np.abs(stretch).sum())
+
+    def _gain(self, part: Part, y: Array) -> float:
+        """The variance of the points of a part, (n, d)."""
+        return float(np.square(y - y.mean(axis=0)).sum())
 
     @one_blas_thread
     def gram_matrix(self, solution: Solution) -> Matrix:
@@ -557,19 +579,6 @@ class MVU:
         first[self.group[::-1]] = np.arange(self.group.size)[::-1]
         rods = [first[part.nodes[part.graph.edges]] for part in self.parts]
         return np.concatenate(rods).reshape(-1, 2)
-
-
-def _variance(multiplicities: Array) -> Cost:
-    """diag(m) − mmᵀ/n; for distinct points the identity, which equals it on 1⊥."""
-    n = multiplicities.size
-    if np.all(multiplicities == 1):
-        return Cost.of(n, identity=1.0)
-    return Cost.of(
-        n,
-        sparse=sp.diags_array(multiplicities),
-        factor=multiplicities[:, None],
-        weights=np.array([-1.0 / multiplicities.sum()]),
-    )
 
 
 def omega_threshold(connectivity: float) -> float:

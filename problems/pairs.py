@@ -246,9 +246,9 @@ class PairMargins:
         )
 
     @one_blas_thread
-    def objective(self, matrix: ArrayLike) -> float:
-        """The exact objective of any M ⪰ 0, over all pairs."""
-        M = finite_array(matrix, "matrix")
+    def objective(self, matrix: Metric | ArrayLike) -> float:
+        """The exact objective of any metric or matrix M ⪰ 0, over all pairs."""
+        M = finite_array(matrix.matrix if isinstance(matrix, Metric) else matrix, "matrix")
         if M.shape != self.cost_matrix.shape:
             raise InputError(f"matrix has shape {M.shape}, expected {self.cost_matrix.shape}")
         outputs = self.features @ factor((M + M.T) / 2).T

@@ -39,7 +39,7 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.lle import lle_basis
-from sdpkit.inputs import boolean, one_of
+from sdpkit.inputs import boolean, finite_matrix, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import maximise
 from sdpkit.program.form import Program
@@ -254,7 +254,20 @@ class VariationalMVU:
     @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:
         """The embedding of a solution, y_i = Z^½ Q_i in principal axes."""
-        return self._embedding(self._factor(solution), n_components)
+        embedding = self._embedding(self._factor(solution), n_components)
+        return embedding.compared(solution, self.objective(embedding), solution.objective)
+
+    @one_blas_thread
+    def objective(self, embedding: Embedding | ArrayLike) -> float:
+        """The objective of any embedding, or of coordinates (n, d), in units of the mean squared
+        length: (1−ω)·variance − ω·penalty."""
+        given = embedding.coordinates if isinstance(embedding, Embedding) else embedding
+        y = finite_matrix(given, "coordinates")
+        stretch = np.square(self.neighborhood.incidence() @ y).sum(axis=1) / self.unit
+        missed = float(np.linalg.norm(stretch - self._squared))
+        variance = float(np.square(y - y.mean(axis=0)).sum()) / self.unit
+        penalty = missed**2 if self.penalty == "squared" else missed
+        return (1 - self.omega_used) * variance - self.omega_used * penalty
 
     def refine(
         self, solution: Solution, n_components: int | None = None, *, max_iter: int = 300
@@ -277,7 +290,9 @@ class VariationalMVU:
         r = least if n_components is not None else suggested_dimension(variances)
         narrow = refine(y[:, :r], B, d, omega=omega, max_iter=max_iter)
         flat, _ = principal_axes(narrow.coordinates)
-        return self._embedding(np.sqrt(self.unit) * y, r, np.sqrt(self.unit) * flat)
+        found = self._embedding(np.sqrt(self.unit) * y, r, np.sqrt(self.unit) * flat)
+        reason = "a local search has moved every point by itself"
+        return found.compared(solution, self.objective(found), solution.objective, reason)
 
     @one_blas_thread
     def gram_matrix(self, solution: Solution) -> Array:

@@ -42,6 +42,8 @@ Factors = list[Array]
 
 # The tolerance from which on the inner problem is solved in single precision.
 SINGLE_PRECISION_TOL = 5e-4
+# … and features up to this size, where differences of one count.
+SINGLE_EXTENT = 1e3
 # The price γ of moving α at which it does not move.
 _NO_MOVE = 1e300
 # The least eigenvalue of a start, as a share of the largest.
@@ -91,7 +93,8 @@ class HingeProgram:
                 "solvers 'factored' and 'projected' only solve programs with a family of rows"
             )
         ranks = [min(block.size, block.max_rank or block.size) for block in program.blocks]
-        dtype = np.float32 if tol >= SINGLE_PRECISION_TOL else np.float64
+        single = tol >= SINGLE_PRECISION_TOL and max(map(_extent, features)) <= SINGLE_EXTENT
+        dtype = np.float32 if single else np.float64
         return cls(features, back, ranks, program.family, program.family.weight, dtype)
 
     def part(self, share: float) -> HingeProgram:
@@ -133,6 +136,11 @@ class HingeProgram:
         bases = [_widest(x, r) for x, r in zip(self.features, self.ranks, strict=True)]
         t = best_scale(self.family, self.outputs(bases), squared_norm(bases))
         return [np.sqrt(t) * basis for basis in bases]
+
+
+def _extent(features: Array) -> float:
+    """The largest coordinate."""
+    return float(np.abs(features).max(initial=0.0))
 
 
 def _leading(matrix: Array, rank: int) -> Array:

@@ -133,7 +133,7 @@ def test_program_and_cvxpy_agree(name: str) -> None:
     # What is recovered has that value too, over every triplet and in the original coordinates.
     metric = problem.recover(solution)
     assert problem.objective(metric) == pytest.approx(solution.objective, abs=1e-6 * scale)
-    parts = problem._components(solution)
+    parts = problem._learned(solution)
     assert literal_objective(problem, parts) == pytest.approx(solution.objective, abs=1e-6 * scale)
 
 

@@ -102,6 +102,19 @@ class Cost:
             value += float(self.weights @ np.einsum("ik,ik->k", self.factor, matrix @ self.factor))
         return value
 
+    @classmethod
+    def variance(cls, multiplicities: Array) -> Cost:
+        """diag(m) − mmᵀ/n; for distinct points the identity, which equals it on 1⊥."""
+        n = multiplicities.size
+        if np.all(multiplicities == 1):
+            return cls.of(n, identity=1.0)
+        return cls.of(
+            n,
+            sparse=sp.diags_array(multiplicities),
+            factor=multiplicities[:, None],
+            weights=np.array([-1.0 / multiplicities.sum()]),
+        )
+
     def scaled(self, factor: float) -> Cost:
         """factor · C."""
         return Cost(

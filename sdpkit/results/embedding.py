@@ -6,7 +6,7 @@ K = Σ_α λ_α v_α v_αᵀ,      y_i = (√λ_1 v_1i, …, √λ_d v_di)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.gram import Gram, Matrix
 from sdpkit.results.archive import read_arrays, write_arrays
 from sdpkit.results.quality import fidelity
+from sdpkit.solution.solution import Solution
 
 Array = NDArray[np.float64]
 
@@ -53,6 +54,7 @@ class Embedding:
     components: (n,) which connected component a point belongs to; each is centred by itself
     inputs: distances between the inputs, by which new points find their neighbours (`extend`)
     variance: tr K, where only leading eigenvalues are known; None: their sum
+    notes: why the objective of the coordinates is not the certified one, where it is not
     """
 
     coordinates: Array
@@ -62,6 +64,7 @@ class Embedding:
     components: NDArray[np.int64] = field(repr=False)
     inputs: SquaredDistances | None = field(default=None, repr=False)
     variance: float | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def n_components(self) -> int:
@@ -179,6 +182,8 @@ class Embedding:
             arrays["points"] = self.inputs.points
         elif self.inputs is not None:
             arrays["squared_distances"] = self.inputs.to_all(np.arange(self.inputs.n_points))
+        if self.notes:
+            arrays["notes"] = np.array(self.notes)
         return arrays
 
     @classmethod
@@ -202,7 +207,22 @@ class Embedding:
             indices(a["components"], (n,), n, "components"),
             None if points is None and table is None else SquaredDistances(points, table),
             float(a["variance"]) if "variance" in a else None,
+            tuple(str(note) for note in np.ravel(a.get("notes", ()))),
         )
+
+    def compared(
+        self, solution: Solution, objective: float, certified: float, reason: str = ""
+    ) -> Embedding:
+        """The embedding with a note, if the objective of its coordinates is farther from the
+        certified one than the certified gap. Without a `reason` it is the number of dimensions."""
+        if solution.is_within_gap(objective, certified):
+            return self
+        kept = f"dimensions are kept, with {100 * self.fidelity:.6g} % of the variance"
+        note = (
+            f"the objective of these coordinates is {objective:.9g}, the certified one "
+            f"{certified:.9g}: {reason or f'{self.n_components} {kept}'}"
+        )
+        return replace(self, notes=(*self.notes, note))
 
     def plot(self, ax: Any = None, *, color: Any = None, tension: bool = True) -> Any:
         """Draw the first two coordinates, the rods coloured by tension. Needs matplotlib."""

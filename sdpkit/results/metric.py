@@ -75,6 +75,7 @@ class Metric:
     target_pairs: (p, 2) the target neighbours (i, j) of training
     n_neighbors, mu: k and the weight of the push term, for classification
     block_of_class: (c,) the block of each class if blocks are classes, else None
+    notes: what to know about how it was recovered: the length of directions that cost nothing
 
     >>> import sdpkit
     >>> X, y = np.array([[0, 0], [0, 1], [3, 0], [3, 1.0]]), ["a", "a", "b", "b"]
@@ -93,6 +94,7 @@ class Metric:
     n_neighbors: int
     mu: float
     block_of_class: Indices | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def from_components(
@@ -174,7 +176,8 @@ class Metric:
             centred = images - images.mean(axis=0)
             directions = scipy.linalg.svd(centred, full_matrices=False)[2]
             kept.append(directions[:n_components] @ part)
-        return replace(self, components=tuple(kept))
+        note = f"{n_components} directions are kept, and the objective is not the certified one"
+        return replace(self, components=tuple(kept), notes=(*self.notes, note))
 
     # -- classification ----------------------------------------------------------------------
 
@@ -396,6 +399,8 @@ class Metric:
             arrays[name] = np.asarray(getattr(self, name))
         if self.block_of_class is not None:
             arrays["block_of_class"] = self.block_of_class
+        if self.notes:
+            arrays["notes"] = np.array(self.notes)
         if arrays["classes"].dtype == object:
             arrays["classes"] = np.array([str(label) for label in self.classes])
         return arrays
@@ -421,6 +426,7 @@ class Metric:
             integer(int(a["n_neighbors"]), "n_neighbors", most=n - 1),
             float(a["mu"]),
             None if blocks is None else indices(blocks, (n_classes,), count, "block_of_class"),
+            tuple(str(note) for note in np.ravel(a.get("notes", ()))),
         )
 
 

@@ -48,6 +48,7 @@ def problem_checks(
     yield "saves and loads", partial(_saves, problem)
     yield "program() and to_cvxpy() agree", partial(_formulations, problem, tol)
     yield "recovers", partial(_recovers, problem, tol)
+    yield "what is recovered has the certified objective", partial(_keeps_value, problem, tol)
     for name, other in (equivalent or {}).items():
         yield f"same value: {name}", partial(_same_value, problem, other, tol)
 
@@ -134,6 +135,37 @@ def _formulations(problem: Any, tol: float) -> None:
 
 def _recovers(problem: Any, tol: float) -> None:
     assert problem.recover(_solved(problem, tol)) is not None, "recover(solution) returned None"
+
+
+def _keeps_value(problem: Any, tol: float) -> None:
+    """objective(recovered) is within the certified gap of the certified one, or words say why not.
+
+    A problem of several programs may follow another value than the last one's, `value(solution)`.
+    """
+    assert callable(getattr(problem, "objective", None)), (
+        f"{type(problem).__name__} has no objective(recovered): the exact objective of what "
+        "recover(solution) returns"
+    )
+    solution = _solved(problem, tol)
+    recovered = problem.recover(solution)
+    value = getattr(problem, "value", None)
+    certified = solution.objective if value is None else float(value(solution))
+    objective = float(problem.objective(recovered))
+    assert solution.is_within_gap(objective, certified) or shortfall(
+        problem, solution, recovered
+    ), (
+        f"the objective of what was recovered is {objective:.9g}, the certified one "
+        f"{certified:.9g} with a relative gap of {solution.certificate.relative_gap:.2g}, and no "
+        "words say why: neither `notes` of what was recovered nor shortfall(solution)"
+    )
+
+
+def shortfall(problem: Any, solution: Solution, recovered: Any) -> str:
+    """Why the objective of what was recovered is not the certified one, as the result's `notes`
+    or, for plain arrays, the problem's `shortfall(solution)` say; empty if nothing does."""
+    ask = getattr(problem, "shortfall", None)
+    words = ask(solution) if callable(ask) else " ".join(getattr(recovered, "notes", ()))
+    return str(words)
 
 
 def _same_value(problem: Any, other: Any, tol: float) -> None:
