@@ -34,7 +34,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import integer
+from sdpkit.inputs import booleans, integer
+from sdpkit.layout import Expected, read_layout
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.metric import factor
 
@@ -151,9 +152,25 @@ class POLA:
 
     @classmethod
     def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> POLA:
-        """The learner that gave these arrays."""
+        """The learner that gave these arrays; anything else is refused."""
+        size = integer(int(a["n_features_in_"]), "n_features_in_")
+        count, least = Expected(whole=True, least=1), {"least": 0.0}
+        layout = {
+            "beta": Expected(**least),
+            "max_iter": count,
+            "n_features_in_": count,
+            "matrix_": Expected((size, size)),
+            "threshold_": Expected(least=1.0),
+            "losses_": Expected((a["losses_"].size,), **least),
+        }
+        # `partial_fit` alone leaves neither.
+        converged = (
+            {"converged_": booleans(a["converged_"], "converged_")} if "n_iter_" in a else {}
+        )
+        layout |= {"n_iter_": count} if converged else {}
+        found = read_layout({k: x for k, x in a.items() if k not in converged}, layout)
         model = cls()
-        for name, array in a.items():
+        for name, array in {**found, **converged}.items():
             setattr(model, name, array if name == "matrix_" else array.tolist())
         return model
 

@@ -8,6 +8,7 @@ tries a finished solver.
     unsupported, digits              for `accepts` and `seconds`
     reduce, Reduction                a program with an interior, and the way back (`lift`)
     Driver, Engine, Option           the loop of an iterative method: clock, limits, history
+    Expected                         what an array of the engine's state in a checkpoint must be
     check_names                      refuse unknown options in one sentence
     Ending                           how a search over several programs ends
     register_solver, registered      make it known in this process, or in a `with` block
@@ -15,6 +16,7 @@ tries a finished solver.
 
 from __future__ import annotations
 
+from sdpkit.layout import Expected
 from sdpkit.program.sdpa import write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
@@ -34,6 +36,7 @@ __all__ = [
     "Ending",
     "Engine",
     "Estimate",
+    "Expected",
     "Option",
     "Reduction",
     "Settings",

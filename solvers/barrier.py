@@ -25,6 +25,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpkit.layout import TINY, Expected, Layout
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, ResolventGram
 from sdpkit.program.kinds import why_no_graph
@@ -96,12 +97,17 @@ def connectivity(dual: BarrierDual) -> float:
     return min(values)
 
 
+def layout(dual: BarrierDual) -> Layout:
+    """What `BarrierPath.state` holds."""
+    steps = Expected(whole=True, least=0)
+    return {"w": Expected((dual.d.size,)), "mu": Expected(least=TINY), "steps": steps}
+
+
 def starting_points(
-    dual: BarrierDual, settings: Settings
+    dual: BarrierDual, settings: Settings, state: Mapping[str, Array] | None = None
 ) -> Iterator[tuple[BarrierPoint, float | None]]:
     """Strictly feasible points, the most promising first, with their μ where it is known: where an
     earlier run left off, a given solution, moved inwards if need be, and a plain one."""
-    state = None if settings.checkpoint is None else settings.checkpoint.state
     saved = None if state is None else dual.at(state["w"])
     if saved is not None and state is not None:
         yield saved, float(state["mu"])
@@ -132,15 +138,18 @@ class BarrierPath:
     """
 
     def __init__(
-        self, dual: BarrierDual, starts: list[tuple[BarrierPoint, float | None]], driver: Driver
+        self,
+        dual: BarrierDual,
+        starts: list[tuple[BarrierPoint, float | None]],
+        driver: Driver,
+        steps: int = 0,
     ) -> None:
         self.dual, self.starts = dual, starts
         self.path: PathOfCentres | None = None
         self.tol, self.goal = driver.settings.tol, _GOAL_SHARE * driver.settings.tol
-        self.steps = 0
-        if driver.saved is not None:
-            self.steps = int(driver.saved["steps"])
-            driver.resume(self.steps)
+        self.steps = steps
+        if steps:
+            driver.resume(steps)
 
     def step(self, driver: Driver) -> None:
         """Find the path; then one centre, and on towards the next."""
@@ -383,11 +392,13 @@ class Barrier:
         if without is not None:
             return driver.finish(without)
         dual = BarrierDual.of(program)
-        starts = list(starting_points(dual, settings))
+        saved = driver.saved(layout(dual))
+        starts = list(starting_points(dual, settings, saved))
         if not starts:
             words = "no strictly feasible multipliers were found"
             return driver.finish(Answer(Stop.FAILED, words))
-        return driver.run(BarrierPath(dual, starts, driver))
+        steps = 0 if saved is None else int(saved["steps"])
+        return driver.run(BarrierPath(dual, starts, driver, steps))
 
 
 def _has_limits_on_a_face(program: Program) -> bool:

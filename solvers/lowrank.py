@@ -39,7 +39,12 @@ from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel, in_boxes, lowest_eigenpairs
 from sdpkit.solvers.lowrank_newton import DENSE_UNKNOWNS, minimised
-from sdpkit.solvers.lowrank_start import LowRankState, first_ranks, starting_state
+from sdpkit.solvers.lowrank_start import (
+    NEW_COLUMNS,
+    LowRankState,
+    first_ranks,
+    starting_state,
+)
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 
 Array = NDArray[np.float64]
@@ -47,7 +52,6 @@ Array = NDArray[np.float64]
 _MAX_NEWTON_STEPS = 2000
 # On graphs with equations the optimum often has a high rank, and most runs of docs/auto.csv fail.
 _EQUATIONS_RISK = 3.0
-_NEW_COLUMNS = 12  # columns added at a time, at most
 _RESIDUAL_SHARE = 0.25  # what a multiplier update should leave of the residual; else σ grows
 _SIGMA_FACTOR = 4.0  # by this factor
 _MET_SHARE = 0.1  # of tol: rows this close are met; a stiffer σ would only magnify rounding in w
@@ -76,9 +80,8 @@ class MultiplierUpdates:
         self.first_sigma, self.accuracy = start.sigma, 0.1
         self.best: LagrangianPoint | None = None
         self.merit, self.stalled = np.inf, 0
-        self.steps = 0
-        if driver.saved is not None:
-            self.steps = int(driver.saved["steps"])
+        self.steps = start.steps
+        if self.steps:
             driver.resume(self.steps)
 
     def step(self, driver: Driver) -> None:
@@ -90,6 +93,9 @@ class MultiplierUpdates:
         point, taken = minimised(point, self.accuracy * size, room, lambda: driver.out_of_time)
         driver.count(max(taken, 1))
         self.steps = driver.iterations
+        if not all(np.isfinite(part).all() for part in point.unknown):
+            driver.end(Stop.FAILED, "the iteration left the floating-point numbers")
+            return  # an SVD of infinite entries does not end
         before = now.residual
         now.w, now.residual = self._updated(point), point.residual
         now.unknown = [*map(_trimmed, point.unknown[:-1]), point.unknown[-1]]
@@ -157,7 +163,7 @@ class MultiplierUpdates:
     def _lowest(self, point: LagrangianPoint) -> list[tuple[Array, Array]]:
         """Per block the lowest eigenpairs of the dual slack."""
         parts = zip(self.model.parts, point.weights, strict=True)
-        return [lowest_eigenpairs(part, u, _NEW_COLUMNS) for part, u in parts]
+        return [lowest_eigenpairs(part, u, NEW_COLUMNS) for part, u in parts]
 
     def _gap(self, point: LagrangianPoint, lowest: list[tuple[Array, Array]]) -> float:
         """What the certificate will find, about: the dual value and what its slack lacks, at the
@@ -383,7 +389,7 @@ class LowRankSolver:
             if without is not None:
                 return driver.finish(without)
         model = LowRankModel.of(program)
-        start = starting_state(model, settings, driver.options["init"])
+        start = starting_state(model, driver)
         return driver.run(MultiplierUpdates(model, start, driver))
 
 

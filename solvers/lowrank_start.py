@@ -13,16 +13,19 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.layout import TINY, Expected, Layout
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix, is_finite
-from sdpkit.solution.answer import Settings
+from sdpkit.solution.driver import Driver
 from sdpkit.solution.solution import Solution
-from sdpkit.solvers.lowrank_model import LowRankModel, lowest_eigenpairs
+from sdpkit.solvers.lowrank_model import FactoredBlock, LowRankModel, lowest_eigenpairs
 
 Array = NDArray[np.float64]
 
 _FULL_RANK_UNKNOWNS = 30_000  # up to which the first rank is one that leaves no false minima
 _FIRST_RANK = 12  # the first rank beyond that
+NEW_COLUMNS = 12  # columns added at a time, at most
+_LARGEST = 1e50  # of a state in units of one; the Lagrangian has fourth powers
 
 
 @dataclass
@@ -34,6 +37,7 @@ class LowRankState:
     sigma: float
     level: float
     residual: float = np.inf
+    steps: int = 0
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -41,15 +45,35 @@ class LowRankState:
         return tuple(y.shape[1] for y in self.unknown[:-1])
 
 
-def starting_state(model: LowRankModel, settings: Settings, init: Any) -> LowRankState:
+def layout(model: LowRankModel) -> Layout:
+    """What the arrays of a checkpoint must be."""
+    unit = {"least": -_LARGEST, "most": _LARGEST}
+    parts = enumerate(model.parts)
+    return {
+        "steps": Expected(whole=True, least=0),
+        **{f"factor{k}": Expected((p.block.size, _ranks(p)), **unit) for k, p in parts},
+        "auxiliary": Expected((model.free.size,), **unit),
+        "weights": Expected((model.program.n_rows,), **unit),
+        "sigma": Expected(least=TINY, most=_LARGEST),
+        "level": Expected(least=TINY, most=_LARGEST),
+        "residual": Expected(least=0.0, most=np.inf),
+    }
+
+
+def _ranks(part: FactoredBlock) -> range:
+    """The numbers of columns that a factor may have between two updates."""
+    return range(1, part.block.size + NEW_COLUMNS + 1)
+
+
+def starting_state(model: LowRankModel, driver: Driver) -> LowRankState:
     """From a checkpoint, a given solution, a given embedding, or the slowest modes."""
-    cold = cold_start(model)
-    kept = settings.checkpoint.state if settings.checkpoint is not None else None
+    cold, kept = cold_start(model), driver.saved(layout(model))
     if kept is not None:
         factors = [kept[f"factor{k}"] for k in range(len(model.parts))]
         scalars = (float(kept[name]) for name in ("sigma", "level", "residual"))
-        return LowRankState([*factors, kept["auxiliary"]], kept["weights"], *scalars)
-    given = settings.warm_start
+        unknown = [*factors, kept["auxiliary"]]
+        return LowRankState(unknown, kept["weights"], *scalars, steps=int(kept["steps"]))
+    given, init = driver.settings.warm_start, driver.options["init"]
     if given is not None and _fits(model.program, given):
         cold.unknown[:-1] = [
             part.projected(_root(matrix) / np.sqrt(model.unit))

@@ -22,6 +22,7 @@ from sdpkit.certificate.onto_rows import is_small, root_of, step_onto_rows
 from sdpkit.certificate.primal import row_residuals
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.certificate.scales import relative_gap_of, value_unit
+from sdpkit.layout import TINY, Expected, Layout
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -92,7 +93,7 @@ class DouglasRachford:
 
     def _start(self, driver: Driver) -> None:
         """From a checkpoint, else from a given solution, else from zero."""
-        saved, base = driver.saved, self.method.base
+        saved, base = driver.saved(self._layout()), self.method.base
         if saved is not None:
             driver.resume(int(saved["iteration"]))
             self._resume(saved)
@@ -105,6 +106,12 @@ class DouglasRachford:
         slack = base.slack_of(base.from_multipliers(w))
         point = base.onto_cone(base.from_program(matrices, x))
         self.method.restart(SplittingPair(point.z, base.onto_cone(slack).z), self.penalty)
+
+    def _layout(self) -> Layout:
+        """What `state` holds."""
+        point, count = Expected((self.method.base.c.size,)), Expected(whole=True, least=0)
+        restarts = {"penalty": Expected(least=TINY), "restarts": count, "renewal": count}
+        return {"iteration": count, "x": point, "slack": point, **restarts}
 
     def _resume(self, saved: Mapping[str, Any]) -> None:
         """Where a checkpoint left it, in the metric of its last restart or the first one."""

@@ -37,6 +37,7 @@ from sdpkit.certificate.bounds import safe_bound
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.certificate.scales import relative_gap_of
+from sdpkit.layout import Expected, Layout
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -196,15 +197,25 @@ class Rounds(ABC):
     @classmethod
     def begin(cls, geometry: SetsOfRows, driver: Driver) -> Self:
         """From a checkpoint, else from a given solution, else from zero."""
-        saved, tol = driver.saved, driver.settings.tol
+        saved, tol = driver.saved(cls.layout(geometry)), driver.settings.tol
         if saved is not None:
-            z, y, s, anchor = (np.array(saved[name]) for name in ("z", "y", "s", "anchor"))
-            sums = np.array(saved["sums"]) if saved["sums"].size else None
+            z, y, s, anchor = (saved[name] for name in ("z", "y", "s", "anchor"))
+            sums = saved["sums"] if saved["sums"].size else None
             t, inner = int(saved["t"]), int(saved["inner"])
             return cls(geometry, tol, z, y, s, anchor, float(saved["weight"]), sums, t, inner)
         size, m = geometry.c.size, geometry.b.size
         z, y = geometry.from_solution(driver.settings) or (np.zeros(size), np.zeros(m))
         return cls.at(geometry, tol, z, y)
+
+    @staticmethod
+    def layout(geometry: SetsOfRows) -> Layout:
+        """What `state` holds."""
+        m, count = geometry.b.size, Expected(whole=True, least=0)
+        point, corrections = Expected((geometry.c.size,)), Expected((m,))
+        return {
+            "z": point, "y": corrections, "s": point, "anchor": point, "t": count,
+            "inner": count, "weight": Expected(least=0.0), "sums": Expected(((0, m),)),
+        }  # fmt: skip
 
     @classmethod
     def at(cls, geometry: SetsOfRows, tol: float, z: Array, y: Array) -> Self:

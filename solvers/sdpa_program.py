@@ -11,13 +11,8 @@ so Y is our M and x our w, sign for sign.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import shutil
-import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,11 +22,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpkit.numerics.threads import one_thread_environment
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.interruption import is_interrupted
+from sdpkit.solution.executable import WorkFolder
 from sdpkit.solution.options import check_names
 from sdpkit.solution.process import Returned, apart, can_fork
 from sdpkit.solution.progress import LOG
@@ -40,8 +34,6 @@ from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 
 Array = NDArray[np.float64]
 
-# Seconds between two looks at the clock and at Ctrl-C.
-_WATCH = 0.05
 # Files of more entries are written in a process that can be stopped: a million take a second.
 _MANY_ENTRIES = 1e6
 
@@ -93,9 +85,9 @@ class SdpaProgram:
         reduction = reduce(program)
         # The file maximises; the reduced program keeps its sense and `write_sdpa` negates.
         reduced = replace(reduction.program, offset=0.0)
-        with tempfile.TemporaryDirectory(prefix="sdpkit-") as name:
-            folder = Path(name)
-            written = _write_in_time(reduced, folder / "program.dat-s", _left(settings, started))
+        with WorkFolder() as folder:
+            file = folder.path / "program.dat-s"
+            written = _write_in_time(reduced, file, _left(settings, started))
             setup = time.perf_counter() - started
             if written.stop is not None:
                 words = f"writing its input file {written.words}"
@@ -109,10 +101,10 @@ class SdpaProgram:
         solved = time.perf_counter() - started - setup
         return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
 
-    def _run(self, folder: Path, program: Program, settings: Settings) -> Answer:
-        command = [self.executable, *self.command(folder, settings)]
-        code, stopped = _watched(command, folder, settings.time_limit)
-        output = (folder / "output").read_text(errors="replace")
+    def _run(self, folder: WorkFolder, program: Program, settings: Settings) -> Answer:
+        command = [self.executable, *self.command(folder.path, settings)]
+        code, stopped = folder.run(command, settings.time_limit)
+        output = (folder.path / "output").read_text(errors="replace")
         LOG.debug(output)
         stop, words = self.stop(code, output)
         if stopped is not None:
@@ -122,7 +114,7 @@ class SdpaProgram:
         n_linear = columns.rows.shape[1]
         sizes = [block.size for block in program.blocks] + [-n_linear] * bool(n_linear)
         try:
-            matrices, w = self.read(folder, sizes, program.n_rows)
+            matrices, w = self.read(folder.path, sizes, program.n_rows)
         except (OSError, ValueError, IndexError):
             return Answer(stop if stop is not Stop.DONE else Stop.FAILED, words)  # no whole point
         linear = matrices.pop() if n_linear else np.zeros(0)
@@ -165,41 +157,6 @@ def _most_entries(program: Program) -> float:
         dense_cost = bool(block.cost.factor.size)
         total += np.minimum(rows, n2).sum() + (n2 if dense_cost else block.cost.sparse.nnz)
     return float(total)
-
-
-def _watched(command: list[str], folder: Path, seconds: float | None) -> tuple[int, Stop | None]:
-    """Run until it ends, the time is up or Ctrl-C is pressed; (its exit code, why it was stopped).
-
-    What it prints goes to the file `output`. It leads its own session, so that Ctrl-C reaches us
-    alone and all that it started ends with it.
-    """
-    deadline = None if seconds is None else time.perf_counter() + seconds
-    stopped = None
-    with open(folder / "output", "wb") as output:
-        child = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=one_thread_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            while stopped is None and child.poll() is None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.wait(_WATCH)
-                if child.returncode is None and is_interrupted():
-                    stopped = Stop.INTERRUPTED
-                elif child.returncode is None and deadline is not None:
-                    stopped = Stop.TIME_LIMIT if time.perf_counter() > deadline else None
-        except KeyboardInterrupt:
-            stopped = Stop.INTERRUPTED
-        finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-    return child.returncode, stopped
 
 
 def _last_integer(pattern: str, text: str) -> int | None:

@@ -9,7 +9,8 @@ import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import pytest
 
 import sdpkit
 from sdpkit import MVE, MVU, InputError, Status
+from sdpkit.files import read_npz
+from sdpkit.layout import Expected
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solving.call import solve
 from sdpkit.solving.registry import get_solver, known_solvers
@@ -38,10 +41,10 @@ def problem() -> MVU:
 def test_the_last_state_is_what_is_found(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     first = Checkpoint(path, "f00d", "barrier")
-    assert first.state is None
+    assert first.is_new
     first.save(mu=1.0)
     first.save(mu=0.5, w=[1.0, 2.0])
-    found = Checkpoint(path, "f00d", "barrier").state
+    found = Checkpoint(path, "f00d", "barrier").load({"mu": Expected(), "w": Expected((2,))})
     assert found is not None
     assert float(found["mu"]) == 0.5
     assert found["w"].tolist() == [1.0, 2.0]
@@ -84,7 +87,7 @@ def test_changed_numbers_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="damaged or changed"):
             Checkpoint(path, "f00d", "barrier")
     np.savez(path, **arrays)
-    assert Checkpoint(path, "f00d", "barrier").state is not None
+    assert not Checkpoint(path, "f00d", "barrier").is_new
 
 
 def test_a_folder_must_exist(tmp_path: Path) -> None:
@@ -95,6 +98,164 @@ def test_a_folder_must_exist(tmp_path: Path) -> None:
 def test_a_state_is_due_after_a_while(tmp_path: Path) -> None:
     assert not Checkpoint(tmp_path / "a.npz", "f", "s", every=60.0).is_due
     assert Checkpoint(tmp_path / "a.npz", "f", "s", every=0.0).is_due
+
+
+# -- files of strangers ------------------------------------------------------------------------
+
+
+def state_of(name: str, folder: Path) -> dict[str, Any]:
+    """What an engine leaves after a few iterations on `problem()`."""
+    path = folder / "good.npz"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        solve(problem(), solver=name, checkpoint=path, max_iter=25, tol=1e-9)
+    return {n[6:]: a for n, a in read_npz(path).items() if n.startswith("state/")}
+
+
+def planted(array: Any, value: float) -> Any:
+    out = np.array(array, dtype=float)
+    out.flat[0] = value
+    return out
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "shorter": lambda a: np.ravel(a)[:-1],
+    "one number": lambda a: np.zeros(1),
+    "an axis more": lambda a: np.asarray(a)[None],
+    "texts": lambda a: np.asarray(a).astype(str),
+    "complex": lambda a: np.asarray(a).astype(complex),
+    "booleans": lambda a: np.asarray(a).astype(bool),
+    "nan": lambda a: planted(a, np.nan),
+    "infinite": lambda a: planted(a, -np.inf),
+    "huge": lambda a: planted(a, 1e300),
+}
+
+
+@pytest.mark.parametrize("name", KEEPERS)
+def test_a_state_of_the_wrong_form_is_refused(name: str, tmp_path: Path) -> None:
+    """Each array of every engine, each change; the digest is right, as anyone can make it."""
+    program = problem().program()
+    good, path = state_of(name, tmp_path), tmp_path / "run.npz"
+    states = [
+        {**good, key: change(array)}
+        for key, array in good.items()
+        for way, change in CHANGES.items()
+        if array.size and (key, way) != ("residual", "huge")  # it has no limit
+    ]
+    states += [{k: a for k, a in good.items() if k != left_out} for left_out in good]
+    states += [{**good, "more": np.zeros(3)}]
+    for state in states:
+        path.unlink(missing_ok=True)
+        Checkpoint(path, program.fingerprint, name).save(**state)
+        with pytest.raises(InputError, match=f"no state that solver '{name}' can resume"):
+            solve(program, solver=name, checkpoint=path, max_iter=1)
+
+
+FOREIGN = """
+import faulthandler, sys
+import numpy as np
+import sdpkit
+from sdpkit.solution.checkpoint import Checkpoint
+faulthandler.enable()
+X = sdpkit.datasets.swiss_roll(60, random_state=0)
+program = sdpkit.MVU(X, n_neighbors=4).program()
+name, path = sys.argv[1], sys.argv[2]
+factor = np.zeros((60, 18))
+factor[0, 0] = np.inf
+m = program.n_rows
+state = {
+    "lowrank": dict(steps=8, factor0=factor, auxiliary=np.zeros(0), weights=np.zeros(m),
+                    sigma=1.0, level=1.0, residual=1.0),
+}.get(name, dict(z=np.zeros(1), y=np.zeros(m), s=np.zeros(3600), anchor=np.zeros(3600), t=1,
+                 inner=3, weight=1.0, sums=np.zeros(0)))
+Checkpoint(path, program.fingerprint, name).save(**state)
+try:
+    sdpkit.solve(program, solver=name, checkpoint=path, max_iter=60, time_limit=3)
+except sdpkit.InputError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize("name", ["dykstra", "alternating", "lowrank"])
+def test_a_foreign_state_neither_crashes_nor_hangs(name: str, tmp_path: Path) -> None:
+    """They wrote outside of an array, and decomposed infinite entries for ever."""
+    run = subprocess.run(
+        [sys.executable, "-c", FOREIGN, name, str(tmp_path / "run.npz")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "refused:" in run.stdout
+    assert "Delete the file" in run.stdout
+
+
+def test_a_state_that_overflowed_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    layout = {"w": Expected((2,))}
+    checkpoint = Checkpoint(path, "f00d", "barrier")
+    assert checkpoint.load(layout) is None
+    checkpoint.save(w=[1.0, 2.0])
+    checkpoint.save(w=[1.0, np.nan])
+    found = Checkpoint(path, "f00d", "barrier").load(layout)
+    assert found is not None
+    assert found["w"].tolist() == [1.0, 2.0]
+
+
+def test_states_of_other_parts_are_left_alone(tmp_path: Path) -> None:
+    """Of a program that is solved in parts the file holds the last one."""
+    path = tmp_path / "run.npz"
+    Checkpoint(path, "f00d", "lowrank").of_part("second").save(w=[1.0, 2.0])
+    again = Checkpoint(path, "f00d", "lowrank")
+    assert again.of_part("first").load({"w": Expected((1,))}) is None
+    assert again.of_part("second").load({"w": Expected((2,))}) is not None
+
+
+def test_a_program_in_parts_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sdpkit.solving.generation.WRITTEN_ROWS", 0)
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    lmnn, path = sdpkit.LMNN(X, np.arange(30) % 3, n_neighbors=2), tmp_path / "run.npz"
+    first = solve(lmnn, solver="lowrank", tol=1e-3, checkpoint=path)
+    again = solve(lmnn, solver="lowrank", tol=1e-3, checkpoint=path)
+    assert first.status is again.status is Status.OPTIMAL
+
+
+# -- warm starts -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["interior", *KEEPERS])
+def test_warm_starts_that_cannot_be_used_are_left_out(name: str) -> None:
+    """Another program's shapes, NaN, infinity and numbers near overflow."""
+    program = problem().program()
+    start = solve(program, tol=1e-3)
+    other = solve(MVU(sdpkit.datasets.swiss_roll(30), n_neighbors=4), tol=1e-3)
+    assert start.dual is not None
+    starts = [
+        other,
+        replace(start, matrices=(np.full((40, 40), np.nan),)),
+        replace(start, matrices=(1e300 * np.eye(40),)),
+        replace(start, dual=np.full_like(start.dual, np.inf)),
+        replace(start, dual=1e300 * start.dual),
+        replace(start, dual=start.dual[:3]),
+        replace(start, x=np.ones(7)),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        cold = solve(program, solver=name, tol=1e-3, max_iter=12)
+        for given in starts:
+            found = solve(program, solver=name, tol=1e-3, max_iter=12, warm_start=given)
+            assert np.isfinite(found.objective)
+    assert np.isfinite(cold.objective)
+
+
+def test_a_warm_start_of_other_arrays_is_refused() -> None:
+    program = problem().program()
+    start = solve(program, tol=1e-3)
+    assert start.dual is not None
+    for wrong in ({"dual": start.dual + 0j}, {"x": "none"}, {"matrices": (np.zeros(3),)}):
+        with pytest.raises(InputError, match="not arrays of real numbers"):
+            solve(program, warm_start=replace(start, **wrong))
 
 
 # -- who keeps one --------------------------------------------------------------------------
@@ -115,7 +276,7 @@ def test_of_several_programs_the_first_has_a_state(tmp_path: Path) -> None:
     solution = solve(mve, solver="barrier", tol=1e-4, checkpoint=path)
     assert solution.trajectory is not None
     assert len(solution.trajectory) > 1
-    assert Checkpoint(path, mve.first_program().fingerprint, "barrier").state is not None
+    assert not Checkpoint(path, mve.first_program().fingerprint, "barrier").is_new
     again = solve(mve, solver="barrier", tol=1e-4, checkpoint=path)
     assert again.status is Status.STATIONARY
     assert again.objective == pytest.approx(solution.objective, rel=1e-3)

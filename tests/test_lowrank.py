@@ -31,7 +31,7 @@ from sdpkit.solution.forecast import PRICES
 from sdpkit.solvers import lowrank_newton
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel
-from sdpkit.solvers.lowrank_start import cold_start, first_ranks
+from sdpkit.solvers.lowrank_start import cold_start, first_ranks, layout
 from sdpkit.solving.call import solve
 from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
@@ -249,7 +249,7 @@ def test_killed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(MemoryError):
         solve(problem, solver="lowrank", tol=1e-5, checkpoint=file, callback=kill)
-    left = Checkpoint(file, problem.fingerprint, "lowrank").state
+    left = Checkpoint(file, problem.fingerprint, "lowrank").load(layout(LowRankModel.of(problem)))
     resumed = solve(problem, solver="lowrank", tol=1e-5, checkpoint=file)
     assert resumed.status is whole.status is Status.OPTIMAL
     assert left is not None

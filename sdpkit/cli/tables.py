@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.files import one_line, read_npy, read_npz, read_text
+from sdpkit.solution.executable import WorkFolder
 
 # Characters of the longest label.
 _LONGEST_LABEL = 200
@@ -87,10 +87,10 @@ def from_standard_input(file: Path, kind: str | None) -> Iterator[Path]:
     if str(file) != "-":
         yield file
         return
-    with tempfile.TemporaryDirectory(prefix="sdpkit-") as folder:
-        content = sys.stdin.buffer.read()
-        starts = {b"PK": "npz", b"\x93N": "npy"}
-        path = Path(folder) / f"input.{kind or starts.get(content[:2], 'csv')}"
+    content = sys.stdin.buffer.read()
+    starts = {b"PK": "npz", b"\x93N": "npy"}
+    with WorkFolder() as folder:
+        path = folder.path / f"input.{kind or starts.get(content[:2], 'csv')}"
         path.write_bytes(content)
         try:
             yield path

@@ -208,13 +208,13 @@ def _own_modules() -> Iterator[str]:
 
 def _supervise(link: socket.socket, job: Job) -> Outcome | None:
     """Fork, watch, reap; None if the parent hung up meanwhile."""
-    inlet, outlet = os.pipe()
+    server, (inlet, outlet) = os.getpid(), os.pipe()
     with tempfile.TemporaryFile() as log:
         child = os.fork()
         if child == 0:
             os.close(inlet)
             link.close()
-            _be_child(job, outlet, log)
+            _be_child(job, outlet, log, server)
         os.close(outlet)
         watch = _Watch(child, job, inlet)
         try:
@@ -346,14 +346,14 @@ def _memory(process: int) -> float:
 # -- the child ------------------------------------------------------------------------------
 
 
-def _be_child(job: Job, outlet: int, log: IO[bytes]) -> None:
+def _be_child(job: Job, outlet: int, log: IO[bytes], server: int) -> None:
     """The forked process: do the job, say what there is to say, and never return."""
     import resource  # not on every system, and only here is it needed
 
     code = 70
     try:
         os.setsid()
-        die_with_parent()
+        die_with_parent(server)
         _volunteer()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash leaves a row, not a file
         nowhere = os.open(os.devnull, os.O_RDONLY)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,6 +55,12 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
     connect: Connect = "bridge"
     random_state: Any = 0
 
+    _saved: ClassVar[Mapping[str, Any]] = {
+        **CertifiedEstimator._saved,
+        "result_": Embedding,
+        "diagonal_": np.ndarray,
+    }
+
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Unfold points X, (n, d), or with `metric="precomputed"` distances, (n, n)."""
         one_of(self.metric, "metric", tuple(_DATA))
@@ -73,11 +80,27 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
             self.diagonal_ = points.diagonal().copy()
         self._solve(self._problem(data, self._graph(data, len(points))))
         self.result_ = self._recover()
+        self._name_parts()
+        return self
+
+    def _name_parts(self) -> None:
         self.embedding_ = self.result_.coordinates
         self.eigenvalues_ = self.result_.eigenvalues
         self.edges_ = self.result_.edges
         self.tensions_ = self.result_.tensions
-        return self
+
+    def _restore(self) -> None:
+        super()._restore()
+        one_of(self.metric, "metric", tuple(_DATA))
+        n, inputs = len(self.result_.coordinates), self.result_.inputs
+        if inputs is None or (inputs.points is None) != (self.metric != "euclidean"):
+            raise InputError(f"its result_ does not hold the inputs of metric={self.metric!r}")
+        width = n if inputs.points is None else inputs.points.shape[1]
+        if width != self.n_features_in_:
+            raise InputError(f"n_features_in_ is {self.n_features_in_}; its inputs have {width}")
+        if self.metric == "precomputed_kernel":
+            self.diagonal_ = finite_vector(self.diagonal_, n, "diagonal_")
+        self._name_parts()
 
     def fit_transform(self, X: ArrayLike, y: Any = None) -> Array:
         """Unfold X and return its coordinates, (n, n_components)."""

@@ -7,6 +7,7 @@ are left out; `pickle` and `joblib` keep them.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -19,7 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 import sdpkit
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.errors import InputError
-from sdpkit.files import reading
+from sdpkit.files import one_line, reading
+from sdpkit.inputs import integer, one_of
+from sdpkit.layout import Expected, read_layout
 from sdpkit.program.files import arguments_of, saved_arrays
 from sdpkit.program.form import Program
 from sdpkit.results.archive import read_arrays, write_arrays
@@ -52,19 +55,20 @@ class SavedMixin:
     True
     """
 
-    # Attributes that are left out.
-    _not_saved: ClassVar[tuple[str, ...]] = ()
+    # What a file holds: name → type of the attribute. Others are made from these by `_restore`.
+    _saved: ClassVar[Mapping[str, Any]] = {
+        "n_features_in_": int,
+        "feature_names_in_": np.ndarray,
+        "_sklearn_output_config": dict,
+    }
 
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator as npz: without pickles, with a version and a checksum."""
         check_is_fitted(self)
         parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
         arrays: Arrays = {}
-        kinds: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            private = name.startswith("_") and name != "_sklearn_output_config"
-            if name not in parameters and name not in self._not_saved and not private:
-                kinds[name] = _pack(name, value, arrays)
+        known = vars(self)
+        kinds = {name: _pack(name, known[name], arrays) for name in self._saved if name in known}
         head = {
             "class": type(self).__name__,
             "parameters": {name: _plain(name, value) for name, value in parameters.items()},
@@ -81,12 +85,45 @@ class SavedMixin:
             head = json.loads(bytes(arrays["head"]).decode())
             if head["class"] != cls.__name__:
                 raise InputError(f"it holds a {head['class']}: use {head['class']}.load")
+            for name, value in head["parameters"].items():
+                if not isinstance(value, _PLAIN):
+                    raise InputError(f"its parameter {name} is neither a number nor a text")
             model = cls(**head["parameters"])
             for name, kind in head["attributes"].items():
-                start = f"{name}/"
-                parts = {k[len(start) :]: a for k, a in arrays.items() if k.startswith(start)}
-                setattr(model, name, _unpack(kind, parts, path))
+                if name not in cls._saved:
+                    raise InputError(f"it has an attribute {one_line(name, 40)!r} too many")
+                value = _unpack(kind, _parts(arrays, f"{name}/"), path)
+                if not isinstance(value, cls._saved[name]):
+                    raise InputError(f"its {name} is of type {type(value).__name__}")
+                setattr(model, name, value)
+            model._restore()
             return model
+
+    def _restore(self) -> None:
+        """Check what was read against each other, and make the attributes that files leave out.
+
+        Only types have been checked before. Subclasses check that shapes agree, that indices are in
+        range and that parameters are those that `fit` accepts.
+        """
+        features = integer(getattr(self, "n_features_in_", None), "n_features_in_")
+        names = getattr(self, "feature_names_in_", None)
+        texts = names is None or all(isinstance(name, str) for name in names.ravel())
+        if names is not None and (names.shape != (features,) or not texts):
+            raise InputError(f"feature_names_in_ are not {features} texts")
+        for name, value in getattr(self, "_sklearn_output_config", {}).items():
+            one_of(name, "_sklearn_output_config", ("transform",))
+            one_of(value, "set_output(transform=…)", ("default", "pandas", "polars", None))
+
+
+def labels_of(classes: Any, name: str = "classes_") -> NDArray[Any]:
+    """The labels of classes, (c,), as a file holds them."""
+    if classes.ndim != 1 or not classes.size or classes.dtype.kind == "c":
+        raise InputError(f"{name} has shape {classes.shape} and dtype {classes.dtype}")
+    return np.asarray(classes)
+
+
+def _parts(arrays: Arrays, start: str) -> Arrays:
+    return {name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -123,7 +160,7 @@ def _pack(name: str, value: Any, arrays: Arrays) -> dict[str, Any]:
 def _unpack(kind: Mapping[str, Any], parts: Arrays, path: str | Path) -> Any:
     match kind["kind"]:
         case "value":
-            return kind["value"]
+            return kind["value"]  # of a plain type, as everything in JSON
         case "array":
             return parts["entries"]
         case "texts":
@@ -161,14 +198,48 @@ def _number(value: Any) -> Any:
 
 
 def _certificate(numbers: dict[str, Any], parts: Arrays, path: str | Path) -> Certificate:
-    program = {name[8:]: array for name, array in parts.items() if name.startswith("program/")}
-    count = sum(name.startswith("matrix") for name in parts)
+    program = Program.of_file(arguments_of(_parts(parts, "program/"), path))
     told: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in numbers.items()}
-    return Certificate(
-        **told,
-        program=Program.of_file(arguments_of(program, path)),
-        multipliers=parts.get("multipliers"),
-        rows=parts.get("rows"),
-        matrices=tuple(parts[f"matrix{k}"] for k in range(count)) if count else None,
-        x=parts.get("x"),
-    )
+    for part in fields(Certificate):
+        if part.name in told and not _is_of_type(told[part.name], str(part.type)):
+            raise InputError(f"certificate_.{part.name} is {one_line(told[part.name], 40)}")
+    arrays = _certificate_arrays(parts, program)
+    return Certificate(**told, program=program, **arrays)
+
+
+def _certificate_arrays(parts: Arrays, program: Program) -> dict[str, Any]:
+    """The point and the multipliers, in the shapes of the program."""
+    number: dict[str, Any] = {"least": -sys.float_info.max, "most": sys.float_info.max}
+    layout = {f"matrix{k}": Expected((b.size,) * 2, **number) for k, b in enumerate(program.blocks)}
+    if "matrix0" not in parts:
+        layout = {}  # a point that is an operator is left out
+    m = program.n_rows
+    if program.family is not None and "rows" in parts:
+        m = parts["rows"].size
+        layout["rows"] = Expected((m,), whole=True, least=0)
+    for name, size in (("multipliers", m), ("x", program.n_auxiliary)):
+        if name in parts:
+            layout[name] = Expected((size,), **number)
+    own = {name: array for name, array in parts.items() if not name.startswith("program/")}
+    found: dict[str, Any] = read_layout(own, layout)
+    if "rows" in found and not (program.family and program.family.has(found["rows"]).all()):
+        raise InputError("certificate_.rows holds numbers that are not rows of its program")
+    matrices = tuple(found.pop(f"matrix{k}") for k in range(len(found)) if f"matrix{k}" in found)
+    return {"multipliers": None, **found, "matrices": matrices or None}
+
+
+def _is_of_type(value: Any, words: str) -> bool:
+    """Whether a value from JSON has the type of a field, as it is written there."""
+    if words.endswith(" | None"):
+        return value is None or _is_of_type(value, words.removesuffix(" | None"))
+    if words.startswith("tuple["):
+        kinds = words.removeprefix("tuple[").removesuffix("]").split(", ")
+        if not isinstance(value, tuple) or (kinds[-1] != "..." and len(value) != len(kinds)):
+            return False
+        return all(_is_of_type(entry, kinds[0]) for entry in value)
+    if words == "str":
+        return isinstance(value, str)
+    if isinstance(value, bool) or words == "bool":
+        return isinstance(value, bool) and words == "bool"
+    is_number = isinstance(value, int | float) and not abs(value) > sys.float_info.max
+    return is_number or (isinstance(value, float) and words == "float")

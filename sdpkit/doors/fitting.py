@@ -9,12 +9,13 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from sdpkit.certificate.certificate import Certificate
 from sdpkit.doors.files import SavedMixin
 from sdpkit.inputs import one_of
 from sdpkit.solution.answer import Stop
@@ -60,8 +61,12 @@ class CertifiedEstimator(SavedMixin, CallbackSupportMixin, BaseEstimator):
     callback: Callback | None = None
     on_interrupt: Literal["keep", "raise"] = "keep"
 
-    # Too large for a file, or made anew from what is in it.
-    _not_saved = ("problem_", "solution_")
+    # The problem and its solution are too large for a file.
+    _saved: ClassVar[Mapping[str, Any]] = {
+        **SavedMixin._saved,
+        "certificate_": Certificate,
+        "n_iter_": int | None,
+    }
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def _solve(self, problem: Any) -> None:

@@ -6,9 +6,9 @@ is the Euclidean distance of their images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,9 @@ import sdpkit
 from sdpkit.doors.files import SavedMixin
 from sdpkit.doors.fitting import CertifiedEstimator, seed_of
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_array
+from sdpkit.inputs import finite_array, one_of
+from sdpkit.layout import Expected
+from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.results.metric import Metric
 from sdpkit.results.relevant_components import relevant_components
 from sdpkit.solution.solution import Solution
@@ -89,6 +91,12 @@ def points_of(tuples: ArrayLike, size: int, n_features: int | None = None) -> Ar
     return points
 
 
+def _require_width(found: int, features: int) -> None:
+    """Of what a file holds."""
+    if found != features:
+        raise InputError(f"n_features_in_ is {features}; its points have {found} features")
+
+
 class LinearMap(MahalanobisMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """A learned metric that maps points to where it is Euclidean."""
 
@@ -107,6 +115,14 @@ class MahalanobisTransformer(LinearMap, CertifiedEstimator):
     """A linear map that a program has learned from labels."""
 
     metric_: Metric
+
+    _saved: ClassVar[Mapping[str, Any]] = {**CertifiedEstimator._saved, "metric_": Metric}
+
+    def _restore(self) -> None:
+        super()._restore()
+        _require_width(self.metric_.X.shape[1], self.n_features_in_)
+        self.metric_._single("components_")
+        self.components_ = self.metric_.components[0]
 
     def _labelled(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
         """X and y as scikit-learn checks them."""
@@ -250,6 +266,8 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
     rule: Literal["knn", "energy"] = "knn"
     metrics: Literal["single", "per_class"] | int = "single"
 
+    _saved: ClassVar[Mapping[str, Any]] = {**WarmStarted._saved, "metric_": Metric}
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric from points X, (n, d), and labels y, (n,)."""
         points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
@@ -268,6 +286,12 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
         self.metric_: Metric = problem.recover(self.solution_)
         self.classes_ = self.metric_.classes
         return self
+
+    def _restore(self) -> None:
+        super()._restore()
+        one_of(self.rule, "rule", ("knn", "energy"))
+        _require_width(self.metric_.X.shape[1], self.n_features_in_)
+        self.classes_ = self.metric_.classes
 
     @property
     def components_(self) -> Array:  # type: ignore[override]
@@ -381,6 +405,18 @@ class CoveringEllipsoidMetric(MahalanobisTransformer):
 
     gamma: float = 0.0
 
+    _saved: ClassVar[Mapping[str, Any]] = {
+        **CertifiedEstimator._saved,
+        "ellipsoid_": Ellipsoid,
+        "components_": np.ndarray,
+    }
+
+    def _restore(self) -> None:
+        CertifiedEstimator._restore(self)
+        _require_width(self.ellipsoid_.center.size, self.n_features_in_)
+        layout = Expected((self.ellipsoid_.basis.shape[1], self.n_features_in_))
+        self.components_ = layout.read("components_", self.components_)
+
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Cover points X, (n, d)."""
         points = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
@@ -417,8 +453,15 @@ class RelevantComponentAnalysis(LinearMap, SavedMixin, BaseEstimator):
     True
     """
 
+    _saved: ClassVar[Mapping[str, Any]] = {**SavedMixin._saved, "components_": np.ndarray}
+
     def __init__(self, *, ridge: float = 0.0) -> None:
         self.ridge = ridge
+
+    def _restore(self) -> None:
+        super()._restore()
+        layout = Expected((self.n_features_in_, self.n_features_in_))
+        self.components_ = layout.read("components_", self.components_)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric from points X, (n, d), and the labels of their chunklets y, (n,)."""

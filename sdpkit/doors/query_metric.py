@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sdpkit.doors.files import SavedMixin
+from sdpkit.doors.files import SavedMixin, labels_of
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_array, one_of
+from sdpkit.inputs import finite_array, finite_matrix, indices, integer, one_of, require_squarable
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.metric import vote
 from sdpkit.results.query_metric import QueryMetrics, Variant, query_metrics
@@ -49,6 +49,11 @@ class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
 
     cv_errors_: Array
 
+    _saved: ClassVar[Mapping[str, Any]] = {
+        **SavedMixin._saved,
+        **dict.fromkeys(("X_", "classes_", "labels_", "cv_errors_"), np.ndarray),
+    }
+
     def __init__(
         self,
         *,
@@ -74,11 +79,26 @@ class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         self.X_ = x
         self.classes_, self.labels_ = np.unique(labels, return_inverse=True)
-        self._size_of_neighborhood()
-        if not 1 <= self.n_neighbors <= len(x):
-            count = f"{len(x)} sample{'s' * (len(x) > 1)}"
-            raise InputError(f"n_neighbors is {self.n_neighbors}; X has {count}")
+        self._check_sizes()
         return self
+
+    def _restore(self) -> None:
+        super()._restore()
+        self._check()
+        self.X_ = finite_matrix(self.X_, "X_", self.n_features_in_)
+        require_squarable(self.X_, "X_")
+        self.classes_ = labels_of(self.classes_)
+        self.labels_ = indices(self.labels_, (len(self.X_),), len(self.classes_), "labels_")
+        if hasattr(self, "cv_errors_"):
+            self.cv_errors_ = finite_matrix(self.cv_errors_, "cv_errors_")
+        integer(self.n_neighbors, "n_neighbors")
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        self._size_of_neighborhood()
+        if not 1 <= self.n_neighbors <= len(self.X_):
+            count = f"{len(self.X_)} sample{'s' * (len(self.X_) > 1)}"
+            raise InputError(f"n_neighbors is {self.n_neighbors}; X has {count}")
 
     def _check(self) -> None:
         one_of(self.variant, "variant", ("relative", "published"))

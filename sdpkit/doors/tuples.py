@@ -7,7 +7,8 @@ third. `transform` takes points.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -158,6 +159,16 @@ class PseudoMetricOnlineLearning(TuplesMixin, LinearMap, SavedMixin, BaseEstimat
     """
 
     learner_: sdpkit.POLA
+
+    _saved: ClassVar[Mapping[str, Any]] = {
+        **SavedMixin._saved,
+        "learner_": sdpkit.POLA,
+        "n_iter_": int,
+    }
+
+    def _restore(self) -> None:
+        super()._restore()
+        self._keep(self.learner_, self.n_iter_)
 
     def __init__(self, *, beta: float = 1e-3, max_iter: int = 1000) -> None:
         self.beta = beta

@@ -17,7 +17,8 @@ import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_array, finite_rows, nonnegative, positive
+from sdpkit.inputs import finite_array, finite_matrix, finite_rows, nonnegative, positive
+from sdpkit.layout import TINY, Expected, read_layout
 from sdpkit.numerics.covering import TOL
 from sdpkit.numerics.threads import one_blas_thread
 
@@ -111,9 +112,26 @@ class Ellipsoid:
 
     @classmethod
     def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> Ellipsoid:
-        """The ellipsoid that gave these arrays."""
-        parts: dict[str, Any] = {name: x if x.ndim else float(x) for name, x in a.items()}
-        return cls(**parts)
+        """The ellipsoid that gave these arrays; anything else is refused."""
+        d, r = finite_matrix(a["basis"], "basis").shape
+        number = Expected()
+        layout = {
+            "center": Expected((d,)),
+            "basis": Expected((d, r), least=-2.0, most=2.0),
+            "shape": Expected((d, d)),
+            "radius": Expected(least=TINY),
+            "log_det": number,
+            "weights": Expected((a["weights"].size,), least=0.0),
+            "gap": number,
+        }
+        found = read_layout(a, layout)
+        parts: dict[str, Any] = {name: x if x.ndim else float(x) for name, x in found.items()}
+        ellipsoid = cls(**parts)
+        try:
+            ellipsoid._factor  # noqa: B018 — a matrix that is not positive definite has none
+        except np.linalg.LinAlgError as error:
+            raise InputError("shape is not positive definite on the basis") from error
+        return ellipsoid
 
     def plot(self, X: ArrayLike | None = None, ax: Any = None) -> Any:
         """The ellipse in the first two dimensions, over points X; returns the axes."""

@@ -15,17 +15,18 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.files import reading
+from sdpkit.files import one_line, reading
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.inputs import (
-    finite_array,
     finite_matrix,
     finite_rows,
     finite_vector,
     indices,
     integer,
     one_of,
+    require_squarable,
 )
+from sdpkit.layout import Expected
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.gram import Gram, Matrix
 from sdpkit.results.archive import read_arrays, write_arrays
@@ -198,16 +199,21 @@ class Embedding:
         for array in (points, table):
             if array is not None and len(array) != n:
                 raise InputError(f"{n} coordinates belong to {len(array)} inputs")
-        tensions = a.get("tensions")
+            if array is not None:
+                require_squarable(array, "inputs")
+        require_squarable(coordinates, "coordinates")
+        tensions, variance = a.get("tensions"), a.get("variance")
+        if variance is not None:
+            variance = Expected(least=0.0).read("variance", variance)
         return cls(
             coordinates,
-            finite_array(a["eigenvalues"], "eigenvalues").ravel(),
+            finite_matrix(np.atleast_2d(a["eigenvalues"]), "eigenvalues").ravel(),
             indices(edges, (len(edges), 2), n, "edges"),
             None if tensions is None else finite_vector(tensions, len(edges), "tensions"),
             indices(a["components"], (n,), n, "components"),
             None if points is None and table is None else SquaredDistances(points, table),
-            float(a["variance"]) if "variance" in a else None,
-            tuple(str(note) for note in np.ravel(a.get("notes", ()))),
+            None if variance is None else float(variance),
+            tuple(one_line(note) for note in np.ravel(a.get("notes", ()))),
         )
 
     def compared(

@@ -27,6 +27,7 @@ from sdpkit.inputs import (
     one_of,
     require_squarable,
 )
+from sdpkit.layout import Expected
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.numerics.neighbors import Points, nearest
 from sdpkit.numerics.threads import one_blas_thread
@@ -409,6 +410,8 @@ class Metric:
     def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> Metric:
         """The metric that gave these arrays; anything else is refused."""
         count = sum(name.startswith("components") for name in a)
+        if a["classes"].ndim != 1 or a["classes"].dtype.kind == "c":
+            raise InputError(f"classes has shape {a['classes'].shape}: expected labels, (c,)")
         X, n_classes = finite_points(a["X"], "X"), len(a["classes"])
         n, blocks = len(X), a.get("block_of_class")
         parts = [finite_matrix(a[f"components{k}"], "components") for k in range(count)]
@@ -424,7 +427,7 @@ class Metric:
             indices(a["block_of"], (n,), count, "block_of"),
             indices(a["target_pairs"], (len(a["target_pairs"]), 2), n, "target_pairs"),
             integer(int(a["n_neighbors"]), "n_neighbors", most=n - 1),
-            float(a["mu"]),
+            float(Expected().read("mu", a["mu"])),
             None if blocks is None else indices(blocks, (n_classes,), count, "block_of_class"),
             tuple(str(note) for note in np.ravel(a.get("notes", ()))),
         )

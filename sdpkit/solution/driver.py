@@ -29,6 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sdpkit.layout import Layout
 from sdpkit.numerics import kernels
 from sdpkit.numerics.patience import Abandoned, until
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -161,11 +162,13 @@ class Driver:
             return Stop.INTERRUPTED, f"interrupted after {self.iterations} iterations"
         return Stop.TIME_LIMIT, f"time limit after {self.iterations} iterations"
 
-    @property
-    def saved(self) -> Mapping[str, NDArray[Any]] | None:
-        """The state that an earlier run left in the checkpoint, or None."""
+    def saved(self, layout: Layout) -> Mapping[str, NDArray[Any]] | None:
+        """The state that an earlier run left in the checkpoint, or None.
+
+        `layout` says what each array of `Engine.state` must be; any other state is refused.
+        """
         checkpoint = self.settings.checkpoint
-        return None if checkpoint is None else checkpoint.state
+        return None if checkpoint is None else checkpoint.load(layout)
 
     # -- what an engine tells ----------------------------------------------------------------
 

@@ -55,12 +55,13 @@ def apart(work: Callable[[], Any], seconds: float | None = None) -> Returned:
     <Stop.TIME_LIMIT: 'time_limit'>
     """
     sys.stdout.flush()
+    parent = os.getpid()
     inlet, outlet = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # our threads hold no locks here
         child = os.fork()
     if child == 0:
-        _be_child(work, inlet, outlet)
+        _be_child(work, inlet, outlet, parent)
     os.close(outlet)
     try:
         return _watch(child, inlet, seconds)
@@ -96,7 +97,7 @@ def _watch(child: int, inlet: int, seconds: float | None) -> Returned:
     return Returned(value)
 
 
-def _be_child(work: Callable[[], Any], inlet: int, outlet: int) -> None:
+def _be_child(work: Callable[[], Any], inlet: int, outlet: int, parent: int) -> None:
     """The forked process: work, say what came of it, and never return."""
     code = 70
     try:
@@ -104,7 +105,7 @@ def _be_child(work: Callable[[], Any], inlet: int, outlet: int) -> None:
         os.setsid()
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-        die_with_parent()
+        die_with_parent(parent)
         try:
             said = pickle.dumps((work(), None))
         except Exception as error:
@@ -130,12 +131,14 @@ def stop_process(child: int) -> None:
         os.waitpid(child, 0)
 
 
-def die_with_parent() -> None:
-    """Where the system can: be killed when the parent is."""
+def die_with_parent(parent: int) -> None:
+    """Where the system can: be killed when the process `parent` is, which may have been already."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(70)
 
 
 __all__ = ["Returned", "apart", "can_fork", "die_with_parent", "stop_process"]

@@ -42,9 +42,11 @@ from sdpkit.errors import (
 )
 from sdpkit.files import reading
 from sdpkit.inputs import positive
+from sdpkit.layout import LARGEST
 from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
+from sdpkit.program.gram import Gram
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.interruption import (
@@ -180,6 +182,27 @@ def _check_arguments(problem: Any, solver: Any, callback: Any, warm_start: Any) 
         raise InputError(f"warm_start is a {type(warm_start).__name__}; pass a Solution")
 
 
+def _usable(warm: Solution | None) -> Solution | None:
+    """A start of numbers that can be multiplied; None for one with NaN, infinity or numbers near
+    overflow, such as the last point of a failed run. Engines check its shapes.
+    """
+    if warm is None:
+        return None
+    operators = [m for m in warm.matrices if isinstance(m, Gram)]
+    arrays = [m for m in warm.matrices if not isinstance(m, Gram)]
+    vectors = [v for v in (warm.x, warm.dual, warm.rows) if v is not None]
+    for array, axes in [*((a, 2) for a in arrays), *((v, 1) for v in vectors)]:
+        if not isinstance(array, np.ndarray) or array.ndim != axes or array.dtype.kind not in "iuf":
+            raise InputError(
+                "warm_start holds matrices, x, dual or rows that are not arrays of real numbers: "
+                "pass a Solution as sdpkit.solve returned it"
+            )
+    if warm.rows is not None and warm.rows.dtype.kind not in "iu":
+        raise InputError(f"warm_start.rows has dtype {warm.rows.dtype}: expected whole numbers")
+    numbers = [*arrays, *vectors, *(m @ np.ones(m.shape[0]) for m in operators)]
+    return warm if all((np.abs(v) <= LARGEST).all() for v in numbers) else None
+
+
 def _solve_one(
     problem: Problem | Program, settings: Settings, name: str, file: str | Path | None = None
 ) -> Solution:
@@ -187,6 +210,7 @@ def _solve_one(
     started = clock()
     program = compiled_program(problem)
     compiled = clock() - started
+    settings = replace(settings, warm_start=_usable(settings.warm_start))
     chosen, reason = _choose(name, program, settings.tol)
     if file is not None:
         settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
@@ -320,7 +344,7 @@ def _of_others(solver: Solver, work: Callable[[], Answer]) -> Answer:
 def _continued(program: Program, solver: Solver, settings: Settings) -> Answer:
     """Solve; what goes wrong with a state that somebody else wrote is the file's fault."""
     checkpoint = settings.checkpoint
-    if checkpoint is None or checkpoint.state is None:
+    if checkpoint is None or checkpoint.is_new:
         return _within_memory(program, solver, settings)
     with reading(checkpoint.path, f"a checkpoint of solver {solver.name!r}"):
         return _within_memory(program, solver, settings)

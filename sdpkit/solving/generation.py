@@ -77,7 +77,10 @@ def _solve_part(
     limit = settings.time_limit
     if limit is not None:
         limit = max(limit - (clock() - started), 1e-3)
-    answer = ask(part, solver, replace(settings, warm_start=None, time_limit=limit))
+    file = settings.checkpoint
+    file = None if file is None else file.of_part(part.fingerprint)
+    asked = replace(settings, warm_start=None, time_limit=limit, checkpoint=file)
+    answer = ask(part, solver, asked)
     return replace(answer, rows=rows, x=np.zeros(0))
 
 

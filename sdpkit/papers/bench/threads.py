@@ -277,7 +277,7 @@ def _send(processes: Sequence[Any], what: signal.Signals) -> None:
 
 
 def _solve_forever(link: Any) -> None:
-    die_with_parent()
+    die_with_parent(os.getppid())
     problem, parent = _roll(200), os.getppid()
     sdpkit.solve(problem)
     link.send("ready")
@@ -286,7 +286,7 @@ def _solve_forever(link: Any) -> None:
 
 
 def _count_forever(link: Any) -> None:
-    die_with_parent()
+    die_with_parent(os.getppid())
     parent = os.getppid()
     link.send("ready")
     while os.getppid() == parent:
