@@ -32,6 +32,7 @@ from sdpkit.program.gram import (
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status, Times
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.asking import answer_of
 from sdpkit.solving.choice import offers, refusal, suitable
 from sdpkit.solving.rays import elastic, find_ray
 
@@ -189,7 +190,7 @@ def has_feasible_point(program: Program, solver: Solver, settings: Settings) -> 
 
 
 def _finds_feasible(program: Program, asked: Program, solver: Solver, settings: Settings) -> bool:
-    answer = solver.solve(asked, settings)
+    answer = answer_of(asked, solver, settings)
     if answer.matrices is None or answer.x is None:
         return False
     point = replace(answer, x=answer.x[: program.n_auxiliary])
