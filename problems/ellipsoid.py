@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_array
+from sdpkit.inputs import finite_array, require_moderate, require_squarable
 from sdpkit.numerics.covering import whitened
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import minimise
@@ -89,14 +89,16 @@ class CoveringEllipsoid:
         if not isinstance(self.gamma, int | float | np.number) or not 0 <= self.gamma < np.inf:
             raise InputError(f"gamma is {self.gamma!r}; it must be a number ≥ 0")
         if self.center is None:
-            origin = x.mean(axis=0)
+            with np.errstate(over="ignore"):
+                origin = x.mean(axis=0)
         else:
             origin = finite_array(self.center, "center")
             if origin.shape != (x.shape[1],):
                 raise InputError(f"center has shape {origin.shape}, expected ({x.shape[1]},)")
-        with np.errstate(over="ignore"):
-            if not np.isfinite(np.square(x - origin).sum()):
-                raise InputError("X is too large: its squares overflow. Rescale the points.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            around = np.nan_to_num(x - origin, nan=np.inf)
+        # Next to γ > 0, squares that underflow do not matter.
+        (require_squarable if self.gamma else require_moderate)(around, "X minus its center")
         for name, value in (("points", x), ("origin", origin)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
@@ -128,7 +130,8 @@ class CoveringEllipsoid:
 
     @cached_property
     def _unit(self) -> float:
-        return float(np.abs(self.points - self.origin).max()) or float(np.sqrt(self.gamma)) or 1.0
+        size = float(np.abs(self.points - self.origin).max())
+        return max(size, float(np.sqrt(self.gamma))) or 1.0
 
     @cached_property
     def _copies(self) -> tuple[Indices, Indices, Indices]:

@@ -38,7 +38,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_points, integer, one_of
+from sdpkit.inputs import finite_matrix, finite_points, integer, one_of, read_only
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
 from sdpkit.problems.free_directions import (
@@ -169,7 +169,7 @@ class LMNN:
             if self.rank is not None:
                 raise InputError("rank belongs to a kernel; reduce the points X by PCA first")
             return finite_points(self.X, "X")
-        K = finite_points(self.kernel, "kernel")
+        K = read_only(finite_matrix(self.kernel, "kernel"))
         if K.shape[0] != K.shape[1] or not np.allclose(K, K.T, atol=1e-8 * np.abs(K).max()):
             raise InputError(f"the kernel has shape {K.shape}; it must be square and symmetric")
         if self.rank is None and not self.ridge:

@@ -35,7 +35,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_points, integer
+from sdpkit.inputs import finite_matrix, finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.free_directions import LeftOut, allowance, free_note, length_notes
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES
@@ -510,8 +510,9 @@ class DistanceMixture:
 def _same_points(given: Any, what: str) -> tuple[Array, ...]:
     if isinstance(given, str) or (isinstance(given, np.ndarray) and given.ndim < 3):
         raise InputError(f"pass a list of {what}s, one array each")
+    checked = finite_points if what == "view" else finite_matrix
     try:
-        arrays = tuple(finite_points(one, f"{what} {k + 1}") for k, one in enumerate(given))
+        arrays = tuple(checked(one, f"{what} {k + 1}") for k, one in enumerate(given))
     except TypeError as error:
         raise InputError(f"pass a list of {what}s, one array each") from error
     if not arrays:

@@ -241,7 +241,7 @@ class MVE(MVU):
     def _at_rest(self, last: Solution, before: float, after: float, least: float) -> Ending | None:
         """The end, if the last step gained less than a share `least`. It is stationary if the
         step's bound leaves no K that gains twice that on the linearisation."""
-        scale = max(abs(after), last.program.value_floor)
+        scale = max(abs(after), last.program.value_floor) or 1.0  # 0 if all points are equal
         if after - before > least * scale:
             return None
         possible = max(0.0, last.certificate.safe_bound - before) / scale

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,12 +18,46 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 
 Floats: TypeAlias = NDArray[np.float64]
+T = TypeVar("T")
 MatrixLike: TypeAlias = "ArrayLike | sp.sparray | sp.spmatrix"
 
 SYMMETRY_TOLERANCE = 1e-8
 """Asymmetry forgiven in distances and kernels, relative to their largest entry."""
 
 _LARGEST_SQUARABLE = 1e140
+_SMALLEST_SQUARABLE = 1e-150
+
+
+def real_number(value: Any, name: str) -> float:
+    """`value` as a float; NaN and infinity are numbers here.
+
+    >>> real_number("1", "offset")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: offset has dtype <U1 and is not an array of real numbers: ...
+    """
+    number = real_array(value, name)
+    if number.ndim:
+        raise InputError(f"{name} has shape {number.shape}: pass one number")
+    return float(number)
+
+
+def instance(value: Any, kind: type[T], name: str) -> T:
+    """`value`, which must be an object of the class.
+
+    >>> instance("a", int, "blocks")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: blocks: expected an object of the class int, not of str
+    """
+    if not isinstance(value, kind):
+        expected = f"expected an object of the class {kind.__name__}"
+        raise InputError(f"{name}: {expected}, not of {type(value).__name__}")
+    return value
+
+
+def instances(values: Any, kind: type[T], name: str) -> tuple[T, ...]:
+    """One or several objects of the class, as a tuple."""
+    several = isinstance(values, Sequence | Iterator) and not isinstance(values, kind | str)
+    return tuple(instance(one, kind, name) for one in (values if several else (values,)))
 
 
 # -- arrays ---------------------------------------------------------------------------------------
@@ -47,7 +82,8 @@ def real_array(value: Any, name: str) -> Floats:
             f"{name} has dtype {raw.dtype} and is not an array of real numbers: pass real numbers, "
             f"for example {name}.astype(float)"
         )
-    return np.array(raw, dtype=np.float64, order="C")
+    with np.errstate(over="ignore"):  # a longer float may become infinite
+        return np.array(raw, dtype=np.float64, order="C")
 
 
 def finite_array(value: Any, name: str) -> Floats:
@@ -108,6 +144,7 @@ def finite_points(value: ArrayLike, name: str) -> NDArray[np.float64]:
     points = finite_array(value, name)
     if points.ndim != 2 or points.shape[0] < 2 or points.shape[1] < 1:
         raise InputError(f"{name} has shape {points.shape}, expected (n, D) with n ≥ 2")
+    require_moderate(points, name)
     points.setflags(write=False)
     return points
 
@@ -151,6 +188,19 @@ def symmetric_matrix(value: MatrixLike, name: str) -> Floats:
     return np.asarray((matrix + matrix.T) / 2)
 
 
+def sparse_matrix(value: Any, name: str) -> sp.csr_array:
+    """`value`, dense or sparse, as a csr matrix, which may share its entries with the caller.
+
+    >>> sparse_matrix([1.0, 2.0], "rows_x")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: rows_x has shape (2,): pass a matrix
+    """
+    entries = value if sp.issparse(value) else real_array(value, name)
+    if entries.ndim != 2:
+        raise InputError(f"{name} has shape {entries.shape}: pass a matrix")
+    return sp.csr_array(entries)
+
+
 def finite_csr(value: Any, shape: tuple[int, int], name: str) -> sp.csr_array:
     """`value` as a canonical, finite csr array of that shape, not shared with the caller (zeros if
     None).
@@ -160,9 +210,7 @@ def finite_csr(value: Any, shape: tuple[int, int], name: str) -> sp.csr_array:
     """
     if value is None:
         return sp.csr_array(shape)
-    if not sp.issparse(value):
-        value = real_array(value, name)
-    given = sp.csr_array(value)
+    given = sparse_matrix(value, name)
     _require_shape(given.shape, name, shape)
     out = given.copy()
     out.data = real_array(given.data, f"{name}.data")
@@ -216,7 +264,10 @@ def booleans(value: Any, name: str) -> NDArray[np.bool_]:
     >>> booleans([True, False], "free_x")
     array([ True, False])
     """
-    flags = np.array(value)
+    try:
+        flags = np.array(value)
+    except ValueError as error:
+        raise InputError(f"{name} is not an array ({error}): pass True and False") from error
     if flags.size and not (flags.dtype.kind in "biu" and np.isin(flags, (0, 1)).all()):
         raise InputError(f"{name} has dtype {flags.dtype}: pass True and False")
     return flags.astype(bool)
@@ -243,6 +294,19 @@ def require_squarable(values: Floats, name: str) -> None:
     largest = float(np.abs(values).max(initial=0.0))
     if largest > _LARGEST_SQUARABLE:
         raise InputError(f"{name} has values up to {largest:g}, too large to square: rescale it")
+
+
+def require_moderate(values: Floats, name: str) -> None:
+    """Refuse lengths or coordinates whose squares would overflow, or would all underflow.
+
+    >>> require_moderate(np.array([0.0, 1e-200]), "X")
+    Traceback (most recent call last):
+    sdpkit.errors.InputError: X has values up to 1e-200, too small to square: rescale it
+    """
+    require_squarable(values, name)
+    largest = float(np.abs(values).max(initial=0.0))
+    if 0 < largest < _SMALLEST_SQUARABLE:
+        raise InputError(f"{name} has values up to {largest:g}, too small to square: rescale it")
 
 
 def position(flat: np.intp, shape: tuple[int, ...]) -> tuple[int, ...]:

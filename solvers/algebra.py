@@ -265,6 +265,8 @@ class RowEquations:
     ) -> None:
         """Assemble B from M and S⁻¹ in the lower triangle, add `extra`, and factor."""
         schur = self.buffer
+        if not schur.size:
+            return  # no rows are left
         for k, cone in enumerate(self.cones):
             cone.add_schur(schur, matrices[k], inverses[k], from_zero=k == 0)
         if extra is not None:
@@ -293,6 +295,8 @@ class RowEquations:
 
     def solve(self, rhs: Array, enough: float = SOLVED) -> Array:
         """The solution for a vector, or for each column of a matrix, refined."""
+        if not rhs.size:
+            return np.zeros_like(rhs)
         if self.single is not None and self.rate * np.log(enough) > _SINGLE_STEPS:
             self._factor_in_place()
         if self.single is not None:

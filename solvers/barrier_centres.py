@@ -82,12 +82,13 @@ class PathOfCentres:
 
     def _nearest_mu(self) -> float:
         """The μ whose centre is nearest: d/μ = pull in the metric of the Hessian."""
-        d, pull = self.dual.d, self.point.pull
+        size = float(np.abs(self.dual.d).max(initial=0.0)) or 1.0
+        d, pull = self.dual.d / size, self.point.pull  # squares of lengths may be of any size
         toward = self._solve(d, 1e-2 * self._size(d))
         along = float(toward @ pull)
         if along > 0:
-            return float(toward @ d) / along
-        return float(np.linalg.norm(d) / np.linalg.norm(pull))
+            return size * float(toward @ d) / along
+        return size * float(np.linalg.norm(d) / np.linalg.norm(pull))
 
     @property
     def value(self) -> float:
@@ -177,8 +178,9 @@ def extrapolated(now: Centre, before: Centre | None, mu: float) -> Iterator[Arra
     line = now.w + h * now.slope
     if before is not None:
         span = before.mu - now.mu
-        bend = (before.w - now.w - span * now.slope) / span**2
-        turn = (before.slope - now.slope) / span
-        yield line + h**2 * (3 * bend - turn) + h**3 * (turn - 2 * bend) / span
-        yield line + h**2 * turn / 2
+        bend = before.w - now.w - span * now.slope
+        turn = span * (before.slope - now.slope)
+        t = h / span
+        yield line + t**2 * (3 * bend - turn) + t**3 * (turn - 2 * bend)
+        yield line + t**2 * turn / 2
     yield line

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from numpy.typing import NDArray
+from programs import PROGRAMS, installed, link_to, path_without_programs
 
 import sdpkit
 from sdpkit.program.block import Block
@@ -26,8 +28,6 @@ from sdpkit.program.form import Program
 from sdpkit.program.safe import NormPenalty
 
 Array = NDArray[np.float64]
-# Programs on the PATH, not Python packages: three solvers, and a browser that opens reports.
-PROGRAMS = {"csdp": "csdp", "sdpa": "sdpa", "dsdp": "dsdp5", "chromium": "chromium"}
 FORMS = ("equality", "inequality", "slack", "min_trace")
 EXACT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 
@@ -248,9 +248,12 @@ def instance() -> Callable[[str, int], Instance]:
     return lambda kind, seed: random_instance(seed, **KINDS[kind])
 
 
-def _programs_needed(item: pytest.Item) -> set[str]:
-    """The stand-alone programs that a test names in its parameters or its `needs` marker."""
-    named = [name for mark in item.iter_markers("needs") for name in mark.args]
+# -- programs that are no Python packages ---------------------------------------------------------
+
+
+def _named(item: pytest.Item, *markers: str) -> set[str]:
+    """The programs that a test names in its parameters or in these markers."""
+    named = [name for marker in markers for mark in item.iter_markers(marker) for name in mark.args]
     parameters = getattr(item, "callspec", None)
     named += list(parameters.params.values()) if parameters else []
     return {name for name in named if isinstance(name, str) and name in PROGRAMS}
@@ -259,10 +262,56 @@ def _programs_needed(item: pytest.Item) -> set[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A missing program is shown as a skip, and is a failure where SDPKIT_REQUIRE names it."""
     required = os.environ.get("SDPKIT_REQUIRE", "").split()
-    missing = [name for name, program in PROGRAMS.items() if shutil.which(program) is None]
+    missing = sorted(set(PROGRAMS) - installed())
     lost = [name for name in required if name in missing]
     if lost:
         raise pytest.UsageError(f"SDPKIT_REQUIRE names {lost}, not found on the PATH")
     for item in items:
-        for name in _programs_needed(item) & set(missing):
+        for name in _named(item, "needs") & set(missing):
             item.add_marker(pytest.mark.skip(reason=f"no {name} on the PATH"))
+
+
+class Visible:
+    """Shows each test only the programs that it names.
+
+    A test that uses a program without naming it thus fails on every machine, also where the
+    program is installed.
+    """
+
+    def __init__(self) -> None:
+        self.links = tempfile.TemporaryDirectory(prefix="programs-")
+        self.installed = installed()
+        folder = Path(self.links.name)
+        self.others = path_without_programs(folder / "others")
+        self.folders = {name: link_to(name, folder) for name in self.installed}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Set the PATH before the fixtures, those of the module and of the session too."""
+        before = os.environ["PATH"]
+        shown = sorted(self.installed & _named(item, "needs", "may_use"))
+        os.environ["PATH"] = os.pathsep.join([*(self.folders[n] for n in shown), self.others])
+        try:
+            return (yield)
+        finally:
+            os.environ["PATH"] = before
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Say which programs a failing test did not find because it does not name them."""
+        report = yield
+        text = report.longreprtext if report.failed else ""
+        hidden = sorted(self.installed - _named(item, "needs", "may_use"))
+        sought = [name for name in hidden if PROGRAMS[name] in text]
+        if sought:
+            words = ", ".join(f"@pytest.mark.needs({name!r})" for name in sought)
+            report.sections.append(("programs hidden from this test", f"if it uses them: {words}"))
+        return report
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    visible = Visible()
+    config.pluginmanager.register(visible)
+    config.add_cleanup(visible.links.cleanup)

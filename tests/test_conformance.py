@@ -50,6 +50,7 @@ SLOW_BEYOND_MEDIUM = ("clarabel", "scs", "lowrank")
 SMALL = 14
 MEDIUM, LARGER = 40, 100
 every_solver = pytest.mark.parametrize("name", SOLVERS)
+with_programs = pytest.mark.may_use("csdp", "sdpa", "dsdp")
 every_form = pytest.mark.parametrize("form", FORMS)
 
 
@@ -79,6 +80,7 @@ def test_required_solvers_are_available() -> None:
     assert set(REQUIRED) <= set(SOLVERS)
 
 
+@with_programs
 def test_suite_covers_what_the_registry_offers() -> None:
     assert set(available_solvers()) == set(USABLE)
     assert CLASSIC == ["alternating", "dykstra", "gradient-projection"]
@@ -118,7 +120,7 @@ def test_registered_solver_is_offered_and_used() -> None:
 # What subgradients reach in the steps that they take.
 LOOSER = {"subgradient": 1e-3, "subgradient-published": 2e-2}
 SHIPPED = [
-    pytest.param(check, id=f"{name}: {what}")
+    pytest.param(check, id=f"{name}: {what}", marks=pytest.mark.needs(name))
     for name in USABLE
     for what, check in solver_checks(get_solver(name), LOOSER.get(name, 1e-5))
 ]
@@ -328,6 +330,7 @@ def test_small_rolls(name: str, form: str) -> None:
     check_solution(solution, roll(SMALL, form), name, 1e-6)
 
 
+@with_programs
 @every_form
 def test_all_agree_on_small_rolls(form: str) -> None:
     check_agreement([solved(SMALL, form, name) for name in SOLVERS])
@@ -341,12 +344,14 @@ def test_medium_rolls(name: str, form: str) -> None:
 
 
 @pytest.mark.slow
+@with_programs
 @every_form
 def test_all_agree_on_medium_rolls(form: str) -> None:
     check_agreement([solved(MEDIUM, form, name) for name in SOLVERS])
 
 
 @pytest.mark.slow
+@with_programs
 @every_form
 def test_all_agree_on_larger_rolls(form: str) -> None:
     solutions = []

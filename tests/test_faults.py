@@ -315,6 +315,7 @@ def test_a_time_limit_is_kept(name: str) -> None:
     assert not np.isnan(solution.certificate.safe_bound)
 
 
+@pytest.mark.may_use("csdp")
 def test_what_is_known_before_the_first_point_can_be_recovered() -> None:
     problem = sdpkit.MVU(datasets.swiss_roll(200), n_neighbors=5)
     solution = quietly(problem, "csdp" if why_not("csdp") is None else "cvxopt", time_limit=0.01)

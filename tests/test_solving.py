@@ -298,6 +298,7 @@ def test_a_round_without_an_answer_leaves_that_of_the_round_before() -> None:
     assert found.rows.size == answers[0].dual.size
 
 
+@pytest.mark.needs("csdp")
 def test_the_time_limit_covers_the_writing_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sdpkit.solvers.sdpa_program._MANY_ENTRIES", 1.0)
     monkeypatch.setattr("sdpkit.solvers.sdpa_program.write_sdpa", sleep)

@@ -30,9 +30,9 @@ from sdpkit.certificate.definite import certainly_definite, definite_on_face
 from sdpkit.certificate.hinges import value_above
 from sdpkit.certificate.log_det import log_det_bounds
 from sdpkit.certificate.onto_rows import is_small, root_of, step_onto_rows
-from sdpkit.certificate.rigor import BREAKDOWNS
 from sdpkit.certificate.rounding import TINY, gamma
 from sdpkit.certificate.slack import ScaledSlack
+from sdpkit.numerics.breakdown import BREAKDOWNS
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
@@ -90,7 +90,8 @@ def _refusal(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
         return "quadratic and norm penalties have no feasible end"
     if any(isinstance(m, Gram) for m in matrices) or not is_small(program):
         return "the matrix or its rows are too large to be factored densely"
-    if not all(np.isfinite(np.asarray(m)).all() for m in [*matrices, x]):
+    # M + Mᵀ and M + τI must not overflow.
+    if not all(np.isfinite(4 * np.asarray(m)).all() for m in [*matrices, x]):
         return "there is no finite point"
     ranked = any(block.max_rank is not None for block in program.blocks)
     if ranked and program.family is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.scales import ratio
 from sdpkit.errors import InputError
+from sdpkit.inputs import real_array
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
@@ -239,7 +240,9 @@ def _is_definite_on_face(block: Block, matrix: Array) -> bool:
 def as_matrices(program: Program, matrices: Matrix | Sequence[Matrix]) -> list[Matrix]:
     if isinstance(matrices, Gram) or (isinstance(matrices, np.ndarray) and matrices.ndim == 2):
         matrices = [matrices]
-    given = [m if isinstance(m, Gram) else np.asarray(m, dtype=np.float64) for m in matrices]
+    if not isinstance(matrices, Sequence | Iterator | np.ndarray) or isinstance(matrices, str):
+        raise InputError(f"matrices is {type(matrices).__name__}: pass one matrix per block")
+    given = [m if isinstance(m, Gram) else _numbers(m, "matrices") for m in matrices]
     if len(given) != len(program.blocks):
         raise InputError(f"{len(given)} matrices for {len(program.blocks)} blocks")
     for block, matrix in zip(program.blocks, given, strict=True):
@@ -254,7 +257,15 @@ def as_matrices(program: Program, matrices: Matrix | Sequence[Matrix]) -> list[M
 def as_vector(
     values: ArrayLike | None, size: int, what: str, default: float | None = None
 ) -> Array:
-    out = np.full(size, default) if values is None else np.asarray(values, dtype=np.float64)
+    if values is None and default is None:
+        raise InputError(f"{what} is None: pass {size} numbers")
+    out = np.full(size, default) if values is None else _numbers(values, what)
     if out.shape != (size,):
         raise InputError(f"{what} has shape {out.shape}, expected ({size},)")
     return out
+
+
+def _numbers(values: ArrayLike, what: str) -> Array:
+    """Real numbers, NaN and infinity among them; arrays of floats are not copied."""
+    is_plain = isinstance(values, np.ndarray) and values.dtype == np.float64
+    return np.asarray(values) if is_plain else real_array(values, what)

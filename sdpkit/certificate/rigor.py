@@ -29,19 +29,17 @@ from fractions import Fraction
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackError
 
 from sdpkit.certificate.definite import definite_on_face
 from sdpkit.certificate.exact import exact_dot
 from sdpkit.certificate.log_det import log_det_bounds
 from sdpkit.certificate.rounding import UNIT, most_in_column, slack_roundings
 from sdpkit.certificate.slack import ScaledSlack, scaled_slack
+from sdpkit.numerics.breakdown import BREAKDOWNS
 from sdpkit.program.form import Program, Sense
 
 Array = NDArray[np.float64]
 
-# What a library raises when it is given numbers near the ends of the floating-point range.
-BREAKDOWNS = (ArithmeticError, np.linalg.LinAlgError, ArpackError)
 # Powers of two between which the sparse factors of a graph neither overflow nor underflow.
 _MODERATE = 200
 

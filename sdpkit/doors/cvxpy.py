@@ -213,6 +213,11 @@ class _Model:
         from sdpkit.doors.log_dets import without_log_dets
 
         refuse_types(self.problem)
+        if not self.problem.variables():
+            raise InputError(
+                "the model has no variables, so that there is nothing to solve or to certify; its "
+                "value is problem.objective.value"
+            )
         plain, self.log_dets = without_log_dets(self.problem)
         refuse_atoms(plain)
         try:

@@ -13,7 +13,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpkit.doors.files import SavedMixin, labels_of
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_array, finite_matrix, indices, integer, one_of, require_squarable
+from sdpkit.inputs import (
+    finite_array,
+    finite_matrix,
+    indices,
+    integer,
+    one_of,
+    require_moderate,
+    require_squarable,
+)
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.metric import vote
 from sdpkit.results.query_metric import QueryMetrics, Variant, query_metrics
@@ -77,6 +85,7 @@ class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
         self._check()
         x, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
+        require_moderate(x, "X")
         self.X_ = x
         self.classes_, self.labels_ = np.unique(labels, return_inverse=True)
         self._check_sizes()

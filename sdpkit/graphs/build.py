@@ -28,7 +28,7 @@ from sdpkit.inputs import (
     one_of,
     real_array,
     require_finite,
-    require_squarable,
+    require_moderate,
 )
 from sdpkit.numerics.threads import one_blas_thread
 
@@ -141,7 +141,7 @@ def _graph_of_lengths(graph: MatrixLike | NeighborhoodGraph) -> NeighborhoodGrap
             "kernel the entries are edge lengths"
         )
     pairs = np.column_stack([entries.row, entries.col])
-    require_squarable(entries.data, "graph")
+    require_moderate(entries.data, "graph")
     return NeighborhoodGraph.from_pairs(entries.shape[0], pairs, entries.data**2)
 
 

@@ -19,6 +19,7 @@ from sdpkit.inputs import (
     position,
     positive,
     read_only,
+    require_moderate,
     require_squarable,
     symmetric_matrix,
 )
@@ -108,7 +109,7 @@ class SquaredDistances:
         array([ 0.,  4., 25.])
         """
         points = finite_matrix(X, name)
-        require_squarable(points, name)
+        require_moderate(points, name)
         return cls(_points=read_only(points))
 
     @classmethod
@@ -119,7 +120,7 @@ class SquaredDistances:
         array([0., 9.])
         """
         lengths = symmetric_matrix(D, "distances")
-        require_squarable(lengths, "distances")
+        require_moderate(lengths, "distances")
         if (lengths < 0).any():
             i, j = position(lengths.argmin(), lengths.shape)
             raise InputError(

@@ -39,7 +39,9 @@ def smoothest(laplacian: sparse.csr_array, k: int) -> tuple[Floats, Floats]:
 
     As 1/λ_max(L⁺): L⁺ is a grounded solve between two centrings, there is no shift to choose.
     """
-    from scipy.sparse.linalg import LinearOperator, eigsh, splu
+    from scipy.sparse.linalg import splu
+
+    from sdpkit.numerics.eigenpairs import leading_eigenpairs
 
     n = laplacian.shape[0]
     grounded = splu(
@@ -54,7 +56,5 @@ def smoothest(laplacian: sparse.csr_array, k: int) -> tuple[Floats, Floats]:
         y = np.concatenate([[0.0], grounded.solve(centred[1:])])
         return np.asarray(y - y.mean())
 
-    operator_ = LinearOperator((n, n), matvec=pseudo_inverse, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(n)
-    values, vectors = eigsh(operator_, k=k, which="LA", v0=start)
-    return 1.0 / values[::-1], vectors[:, ::-1]
+    values, vectors = leading_eigenpairs(pseudo_inverse, n, k, tol=0.0)
+    return 1.0 / values, vectors

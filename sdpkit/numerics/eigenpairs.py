@@ -81,30 +81,42 @@ def lowest_on_centred(
     return sigma + np.divide(1.0, values, out=np.zeros(k), where=positive), vectors
 
 
-def leading_eigenpairs(apply: Callable[[Array], Array], n: int, k: int) -> tuple[Array, Array]:
-    """(k,) largest eigenvalues, falling, and (n, k) eigenvectors of a symmetric operator."""
+def leading_eigenpairs(
+    apply: Callable[[Array], Array], n: int, k: int, tol: float = 1e-9
+) -> tuple[Array, Array]:
+    """(k,) largest eigenvalues, falling, and (n, k) eigenvectors of a symmetric operator, which may
+    be zero; `LinAlgError` if its images are not finite.
+
+    >>> values, vectors = leading_eigenpairs(lambda x: 0.0 * x, 100, 2)
+    >>> values, (vectors.T @ vectors).round(9)
+    (array([0., 0.]), array([[1., 0.],
+           [0., 1.]]))
+    """
     if n <= max(40, 2 * k + 2):
         matrix = np.column_stack([apply(column) for column in np.eye(n)])
         values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     else:
-        values, vectors = _lanczos(apply, n, k)
+        values, vectors = _lanczos(apply, n, k, tol)
     falling = np.argsort(values)[::-1][:k]
     return values[falling], vectors[:, falling]
 
 
-def _lanczos(apply: Callable[[Array], Array], n: int, k: int) -> tuple[Array, Array]:
+def _lanczos(apply: Callable[[Array], Array], n: int, k: int, tol: float) -> tuple[Array, Array]:
     """Eigenpairs by ARPACK; of an operator on which it does not converge, because its negative
-    eigenvalues dwarf the largest, Ritz pairs of a longer and looser run."""
+    eigenvalues dwarf the largest or all of them are zero, Ritz pairs of a block."""
     operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(n)
-    for basis, tol in ((max(2 * k + 1, 20), 1e-9), (max(4 * k + 1, 120), 1e-4)):
+    if not np.isfinite(apply(start)).all():
+        raise np.linalg.LinAlgError("the images of the operator are not finite")
+    for basis, loose in ((max(2 * k + 1, 20), tol), (max(4 * k + 1, 120), 1e-4)):
         try:
             values, vectors = scipy.sparse.linalg.eigsh(
-                operator, k=k, which="LA", v0=start, ncv=min(n - 1, basis), tol=tol
+                operator, k=k, which="LA", v0=start, ncv=min(n - 1, basis), tol=loose
             )
-        except scipy.sparse.linalg.ArpackNoConvergence:
+        except scipy.sparse.linalg.ArpackError:
             continue
-        return values, vectors
+        if np.isfinite(values).all() and np.isfinite(vectors).all():
+            return values, vectors
     block = np.linalg.qr(np.random.default_rng(1).standard_normal((n, min(n, k + 20))))[0]
     image = np.column_stack([apply(column) for column in block.T])
     values, turn = np.linalg.eigh(block.T @ image)

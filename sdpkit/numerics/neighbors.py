@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdpkit.inputs import integer
+from sdpkit.inputs import integer, require_squarable
 from sdpkit.numerics.kernels import proof_kernel
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 
@@ -221,6 +221,8 @@ class Points:
         `themselves`: the queries are the points, and none is its own neighbour.
         """
         integer(k, "n_neighbors", most=self.n - themselves)
+        for query in queries:
+            require_squarable(query, "X")
         count = queries[0].shape[0]
         found, lengths = np.empty((count, k), dtype=np.int64), np.empty((count, k))
         unsure = np.arange(count)

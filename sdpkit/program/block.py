@@ -15,7 +15,7 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_csr, integer, real_array
+from sdpkit.inputs import finite_csr, instance, integer, real_array, sparse_matrix
 from sdpkit.program.cost import Cost, dense
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Block:
         x = None if features is None else real_array(features, f"features of block {name!r}")
         if x is not None and (x.ndim != 2 or x.shape[1] != size or not np.isfinite(x).all()):
             raise InputError(f"features of block {name!r} must be finite of shape (N, {size})")
-        b = sp.csr_array(incidence)
+        b = sparse_matrix(incidence, f"measurements of {name!r}")
         b = finite_csr(
             b, (b.shape[0], size if x is None else x.shape[0]), f"measurements of {name!r}"
         )
@@ -114,9 +114,10 @@ class Block:
                 array.setflags(write=False)
         if isinstance(cost, np.ndarray):
             cost = Cost.of(size, sparse=cost)
-        if cost is not None and cost.size != size:
+        cost = Cost.of(size) if cost is None else instance(cost, Cost, "cost")
+        if cost.size != size:
             raise InputError(f"block {name!r} has size {size}, its cost has size {cost.size}")
-        return cls(name, size, b, x, cost or Cost.of(size), directions, max_rank, float(log_det))
+        return cls(name, size, b, x, cost, directions, max_rank, float(log_det))
 
     def __repr__(self) -> str:
         size, p = self.size, self.n_measurements

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_csr, finite_vector, real_array
+from sdpkit.inputs import finite_csr, finite_vector, real_array, real_number
 
 if TYPE_CHECKING:
     from sdpkit.program.gram import Matrix
@@ -69,13 +69,14 @@ class Cost:
         u = np.zeros((size, 0)) if factor is None else real_array(factor, "factor")
         if u.ndim != 2 or u.shape[0] != size or not np.isfinite(u).all():
             raise InputError(f"the factor of a cost must be finite of shape ({size}, k)")
+        identity = real_number(identity, "the identity part of a cost")
         if not np.isfinite(identity):
             raise InputError(f"the identity part of a cost is {identity}; it must be finite")
         u.setflags(write=False)
         s = finite_vector(
             np.ones(u.shape[1]) if weights is None else weights, u.shape[1], "weights"
         )
-        return cls(size, float(identity), matrix, u, s)
+        return cls(size, identity, matrix, u, s)
 
     @property
     def is_identity(self) -> bool:

@@ -51,7 +51,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.files import reading
-from sdpkit.inputs import booleans, finite_csr, finite_vector, real_array
+from sdpkit.inputs import (
+    booleans,
+    finite_csr,
+    finite_vector,
+    instance,
+    instances,
+    real_array,
+    real_number,
+    sparse_matrix,
+)
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_rows
 from sdpkit.program.block import Block, differences
@@ -149,7 +158,7 @@ class Program:
         """
         if sense not in ("max", "min"):
             raise InputError(f"sense is {sense!r}; use 'max' or 'min'")
-        blocks = (blocks,) if isinstance(blocks, Block) else tuple(blocks)
+        blocks = instances(blocks, Block, "blocks")
         if not blocks:
             raise InputError("a program needs at least one semidefinite block")
         b = np.atleast_1d(real_array(rhs, "rhs"))
@@ -161,7 +170,7 @@ class Program:
                 "is a row of its own"
             )
         q = sp.eye_array(p, format="csr") if rows_q is None else rows_q
-        rows_x = None if rows_x is None else sp.csr_array(rows_x)
+        rows_x = None if rows_x is None else sparse_matrix(rows_x, "rows_x")
         n_x = 0 if rows_x is None else int(rows_x.shape[1])
         free = np.zeros(n_x, dtype=bool) if free_x is None else booleans(free_x, "free_x")
         if free.shape != (n_x,):
@@ -182,9 +191,9 @@ class Program:
             cost_x=finite_vector(cost_x, n_x, "cost_x"),
             free_x=free,
             quadratic_x=h,
-            norms=tuple(norms),
-            offset=float(offset),
-            safe=safe or SafeBounds(),
+            norms=instances(norms, NormPenalty, "norms"),
+            offset=real_number(offset, "offset"),
+            safe=SafeBounds() if safe is None else instance(safe, SafeBounds, "safe"),
             notes=tuple(notes),
             family=family,
         )

@@ -10,7 +10,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import nonnegative
+from sdpkit.inputs import nonnegative, require_squarable
 from sdpkit.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
@@ -29,6 +29,7 @@ def relevant_components(X: Array, chunklets: NDArray[Any], ridge: float = 0.0) -
            [0.      , 0.707107]])
     """
     nonnegative(ridge, "ridge")
+    require_squarable(X, "X")
     numbers, counts = np.unique(chunklets, return_inverse=True, return_counts=True)[1:]
     known = counts[numbers] > 1
     if not known.any():

@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.layout import Layout
 from sdpkit.numerics import kernels
+from sdpkit.numerics.breakdown import broke_down, is_breakdown
 from sdpkit.numerics.patience import Abandoned, until
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
@@ -212,9 +213,14 @@ class Driver:
             self.settings.progress.show(self.solver, row)
         if self.settings.callback is not None:
             told = row if matrices is None else {**row, "matrices": matrices()}
-            if self.settings.callback(told) is True:
+            if self.call_back(told) is True:
                 words = f"stopped by the callback after {self.iterations} iterations"
                 self.end(Stop.INTERRUPTED, words)
+
+    def call_back(self, told: Mapping[str, Any]) -> Any:
+        """Call the user's callback; what it raises is the user's."""
+        assert self.settings.callback is not None
+        return self.settings.callback(told)
 
     # -- the loop ----------------------------------------------------------------------------
 
@@ -239,6 +245,10 @@ class Driver:
                     engine.step(self)
             except Abandoned:
                 self.end(*self._limit_reached())
+            except Exception as error:
+                if not self.history or not is_breakdown(error, besides=Driver.call_back):
+                    raise  # without a first point there is nothing to return
+                self.end(Stop.FAILED, f"{broke_down(error)}; the last point is returned")
             if self.must_stop:
                 return
             if checkpoint is not None and checkpoint.is_due:

@@ -58,6 +58,7 @@ from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.progress import LOG, Progress, shown
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.asking import answer_of
 from sdpkit.solving.choice import choose, estimate, refusal
 from sdpkit.solving.judgement import ConvergenceWarning, convergence_warning, judge
 from sdpkit.solving.margin import wants_margin, with_margin
@@ -353,7 +354,7 @@ def _continued(program: Program, solver: Solver, settings: Settings) -> Answer:
 def _within_memory(program: Program, solver: Solver, settings: Settings) -> Answer:
     """Solve; an allocation that fails says whose it was."""
     try:
-        return solver.solve(program, settings)
+        return answer_of(program, solver, settings)
     except (NotEnoughMemoryError, OutOfMemoryError):
         raise
     except MemoryError as error:
@@ -366,15 +367,33 @@ def _within_memory(program: Program, solver: Solver, settings: Settings) -> Answ
 
 
 def _nothing_left(program: Program) -> Answer | None:
-    """M = 0 and x = 0 where they prove themselves optimal (all points equal, no rows at all)."""
+    """M = 0 and x = 0, or variables with squares in no row at their own best, where they prove
+    themselves optimal (all points equal, no rows at all)."""
     if program.rhs.any() or program.family is not None or program.has_log_det:
         return None
     zeros = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
-    x, words = np.zeros(program.n_auxiliary), "zero is optimal"
+    x = _apart_from_rows(program)
+    words = "every variable is at its own best" if x.any() else "zero is optimal"
     for dual in (np.zeros(program.n_rows), program.safe.anchor):
         if dual is not None and certify(program, zeros, x, dual).passes(1e-12):
             return Answer(Stop.DONE, words, zeros, x, dual, iterations=0)
     return None
+
+
+def _apart_from_rows(program: Program) -> Array:
+    """(n_x,) the best values of the variables that have a square and occur in no row, 0 for the
+    others."""
+    in_rows = np.diff(program.rows_x.tocsc().indptr) > 0
+    alone = (program.quadratic_x > 0) & ~in_rows
+    with np.errstate(over="ignore"):
+        best = np.divide(
+            program.sign * program.cost_x,
+            program.quadratic_x,
+            out=np.zeros(program.n_auxiliary),
+            where=alone,
+        )
+    best = np.where(program.free_x, best, np.maximum(best, 0.0))
+    return best if np.isfinite(best).all() else np.zeros(program.n_auxiliary)
 
 
 def _no_rows(program: Program) -> Answer | None:

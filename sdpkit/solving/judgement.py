@@ -34,6 +34,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solution import Solution, Status, Times
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.asking import answer_of
 from sdpkit.solving.choice import offers, refusal, suitable
 from sdpkit.solving.feasibility import may_be_found
 from sdpkit.solving.rays import elastic, find_ray
@@ -210,7 +211,7 @@ def _with_found_point(
 def _found_point(
     program: Program, asked: Program, solver: Solver, settings: Settings
 ) -> FeasiblePoint | None:
-    answer = solver.solve(asked, settings)
+    answer = answer_of(asked, solver, settings)
     if answer.matrices is None or answer.x is None:
         return None
     point = replace(answer, x=answer.x[: program.n_auxiliary])

@@ -10,6 +10,7 @@ from sdpkit.program.gram import trace
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.asking import answer_of
 from sdpkit.solving.choice import why_refused
 from sdpkit.solving.judgement import judge
 
@@ -42,7 +43,7 @@ def with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solut
     asked = program.with_margin(margin)
     if why_refused(solver, asked) is not None:
         return solution  # adding a margin would destroy the structure that this solver relies on
-    answer = solver.solve(asked, replace(settings, checkpoint=None))
+    answer = answer_of(asked, solver, replace(settings, checkpoint=None))
     note = f"solved twice: the dual was asked for a margin of {margin:.1e}"
     answer = replace(
         answer,

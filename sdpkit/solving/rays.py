@@ -14,6 +14,7 @@ from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.asking import answer_of
 from sdpkit.solving.choice import why_refused
 from sdpkit.solving.feasibility import decide
 
@@ -94,7 +95,7 @@ def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray
     asked = elastic(program)
     if why_refused(solver, asked) is not None:
         return None
-    answer = solver.solve(asked, settings)
+    answer = answer_of(asked, solver, settings)
     return None if answer.dual is None else certify_infeasible(program, program.sign * answer.dual)
 
 
@@ -102,7 +103,7 @@ def _ask_unbounded(program: Program, solver: Solver, settings: Settings) -> Ray 
     asked = recession(program)
     if why_refused(solver, asked) is not None:
         return None  # e.g. its unit vectors, for a solver of graphs
-    answer = solver.solve(asked, settings)
+    answer = answer_of(asked, solver, settings)
     if answer.matrices is None:
         return None
     x = np.zeros(program.n_auxiliary) if answer.x is None else answer.x
