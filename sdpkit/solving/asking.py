@@ -16,7 +16,7 @@ def answer_of(program: Program, solver: Solver, settings: Settings) -> Answer:
     try:
         return solver.solve(program, settings)
     except Exception as error:
-        resumed = settings.checkpoint is not None and settings.checkpoint.state is not None
+        resumed = settings.checkpoint is not None and not settings.checkpoint.is_new
         if resumed or not is_ours(solver) or not is_breakdown(error, besides=Driver.call_back):
             raise
         return Answer(Stop.FAILED, broke_down(error))
