@@ -195,7 +195,7 @@ def sparse_matrix(value: Any, name: str) -> sp.csr_array:
     Traceback (most recent call last):
     sdpkit.errors.InputError: rows_x has shape (2,): pass a matrix
     """
-    entries = value if sp.issparse(value) else real_array(value, name)
+    entries: Any = value if sp.issparse(value) else real_array(value, name)
     if entries.ndim != 2:
         raise InputError(f"{name} has shape {entries.shape}: pass a matrix")
     return sp.csr_array(entries)

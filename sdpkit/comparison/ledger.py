@@ -15,7 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from sdpkit.comparison.records import Described, Run, as_json, described_from, run_from
+from sdpkit.comparison.records import (
+    Described,
+    Run,
+    as_json,
+    described_from,
+    environment_from,
+    run_from,
+)
 from sdpkit.errors import InputError
 from sdpkit.files import reading
 
@@ -145,7 +152,7 @@ def _kept(path: Path, records: list[dict[str, Any]]) -> Kept:
         )
     return Kept(
         tuple(run_from(record) for record in records if record["record"] == "run"),
-        records[0]["environment"],
+        environment_from(records[0]["environment"]),
         tuple(described_from(record) for record in records if record["record"] == "instance"),
     )
 
@@ -153,6 +160,8 @@ def _kept(path: Path, records: list[dict[str, Any]]) -> Kept:
 def _require_same(
     path: Path, head: dict[str, Any], environment: Mapping[str, str], settings: Mapping[str, Any]
 ) -> None:
+    if not isinstance(head.get("settings"), Mapping):
+        raise InputError(f"{path} is not a comparison: its first line has no settings")
     before = {k: head["environment"].get(k) for k in _SAME} | head["settings"]
     now = {k: environment.get(k) for k in _SAME} | json.loads(json.dumps(dict(settings)))
     other = [f"{k} {before.get(k)} there, {now[k]} here" for k in now if before.get(k) != now[k]]

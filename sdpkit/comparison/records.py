@@ -11,6 +11,8 @@ from sdpkit.errors import InputError
 
 SHIFT_SECONDS = 1.0
 """Added before, and taken off after, the geometric mean of times."""
+# Fields of a run that cannot be negative; seconds and bytes may be unknown.
+_AMOUNTS = ("n", "n_rows", "time_limit", "compile", "setup", "solve", "certify", "total", "peak")
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,24 @@ def run_from(record: Mapping[str, Any]) -> Run:
         if field.name in record:
             values[field.name] = _parsed(str(field.type), record[field.name])
     try:
-        return Run(**values)
+        run = Run(**values)
     except TypeError as error:
         raise InputError(f"a row of a comparison is incomplete: {error}") from error
+    if not 0 < run.tol < math.inf:
+        raise InputError(f"a row of a comparison has tol {run.tol}: it must be a positive number")
+    for name in _AMOUNTS:
+        amount = getattr(run, name)
+        if amount < 0:
+            raise InputError(f"a row of a comparison has {name} {amount}: it must be at least 0")
+    return run
+
+
+def environment_from(record: Any) -> dict[str, str]:
+    """The environment that the head of a file of runs describes."""
+    if not isinstance(record, Mapping):
+        given = type(record).__name__
+        raise InputError(f"the environment must be an object of names and words, not {given}")
+    return {str(name): str(value) for name, value in record.items()}
 
 
 def described_from(record: Mapping[str, Any]) -> Described:

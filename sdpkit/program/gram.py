@@ -108,8 +108,10 @@ class Gram(ABC):
         return float(self.leading(1)[0][0])
 
     def is_finite(self) -> bool:
-        """Whether the data hold no NaN or infinity."""
-        return bool(np.isfinite(self @ np.ones(self.shape[0])).all())
+        """Whether the data hold no NaN or infinity, and their products are finite."""
+        vector = np.random.default_rng(0).standard_normal(self.shape[0])  # the constant may be null
+        with np.errstate(all="ignore"):
+            return bool(np.isfinite(self @ vector).all())
 
     def _columns(self, start: int) -> Array:
         n = self.shape[0]
@@ -250,7 +252,8 @@ class ResolventGram(Gram):
         vectors[np.arange(some.size), self.pattern.edges[some, 0]] = 1.0
         vectors[np.arange(some.size), self.pattern.edges[some, 1]] = -1.0
         apart = np.abs(self.lengths(vectors) - self.edge_lengths[some])
-        return float(apart.max() / np.abs(self.edge_lengths).max())
+        longest = float(np.abs(self.edge_lengths).max())
+        return float(apart.max()) / longest if longest > 0 else 0.0
 
     def trace(self) -> float:
         """tr K from  c·tr K = wᵀA(K) − <T(w), K> − <UsUᵀ, K>  and  <T(w), K> = μ(n − 1 − aᵀΔ)."""

@@ -47,6 +47,8 @@ def fill(text: str, comparison: Comparison) -> str:
     unknown = [name for name in names if name not in BLOCKS]
     if unknown:
         raise InputError(f"there is no block {unknown[0]!r}; there are {', '.join(BLOCKS)}")
+    if not comparison.runs:
+        raise InputError("the comparison has no runs: there is nothing to report")
     return _MARKED.sub(
         lambda found: f"{found['open']}\n{BLOCKS[found['name']](comparison)}\n\n{found['close']}",
         text,
