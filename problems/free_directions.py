@@ -9,9 +9,11 @@ C = (1−μ)P + ridge·I is the identity (`Coordinates`). Two kinds of direction
   1e4 splits the points too: a unit of squared distance between the groups costs 1e-8.
 
 Triplets (i, j, l) whose i and l are in different groups are left out of the program. Every subset
-of the triplets gives a lower bound, and differences within a group are exact, so that the bound
-holds for the whole problem. Afterwards `LeftOut` adds t·NNᵀ with the least t for which the
-objective of the whole metric is within the certified gap.
+of the triplets gives a lower bound, and differences within a group are those of the data, so that
+the bound holds for the whole problem; only differences below 1e-9 of the spread are taken for
+rounding. Afterwards `LeftOut` adds t·NNᵀ with the least t for which the objective of the whole
+metric is within the certified gap: a longer one says nothing more about the training points, and
+new points that differ a little along N would be thrown far away.
 """
 
 from __future__ import annotations

@@ -17,9 +17,11 @@ With several metrics the distance to a point is measured by the metric of that p
 **Coordinates.** The problem does not change under x → Tᵀx, M → T⁻¹MT⁻ᵀ, so it is stated in
 coordinates in which (1−μ)P = I: without this, first-order methods hardly move. Along a direction N
 in null(P) target neighbours do not differ, and M + t·NNᵀ costs nothing: it satisfies every triplet
-with Nᵀ(x_i − x_l) ≠ 0 once t is large enough, and these have α = 0. They are left out (`groups`),
-the rest is solved in range(P), and `recover` adds the t·NNᵀ that is needed. A `ridge`·tr M in the
-objective is another problem.
+with Nᵀ(x_i − x_l) ≠ 0 once t is large enough, and these have α = 0. They are left out, the rest is
+solved in range(P), and `recover` adds t·NNᵀ with the least t that keeps the objective within the
+certified gap (`sdpkit.problems.free_directions`). With several metrics each has its own P and N:
+a longer metric of one block only pushes points of that block, and pulls none. A `ridge`·tr M in
+the objective is another problem.
 
 **Kernels.** With kernel-PCA features of full rank every class can collapse to a point, and the
 optimum says nothing: kernel LMNN needs a `rank`, or a ridge.

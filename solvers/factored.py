@@ -92,6 +92,8 @@ _THIN, _SPARE = 1e-3, 4
 _LACKING, _NEGATIVE, _GROWTH = 0.2, 0.02, (0.3, 0.1, 0.03, 0.01)
 # Searches without progress after which a run gives up.
 _STALLED_SEARCHES = 8
+# Factors that have shrunk to this share of their squared norm are taken back, at most so often.
+_VANISHED, _TAKEN_BACK = 1e-12, 20
 
 
 # -- the engine -----------------------------------------------------------------------------
@@ -127,6 +129,7 @@ class HingeSearch:
         self.negative = min(_NEGATIVE, tol)
         self.reached = [np.inf]
         self.stage: HingeSearch | None = None
+        self.taken_back = 0
 
     def resume(self, warm: Solution) -> None:
         """Take over the multipliers of a solution, where its rows are rows of this family."""
@@ -202,7 +205,14 @@ class HingeSearch:
         if self.method is InTheFactor:
             parts = zip(self.factors, problem.ranks, strict=True)
             self.factors = [_thinned(factor, rank) for factor, rank in parts]
+        before = self.factors
         is_single_enough = self._solve_inner(driver, self.working)
+        vanished = squared_norm(self.factors) <= _VANISHED * squared_norm(before)
+        if vanished and not self.working.a.any() and self.taken_back < _TAKEN_BACK:
+            # No row near L holds it, and it shrinks to 0, where it has no gradient and all rows
+            # are violated: the rows in between are looked for first.
+            self.factors = [0.5 * factor for factor in before]
+            self.taken_back += 1
         self.slack = max(_SLACK_LAST * problem.family.unit, 0.7 * self.slack)
         if not is_single_enough:
             self.problem = replace(problem, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import warnings
@@ -153,6 +154,20 @@ def test_objective_is_the_papers(name: str) -> None:
     else:
         with pytest.raises(InputError, match="1 metrics for a problem with 3"):
             problem.objective(parts[0])
+
+
+@pytest.mark.parametrize("factor", [4.0, 1e4, 1e8])
+def test_a_start_far_too_large_is_no_dead_end(factor: float) -> None:
+    """No triplet is violated there, and without any the metric shrank to 0 and stayed."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    problem = LMNN(rng.standard_normal((40, 5)) + 12.0 * y[:, None], y)
+    solution = sdpkit.solve(problem)
+    large = tuple(factor * np.asarray(m) for m in solution.matrices)
+    start = dataclasses.replace(solution, matrices=large, rows=None, dual=None)
+    again = sdpkit.solve(problem, solver="factored", warm_start=start)
+    assert again.status is Status.OPTIMAL
+    assert again.objective == pytest.approx(solution.objective, rel=2e-3)
 
 
 # -- theorems -------------------------------------------------------------------------------
