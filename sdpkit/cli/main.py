@@ -8,7 +8,8 @@ Start with `sdpkit demo`, or with a file of points:
     1    solved, but not certified at the tolerance, or stopped at a limit
     2    the command, a file or a parameter cannot be used as it is, or an
          output cannot be written
-    3    proven to have no solution (infeasible or unbounded)
+    3    proven to have no optimal solution (infeasible, unbounded or
+         infeasible_or_unbounded)
     4    a solver is not available, cannot take the program, or broke down
     130  interrupted
 """

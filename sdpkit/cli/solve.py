@@ -29,7 +29,7 @@ from sdpkit.files import read_npz
 from sdpkit.program.form import Program
 from sdpkit.program.gram import is_finite
 from sdpkit.solution.answer import Stop
-from sdpkit.solution.solution import Solution, Status
+from sdpkit.solution.solution import WITHOUT_OPTIMUM, Solution, Status
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +70,7 @@ _CODES = {
     Status.STATIONARY: 0,
     Status.INFEASIBLE: 3,
     Status.UNBOUNDED: 3,
+    Status.INFEASIBLE_OR_UNBOUNDED: 3,
     Status.INTERRUPTED: 130,
 }
 
@@ -321,7 +322,7 @@ def _array(place: str) -> Any:
 
 def _answer(problem: Any, solution: Solution, n_components: int | None) -> Any:
     """Embedding, metric or positions; the solution itself where there is nothing to recover."""
-    none = solution.status in (Status.INFEASIBLE, Status.UNBOUNDED)
+    none = solution.status in WITHOUT_OPTIMUM
     if none or not all(is_finite(matrix) for matrix in solution.matrices):
         return None
     if isinstance(problem, Program):

@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 
 from sdpkit.doors.conic import ConeRows, ConicData, clean
 from sdpkit.doors.model_data import ModelData
-from sdpkit.doors.readings import Reading
+from sdpkit.doors.readings import Reading, SlackReading
 from sdpkit.program.form import Sense
+from sdpkit.solution.answer import Settings
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.call import solve
+from sdpkit.solving.feasibility import decide
 from sdpkit.solving.judgement import ConvergenceWarning
+from sdpkit.solving.registry import get_solver
 
 Array = NDArray[np.float64]
 
@@ -34,6 +37,11 @@ _WORDS = {
     Status.TIME_LIMIT: cvxpy.USER_LIMIT,
     Status.ITERATION_LIMIT: cvxpy.USER_LIMIT,
     Status.INTERRUPTED: cvxpy.USER_LIMIT,
+}
+_NO_OPTIMUM = {
+    Status.INFEASIBLE: cvxpy.INFEASIBLE,
+    Status.UNBOUNDED: cvxpy.UNBOUNDED,
+    Status.INFEASIBLE_OR_UNBOUNDED: cvxpy.settings.INFEASIBLE_OR_UNBOUNDED,
 }
 _OFFSET = "sdpkit_offset"
 # An equation whose numbers are all this small, relative to the largest of the model, is rounding.
@@ -205,10 +213,24 @@ def raw_result(model: ModelData, solution: Solution) -> dict[str, Any]:
 
 
 def _status(reading: Reading, solution: Solution) -> str:
-    """cvxpy's word; where the dual is the program, infeasible and unbounded change places."""
+    """cvxpy's word; where the program is the dual, a direction makes the model infeasible."""
     if solution.status in _WORDS:
         known = solution.dual is not None and np.isfinite(solution.objective)
         return str(_WORDS[solution.status] if known else cvxpy.SOLVER_ERROR)
-    infeasible = solution.status is Status.INFEASIBLE
-    same = reading.compiled.program.sense == reading.data.sense
-    return str(cvxpy.INFEASIBLE if infeasible == same else cvxpy.UNBOUNDED)
+    if reading.compiled.program.sense == reading.data.sense:
+        return str(_NO_OPTIMUM[solution.status])
+    if solution.status is not Status.INFEASIBLE:
+        return str(cvxpy.INFEASIBLE)  # an improving direction of the multipliers is enough
+    return _without_multipliers(reading, solution)
+
+
+def _without_multipliers(reading: Reading, solution: Solution) -> str:
+    """cvxpy's word for a model whose dual is infeasible: it is unbounded if it has a point."""
+    found = decide(SlackReading(reading.data).compiled.program, get_solver("interior"), Settings())
+    if found.ray is not None:
+        return str(cvxpy.INFEASIBLE)
+    # A dual that is infeasible on a face only gives no direction.
+    direction = solution.ray is not None and solution.ray.chain is None
+    if direction and found.point is not None:
+        return str(cvxpy.UNBOUNDED)
+    return str(cvxpy.settings.INFEASIBLE_OR_UNBOUNDED)

@@ -74,7 +74,7 @@ class DualReading:
         """The program."""
         d = self.data
         across = sp.csc_array(d.matrix[:, self._open].T)
-        rhs = d.rhs - d.matrix @ self._values
+        rhs = self._left()
         # Where x_j has a quadratic cost, its row has a copy of x_j.
         curved = np.flatnonzero(d.quadratic[self._open])
         bends = d.quadratic[self._open][curved]
@@ -101,6 +101,17 @@ class DualReading:
                 name=d.name,
             )
         )
+
+    def _left(self) -> Array:
+        """What right-hand sides leave when fixed entries are put in, zero where it is rounding.
+
+        Equations that agree to rounding would contradict each other otherwise.
+        """
+        d = self.data
+        left = d.rhs - d.matrix @ self._values
+        terms = np.diff(d.matrix.indptr) + 4
+        size = np.abs(d.rhs) + abs(d.matrix) @ np.abs(self._values)
+        return np.where(np.abs(left) <= 4 * np.finfo(np.float64).eps * terms * size, 0.0, left)
 
     def read(self, matrices: Sequence[Matrix], aux: Array, dual: Array) -> tuple[Array, Array]:
         """(x, y) of the conic data from a point of the program."""

@@ -49,6 +49,10 @@ class Status(StrEnum):
     STATIONARY = "stationary"
 
 
+# The statuses of programs that are proven to have no optimal solution.
+WITHOUT_OPTIMUM = (Status.INFEASIBLE, Status.UNBOUNDED, Status.INFEASIBLE_OR_UNBOUNDED)
+
+
 @dataclass(frozen=True)
 class Times:
     """Seconds spent on compiling, setting up, solving and certifying."""

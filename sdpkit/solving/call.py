@@ -3,18 +3,20 @@
 The status is granted here from the certificate alone:
 
     optimal                        gap, residuals and eigenvalues meet tol
-    infeasible, unbounded          a ray was found and verified; unbounded has a feasible point too
-    infeasible_or_unbounded        an improving direction was found, but no feasible point
+    infeasible                     a ray, or a chain of faces without points, was found and checked
+    unbounded                      a direction was checked, and a feasible point is proven
+    infeasible_or_unbounded        a direction was checked, but no feasible point is known
     time_limit, iteration_limit,   the solver stopped there, and the certificate does not pass
     interrupted
     stationary                     the end of a search over several programs, each certified
     inaccurate                     anything else; the message says what was reached
 
-Two questions are asked of the same solver a second time, as programs of their own:
+Two questions are asked in a second call, as programs of their own:
 
 * a solver that claims there is no solution rarely hands out its ray through a modelling layer.
   Infeasibility is the dual of the *elastic* program  min Σ|residual|, unboundedness the
-  *recession* program  max <C, M> over rows with right-hand side zero and tr M ≤ 1.
+  *recession* program  max <C, M> over rows with right-hand side zero and tr M ≤ 1. Whether
+  there is a feasible point is asked of `interior` (`sdpkit.solving.feasibility`).
 * where no repair of the dual is known and it misses feasibility by rounding, the program is
   solved once more with a margin, S ⪰ δI, which moves the value by δ·tr M only.
 """
@@ -56,7 +58,7 @@ from sdpkit.solution.interruption import (
 )
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.progress import LOG, Progress, shown
-from sdpkit.solution.solution import Solution, Status
+from sdpkit.solution.solution import WITHOUT_OPTIMUM, Solution, Status
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.asking import answer_of
 from sdpkit.solving.choice import choose, estimate, refusal
@@ -76,10 +78,8 @@ _LEAST_SECONDS = 1e-3
 # How a solve may end without a warning.
 _CLEAR = (
     Status.OPTIMAL,
-    Status.INFEASIBLE,
-    Status.UNBOUNDED,
-    Status.INFEASIBLE_OR_UNBOUNDED,
     Status.STATIONARY,
+    *WITHOUT_OPTIMUM,
 )
 
 

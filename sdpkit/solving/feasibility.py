@@ -44,10 +44,14 @@ _RAY_TOL = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Feasibility:
-    """A point that is proven feasible, a ray that proves that there is none, or neither."""
+    """A point that is proven feasible, a ray that proves that there is none, or neither.
+
+    `is_asked`: whether a solver has looked for the deepest point.
+    """
 
     point: FeasiblePoint | None = None
     ray: Ray | None = None
+    is_asked: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +85,11 @@ def decide(program: Program, solver: Solver, settings: Settings) -> Feasibility:
         if ray.passes(_RAY_TOL):
             return Feasibility(ray=ray)
     face = Face.of(program)
+    asked = found.dual is not None
     if face is None or not all(has_simple_null(block) for block in program.blocks):
-        return Feasibility()
-    dual = None if found.dual is None else found.dual / face.scales
-    return _on_faces(program, face, dual, solver, settings, started)
+        return Feasibility(is_asked=asked)
+    dual = found.dual / face.scales if found.dual is not None else None
+    return replace(_on_faces(program, face, dual, solver, settings, started), is_asked=asked)
 
 
 def _on_faces(

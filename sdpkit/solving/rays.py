@@ -41,13 +41,17 @@ def find_ray(
     doubtful = (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED, Stop.FAILED)
     if answer.stop not in doubtful or not may_ask:
         return None
+    found = decide(program, solver, settings)
+    if found.ray is not None:
+        return found.ray
     # A modelling layer may take one for the other, so both are tried, infeasibility first.
-    ray = _asked(_ask_infeasible, program, solver, settings) if program.n_rows else None
+    may_be_empty = program.n_rows and found.point is None
+    ray = _asked(_ask_infeasible, program, solver, settings) if may_be_empty else None
     if ray is None and not is_bounded:
         ray = _asked(_ask_unbounded, program, solver, settings)
         if ray is not None:
-            return _with_point(ray, solver, settings)
-    return ray or decide(program, solver, settings).ray
+            return replace(ray, point=found.point)
+    return ray
 
 
 def _of_answer(program: Program, answer: Answer) -> list[Ray]:
@@ -86,8 +90,10 @@ def _with_point(direction: Ray, solver: Solver, settings: Settings) -> Ray:
         return replace(direction, point=found.point)
     if found.ray is not None:
         return found.ray
+    if found.is_asked or not program.n_rows:
+        return direction
     plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
-    ray = _ask_infeasible(program, solver, plain) if program.n_rows else None
+    ray = _ask_infeasible(program, solver, plain)
     return ray if ray is not None and ray.passes(_RAY_TOL) else direction
 
 

@@ -32,7 +32,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.gram import is_finite
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
-from sdpkit.solution.solution import Solution, Status, Times
+from sdpkit.solution.solution import WITHOUT_OPTIMUM, Solution, Status, Times
 
 Array = NDArray[np.float64]
 _GOOD = (Status.OPTIMAL, Status.STATIONARY)
@@ -179,7 +179,7 @@ def _broken(steps: tuple[Solution, ...]) -> Ending | None:
     usable = all(is_finite(m) for m in last.matrices)
     if last.status is Status.INACCURATE and usable:
         return None
-    no_solution = last.status in (Status.INFEASIBLE, Status.UNBOUNDED)
+    no_solution = last.status in WITHOUT_OPTIMUM
     answer = last if no_solution else _reliable(steps)
     return Ending(f"program {len(steps)} ended {last.status}", last.status, answer)
 
