@@ -154,14 +154,14 @@ class POLA:
     def from_arrays(cls, a: Mapping[str, NDArray[Any]]) -> POLA:
         """The learner that gave these arrays; anything else is refused."""
         size = integer(int(a["n_features_in_"]), "n_features_in_")
-        count, least = Expected(whole=True, least=1), {"least": 0.0}
+        count = Expected(whole=True, least=1)
         layout = {
-            "beta": Expected(**least),
+            "beta": Expected(least=0.0),
             "max_iter": count,
             "n_features_in_": count,
             "matrix_": Expected((size, size)),
             "threshold_": Expected(least=1.0),
-            "losses_": Expected((a["losses_"].size,), **least),
+            "losses_": Expected((a["losses_"].size,), least=0.0),
         }
         # `partial_fit` alone leaves neither.
         converged = (

@@ -372,8 +372,12 @@ def nonnegative(value: Any, name: str) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    plain = not isinstance(value, bool | np.bool_)
-    return plain and isinstance(value, int | float | np.integer | np.floating)
+    """Whether it is a number that a float can hold, or an infinite one."""
+    if isinstance(value, bool | np.bool_):
+        return False
+    if isinstance(value, int):
+        return abs(value) <= sys.float_info.max
+    return isinstance(value, float | np.integer | np.floating)
 
 
 def boolean(value: Any, name: str) -> bool:

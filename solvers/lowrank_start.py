@@ -47,7 +47,7 @@ class LowRankState:
 
 def layout(model: LowRankModel) -> Layout:
     """What the arrays of a checkpoint must be."""
-    unit = {"least": -_LARGEST, "most": _LARGEST}
+    unit: dict[str, Any] = {"least": -_LARGEST, "most": _LARGEST}
     parts = enumerate(model.parts)
     return {
         "steps": Expected(whole=True, least=0),
@@ -70,9 +70,9 @@ def starting_state(model: LowRankModel, driver: Driver) -> LowRankState:
     cold, kept = cold_start(model), driver.saved(layout(model))
     if kept is not None:
         factors = [kept[f"factor{k}"] for k in range(len(model.parts))]
-        scalars = (float(kept[name]) for name in ("sigma", "level", "residual"))
-        unknown = [*factors, kept["auxiliary"]]
-        return LowRankState(unknown, kept["weights"], *scalars, steps=int(kept["steps"]))
+        sigma, level, residual = (float(kept[name]) for name in ("sigma", "level", "residual"))
+        unknown, steps = [*factors, kept["auxiliary"]], int(kept["steps"])
+        return LowRankState(unknown, kept["weights"], sigma, level, residual, steps)
     given, init = driver.settings.warm_start, driver.options["init"]
     if given is not None and _fits(model.program, given):
         cold.unknown[:-1] = [

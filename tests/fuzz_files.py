@@ -170,7 +170,9 @@ def _structure(path: Path, place: Path, rng: random.Random) -> None:
     if kind:
         arrays = dict(read_arrays(path, kind))
     owner = [
-        str(arrays.pop(name)) for name in ("fingerprint", "solver", "digest") if name in arrays
+        str(arrays.pop(name))
+        for name in ("fingerprint", "solver", "digest", "part")
+        if name in arrays
     ]
     for _ in range(rng.choice([1, 1, 2])):
         name = rng.choice(list(arrays))

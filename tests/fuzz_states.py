@@ -34,7 +34,22 @@ from sdpkit.solving.registry import get_solver, known_solvers
 
 LIMIT = 1.0
 SECONDS = 10.0  # for one file, the limit and the checks of the answer included
-NUMBERS = (np.nan, np.inf, -np.inf, 1e308, -1e308, 1e200, 1e99, -1e49, 5e-324, -1.0, 0.0, 0.5, 1e9)
+NUMBERS = (
+    np.nan,
+    np.inf,
+    -np.inf,
+    1e308,
+    -1e308,
+    1e299,
+    1e200,
+    1e99,
+    -1e49,
+    5e-324,
+    -1.0,
+    0.0,
+    0.5,
+    1e9,
+)
 WHOLE = (-1, 0, 1, 8, 9, 12, 13, 10**6, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1)
 WORDS = ("1e400", "nan", "-1", "0", "0.5", "null", "true", '"x"', "[]", "{}", "[1,2]", "1" * 400)
 TYPES = ("c16", "f4", "f2", "g", "i1", "u8", "i8", "?", "U7", "S3")

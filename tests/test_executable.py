@@ -160,6 +160,22 @@ def test_a_keeper_that_is_killed_costs_the_answer_only() -> None:
     assert not folder.path.exists()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forks beside threads
+def test_a_copy_of_the_process_does_not_delay_the_end() -> None:
+    with WorkFolder() as folder:
+        copy = os.fork()
+        if copy == 0:
+            time.sleep(20)
+            os._exit(0)
+        begun = time.monotonic()
+    try:
+        assert time.monotonic() - begun < 10
+        assert not folder.path.exists()
+    finally:
+        os.kill(copy, signal.SIGKILL)
+        os.waitpid(copy, 0)
+
+
 def test_a_place_that_cannot_be_written_to_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executable.tempfile, "gettempdir", lambda: "/proc/none")
     with pytest.raises(sdpkit.SolverError, match="set TMPDIR"), WorkFolder():

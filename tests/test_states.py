@@ -15,6 +15,7 @@ import pytest
 
 import sdpkit
 from sdpkit import InputError, estimators
+from sdpkit.comparison.ledger import Ledger
 from sdpkit.doors.files import SavedMixin
 from sdpkit.results.archive import read_arrays, write_arrays
 
@@ -142,3 +143,21 @@ def test_every_estimator_declares_what_it_saves() -> None:
         if issubclass(cls, SavedMixin):
             assert len(cls._saved) > len(SavedMixin._saved), name
             assert cls._restore is not SavedMixin._restore, name
+
+
+# -- comparisons --------------------------------------------------------------------------------
+
+HERE = {"sdpkit": "0", "python": "3", "numpy": "2", "scipy": "1", "processor": "p", "cores": "2"}
+
+
+@pytest.mark.parametrize("part", ["environment", "settings"])
+@pytest.mark.parametrize("value", [None, 1, "x", [1], [[1, 2]], True])
+def test_a_comparison_without_its_conditions_is_refused(
+    part: str, value: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    head = {"record": "comparison", "format": 1, "environment": HERE, "settings": {}}
+    path.write_text(json.dumps({**head, part: value}) + "\n")
+    for use in (lambda: Ledger(path, HERE, {}, []), lambda: sdpkit.Comparison.load(path)):
+        with pytest.raises(InputError, match=r"runs\.jsonl is not a comparison"):
+            use()

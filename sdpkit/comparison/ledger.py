@@ -13,14 +13,13 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from sdpkit.comparison.records import (
     Described,
     Run,
     as_json,
     described_from,
-    environment_from,
     run_from,
 )
 from sdpkit.errors import InputError
@@ -150,11 +149,23 @@ def _kept(path: Path, records: list[dict[str, Any]]) -> Kept:
             f"{path} has format {records[0].get('format')}, this version reads {FORMAT}: "
             "run the comparison again"
         )
+    environment, settings = (records[0].get(name) for name in ("environment", "settings"))
+    if not _are_words(environment) or not isinstance(settings, dict):
+        raise InputError(
+            f"{path} is not a comparison: its first line does not hold the environment and the "
+            "settings of the runs; pass a file that `sdpkit compare` wrote"
+        )
     return Kept(
         tuple(run_from(record) for record in records if record["record"] == "run"),
-        environment_from(records[0]["environment"]),
+        environment,
         tuple(described_from(record) for record in records if record["record"] == "instance"),
     )
+
+
+def _are_words(environment: Any) -> TypeGuard[dict[str, str]]:
+    """Whether it is a mapping of texts to texts."""
+    values = environment.values() if isinstance(environment, dict) else [None]
+    return all(isinstance(value, str) for value in values)
 
 
 def _require_same(

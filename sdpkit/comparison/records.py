@@ -150,14 +150,6 @@ def run_from(record: Mapping[str, Any]) -> Run:
     return run
 
 
-def environment_from(record: Any) -> dict[str, str]:
-    """The environment that the head of a file of runs describes."""
-    if not isinstance(record, Mapping):
-        given = type(record).__name__
-        raise InputError(f"the environment must be an object of names and words, not {given}")
-    return {str(name): str(value) for name, value in record.items()}
-
-
 def described_from(record: Mapping[str, Any]) -> Described:
     """The instance that `as_json` describes."""
     known = {field.name: str(field.type) for field in fields(Described)}

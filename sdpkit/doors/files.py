@@ -40,6 +40,8 @@ _RESULTS: dict[str, Any] = {
     "POLA": sdpkit.POLA,
 }
 _PLAIN = (bool, int, float, str, type(None))
+# The largest magnitude in points and multipliers of certificates, which are summed, not multiplied.
+_LARGEST_SUMMED = 1e300
 
 
 class SavedMixin:
@@ -209,7 +211,7 @@ def _certificate(numbers: dict[str, Any], parts: Arrays, path: str | Path) -> Ce
 
 def _certificate_arrays(parts: Arrays, program: Program) -> dict[str, Any]:
     """The point and the multipliers, in the shapes of the program."""
-    number: dict[str, Any] = {"least": -sys.float_info.max, "most": sys.float_info.max}
+    number: dict[str, Any] = {"least": -_LARGEST_SUMMED, "most": _LARGEST_SUMMED}
     layout = {f"matrix{k}": Expected((b.size,) * 2, **number) for k, b in enumerate(program.blocks)}
     if "matrix0" not in parts:
         layout = {}  # a point that is an operator is left out

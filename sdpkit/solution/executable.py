@@ -116,7 +116,11 @@ class WorkFolder:
         return int(answer) if answer else _LOST
 
     def _close(self) -> None:
-        """Hang up, which makes the keeper remove the folder; wait for that."""
+        """Make the keeper end, which removes the folder; wait for that.
+
+        Copies of this process that others have forked may hold its input open.
+        """
+        self._send("\0")
         with self._keeper:
             assert self._keeper.stdin is not None
             self._keeper.stdin.close()

@@ -6,9 +6,10 @@ It runs as a script and without the rest of sdpkit, so that it starts in a hundr
 
 It makes the folder and writes "ready". A line on its standard input holds the words of a command,
 separated by zero bytes: it starts that program in the folder, with what it prints in the file
-`output`, and writes its exit code when it ends. An empty line kills the program. When its standard
-input ends, or the process PARENT is no longer its parent, it kills the program, removes the folder
-and ends. It has a session of its own, so that it outlives a kill of the parent's process group.
+`output`, and writes its exit code when it ends. An empty line kills the program. After a line with
+a zero byte alone, at the end of its standard input, or when the process PARENT is no longer its
+parent, it kills the program, removes the folder and ends. It has a session of its own, so that it
+outlives a kill of the parent's process group.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 
 # Seconds between two looks at the parent: copies of it may hold the standard input open.
 _LOOK = 0.25
+_END = b"\0"
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _NOT_STARTED = 127
 
@@ -52,6 +54,8 @@ def _obey(parent: int) -> None:
                 return
             *lines, heard = (heard + piece).split(b"\n")
             for line in lines:
+                if line == _END:
+                    return
                 _kill(program)
                 program = _start(line.split(b"\0")) if line else 0
     finally:
