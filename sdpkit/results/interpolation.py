@@ -45,7 +45,7 @@ _SLOPE = 5.0  # ℓ, in spacings of outputs per spacing of inputs
 _HELD, _FREE = 0.125, 0.625
 _FADE = 2.0  # residuals are not carried further than this
 _REACH = 2.0  # c
-_FIRST_LOOK = 8  # neighbours looked up at first
+_FIRST_LOOK = 32  # where more neighbours count, all distances are computed
 _FLAT = 1e-10  # directions of less than this share of the largest squared extent are none
 _ROUNDING = 1e-9  # residuals below this share of the outputs' spacing are rounding errors
 
@@ -154,15 +154,9 @@ class Interpolant:
         nearest_one, squared = self._nearest(1, X, distances)
         first = np.sqrt(squared[:, 0])
         out = self._smooth(X, distances)
-        close, k = np.flatnonzero((first > 0) & (first < self.reach)), _FIRST_LOOK
-        while close.size:
-            near, squared = self._nearest(k, _rows(X, close), _rows(distances, close))
-            lengths = np.sqrt(squared)
-            whole = near.shape[1] == len(self.distinct)
-            done = whole | (lengths[:, -1] >= _REACH * lengths[:, 0])
-            rows = close[done]
-            out[rows] += self._correction(out[rows], near[done], lengths[done])
-            close, k = close[~done], 4 * k
+        close = np.flatnonzero((first > 0) & (first < self.reach))
+        if close.size:
+            out[close] += self._corrections(out[close], _rows(X, close), _rows(distances, close))
         same = first == 0
         out[same] = self.outputs[nearest_one[same, 0]]
         return out
@@ -189,9 +183,27 @@ class Interpolant:
                 out[:, part] -= np.multiply.outer(weight, length)
         return out.T.copy()
 
+    def _corrections(self, smooth: Array, X: Array | None, distances: Array | None) -> Array:
+        """f − g, (t, r), of new points, for g of them."""
+        near, squared = self._nearest(_FIRST_LOOK, X, distances)
+        lengths, out = np.sqrt(squared), np.empty_like(smooth)
+        enough = lengths[:, -1] >= _REACH * lengths[:, 0]
+        if len(self.distinct) <= _FIRST_LOOK:
+            enough[:] = True
+        out[enough] = self._correction(smooth[enough], near[enough], lengths[enough])
+        rest = np.flatnonzero(~enough)
+        for part in row_blocks(len(rest), len(self.distinct)):
+            rows = rest[part]
+            new = {"X": _rows(X, rows), "distances": _rows(distances, rows)}
+            all_lengths = np.sqrt(self.inputs.to_new(self.distinct, **new))
+            used = (all_lengths < _REACH * lengths[rows, 0]).any(axis=1)
+            here = np.broadcast_to(self.distinct[used], (len(rows), int(used.sum())))
+            out[rows] = self._correction(smooth[rows], here, all_lengths[used].T)
+        return out
+
     def _correction(self, smooth: Array, near: Ints, lengths: Array) -> Array:
         """f − g, (t, r), for g(x), the training points near x and how far they are, (t, k)."""
-        first = lengths[:, 0]
+        first = lengths.min(axis=1)
         total, out = np.zeros(len(first)), np.zeros_like(smooth)
         fade = np.clip(2 - 2 * first / self.reach, 0.0, 1.0)[:, None]
         held, free = _HELD * self.spacing, _FREE * self.spacing
