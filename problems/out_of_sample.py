@@ -19,7 +19,8 @@ and y = Σ g_i y_i/ν at the optimum where ν > 0. Two things differ from the pu
   neighbours span ℝʳ.
 
 `variant="published"` is the thesis's program, for comparison. Thousands of points at once are
-placed by `sdpkit.results.placement.place` and `Embedding.extend`, which solve the same program.
+placed by `sdpkit.results.placement.place` and `Embedding.extend(method="sdp")`, which solve the
+same program. The default of `extend`, a continuous map, is in `sdpkit.results.interpolation`.
 """
 
 from __future__ import annotations

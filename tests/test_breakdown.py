@@ -399,7 +399,7 @@ def test_an_environment_that_is_no_object(
 ) -> None:
     changed = [{**records[0], "environment": environment}, *records[1:]]
     assert _reported(changed, tmp_path) == [2, 2]
-    assert "the environment must be an object of names and words" in capsys.readouterr().err
+    assert "does not hold the environment" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

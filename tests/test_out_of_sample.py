@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -294,8 +295,10 @@ def unfolded() -> tuple[Array, sdpkit.Embedding]:
     return X, problem.recover(sdpkit.solve(problem), n_components=2)
 
 
-@pytest.mark.parametrize("method", ["sdp", "lle"])
-@pytest.mark.parametrize("refined", [False, True])
+@pytest.mark.parametrize(
+    ("method", "refined"),
+    [("interpolation", False), ("sdp", False), ("sdp", True), ("lle", False), ("lle", True)],
+)
 def test_extend_is_samplewise_and_keeps_training_points(method: str, refined: bool) -> None:
     X, embedding = unfolded()
     together = embedding.extend(X[55:], method=method, refine=refined)
@@ -327,11 +330,12 @@ def test_extension_of_a_flat_sheet_is_the_sheet() -> None:
     assert inconsistency(extended, P, affine=True) < 1e-3
 
 
-def test_neighbours_come_from_one_component() -> None:
+@pytest.mark.parametrize("way", [{}, {"method": "sdp", "n_neighbors": 6}])
+def test_neighbours_come_from_one_component(way: dict[str, Any]) -> None:
     X = np.array([[0.0], [1.0], [2.0], [2.9], [10.0], [11.0]])
     problem = sdpkit.MVU(X, n_neighbors=1, connect="components")
     embedding = problem.recover(sdpkit.solve(problem), n_components=1)
-    y = embedding.extend([[1.5], [10.5]], n_neighbors=6)
+    y = embedding.extend([[1.5], [10.5]], **way)
     inside = embedding.coordinates
     assert y[0] == pytest.approx((inside[1] + inside[2]) / 2, abs=1e-4)
     assert y[1] == pytest.approx((inside[4] + inside[5]) / 2, abs=1e-4)
@@ -348,7 +352,10 @@ def test_extend_refuses() -> None:
     with pytest.raises(InputError, match="X_new"):
         embedding.extend(distances=np.ones((1, 60)), method="lle")
     with pytest.raises(InputError, match="n_neighbors"):
-        embedding.extend(X[60:], n_neighbors=0)
+        embedding.extend(X[60:], method="sdp", n_neighbors=0)
+    for option in ({"n_neighbors": 5}, {"refine": True}):
+        with pytest.raises(InputError, match="leave them out"):
+            embedding.extend(X[60:], **option)  # type: ignore[arg-type]
     bare = sdpkit.MVU(graph=sdpkit.datasets.path_graph(4))
     with pytest.raises(InputError, match="does not know its inputs"):
         bare.recover(sdpkit.solve(bare)).extend([[0.0]])

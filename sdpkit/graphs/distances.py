@@ -258,6 +258,39 @@ class SquaredDistances:
             squared += (x[:, None] - points[found]) ** 2
         return found, squared
 
+    def to_new(
+        self,
+        among: ArrayLike,
+        X: MatrixLike | None = None,
+        *,
+        distances: MatrixLike | None = None,
+    ) -> Floats:
+        """Squared distances from the points `among`, (r,), to t new ones, (r, t).
+
+        The new points are given as for `nearest_to`. An entry depends on its two points alone.
+
+        >>> SquaredDistances.from_points([[0], [2], [5]]).to_new([0, 2], [[1], [5]])
+        array([[ 1., 25.],
+               [16.,  0.]])
+        """
+        new, chosen = self._new_rows(X, distances), np.asarray(among, np.int64)
+        if X is None:
+            return np.asarray(new.T[chosen] ** 2)
+        from scipy.spatial.distance import cdist
+
+        return np.asarray(cdist(self._source[chosen], new, "sqeuclidean"))
+
+    def subset(self, among: ArrayLike) -> SquaredDistances:
+        """The same distances between the points `among`, (r,), alone.
+
+        >>> SquaredDistances.from_points([[0], [2], [5]]).subset([0, 2]).to_all(0)
+        array([ 0., 25.])
+        """
+        chosen = np.asarray(among, np.int64)
+        if self._table is not None:
+            return SquaredDistances(_table=read_only(self._table[np.ix_(chosen, chosen)]))
+        return SquaredDistances(_points=read_only(self._source[chosen]))
+
     def _new_rows(self, X: MatrixLike | None, distances: MatrixLike | None) -> Floats:
         """New points (t, d) or their distances to all points (t, n), checked."""
         name, value = ("X_new", X) if distances is None else ("distances", distances)

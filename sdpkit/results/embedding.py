@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from sdpkit.layout import Expected
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.gram import Gram, Matrix
 from sdpkit.results.archive import read_arrays, write_arrays
+from sdpkit.results.interpolation import Interpolant
 from sdpkit.results.quality import fidelity
 from sdpkit.solution.solution import Solution
 
@@ -53,7 +55,7 @@ class Embedding:
     eigenvalues: (n,) of K, falling, nonnegative; the leading ones where K is an operator
     edges: (m, 2) rods of the neighbourhood graph;  tensions: (m,) their multipliers w
     components: (n,) which connected component a point belongs to; each is centred by itself
-    inputs: distances between the inputs, by which new points find their neighbours (`extend`)
+    inputs: distances between the inputs, by which new points are placed (`extend`)
     variance: tr K, where only leading eigenvalues are known; None: their sum
     notes: why the objective of the coordinates is not the certified one, where it is not
     """
@@ -88,22 +90,26 @@ class Embedding:
         X_new: ArrayLike | None = None,
         *,
         distances: ArrayLike | None = None,
+        method: Literal["interpolation", "sdp", "lle"] = "interpolation",
         n_neighbors: int | None = None,
-        method: Literal["sdp", "lle"] = "sdp",
         refine: bool = False,
     ) -> Array:
-        """Coordinates of new points, (t, d), from their nearest inputs; each independently.
+        """Coordinates of new points, (t, d), each independently of the others.
 
         Parameters
         ----------
         X_new: (t, D) new points; or
         distances: (t, n) from new points to all inputs, where only distances are known
-        n_neighbors: how many inputs place a new point (default 2d + 1)
-        method: "sdp" (thesis 3.1.10, `sdpkit.results.placement.place`) or "lle" (Saul and Roweis)
-        refine: move each new point to a local minimum of its squared errors afterwards
+        method: "interpolation", a continuous map through the outputs (`sdpkit.results.
+            interpolation`); "sdp", the published placement by distances to the nearest inputs
+            (thesis 3.1.10, `sdpkit.results.placement.place`); "lle" (Saul and Roweis)
+        n_neighbors: how many inputs place a new point by "sdp" or "lle" (default 2d + 1)
+        refine: move each new point of "sdp" or "lle" to a local minimum of its squared errors
 
-        A new point that is an input gets that input's coordinates. If the embedding has several
-        components, all neighbours are taken from that of the nearest.
+        A new point that is an input gets that input's coordinates; of inputs that coincide, those
+        of the first. By "sdp" and "lle" a point that is only close to an input may land a few
+        spacings away from it, and if the embedding has several components, all neighbours are
+        taken from that of the nearest.
 
         >>> import sdpkit
         >>> line = sdpkit.MVU([[0.0], [1.0], [2.0], [4.0]], n_neighbors=1)
@@ -112,13 +118,37 @@ class Embedding:
         >>> np.abs(y - embedding.coordinates[2:]).round(4).ravel().tolist()
         [1.0, 0.0]
         """
-        from sdpkit.results.placement import place, reconstruct, refine_placement
-
         if self.inputs is None:
             raise InputError(
                 "this embedding does not know its inputs: make it by `recover` of a problem"
             )
-        one_of(method, "method", ("sdp", "lle"))
+        one_of(method, "method", ("interpolation", "sdp", "lle"))
+        if method != "interpolation":
+            return self._extend_by_neighbors(X_new, distances, method, n_neighbors, refine)
+        if n_neighbors is not None or refine:
+            raise InputError(
+                "method='interpolation' uses all inputs, so n_neighbors and refine have no "
+                "meaning: leave them out, or pass method='sdp' or 'lle'"
+            )
+        return self._interpolant(X_new, distances=distances)
+
+    @cached_property
+    def _interpolant(self) -> Interpolant:
+        assert self.inputs is not None
+        return Interpolant.through(self.inputs, self.coordinates)
+
+    def _extend_by_neighbors(
+        self,
+        X_new: ArrayLike | None,
+        distances: ArrayLike | None,
+        method: str,
+        n_neighbors: int | None,
+        refine: bool,
+    ) -> Array:
+        """`extend` by the programs of the nearest inputs, or by the weights that rebuild them."""
+        from sdpkit.results.placement import place, reconstruct, refine_placement
+
+        assert self.inputs is not None
         if method == "lle" and X_new is None:
             raise InputError("method='lle' rebuilds points from points: pass X_new, or use 'sdp'")
         k = 2 * self.n_components + 1 if n_neighbors is None else n_neighbors

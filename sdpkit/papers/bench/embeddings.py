@@ -42,7 +42,7 @@ def extension(data: Path | None = None, trials: int = 10) -> None:
     print(
         "\ninconsistency relative to embedding anew (eq. 3.34), harmonic mean of", trials, "trials"
     )
-    print(f"{'data':<22}{'map':<8}{'sdp':>8}{'refined':>9}{'lle':>8}")
+    print(f"{'data':<22}{'map':<8}{'interp.':>8}{'sdp':>9}{'refined':>9}{'lle':>8}")
     for name, X in _extension_data(data):
         rows = np.array([_trial(X, seed) for seed in range(trials)])  # (trials, map, method)
         for k, kind in enumerate(("linear", "affine")):
@@ -84,8 +84,9 @@ def _extension_speed(t: int = 20_000, k: int = 5, r: int = 2) -> None:
         np.zeros(1000, dtype=np.int64),
         sdpkit.graphs.SquaredDistances.from_points(X[:1000]),
     )
-    whole = _seconds(lambda: embedding.extend(X[1000:]), 3)
-    print(f"    extend, finding neighbours among 1000 inputs too: {t / whole:.0f} points a second")
+    for method in ("sdp", "interpolation"):
+        whole = _seconds(lambda method=method: embedding.extend(X[1000:], method=method), 3)  # type: ignore[misc]
+        print(f"    extend by {method!r}, 1000 inputs: {t / whole:.0f} points a second")
 
 
 def _published_against_centred() -> None:
@@ -122,13 +123,18 @@ def _extension_data(data: Path | None) -> list[tuple[str, Array]]:
 
 
 def _trial(X: Array, seed: int) -> Array:
-    """(2, 3): eq. 3.34 by linear and affine maps, for the three ways to extend."""
+    """(2, 4): eq. 3.34 by linear and affine maps, for the four ways to extend."""
     third = len(X) // 3
     order = np.random.default_rng(seed).permutation(len(X))
     A, B, C = X[order[:third]], X[order[third : 2 * third]], X[order[2 * third :]]
     embedded = tuple(_unfold(np.vstack([part, C])).coordinates[third:] for part in (A, B))
     of_a, of_b = _unfold(A), _unfold(B)
-    ways: tuple[dict[str, object], ...] = ({}, {"refine": True}, {"method": "lle"})
+    ways: tuple[dict[str, object], ...] = (
+        {},
+        {"method": "sdp"},
+        {"method": "sdp", "refine": True},
+        {"method": "lle"},
+    )
     out = np.empty((2, len(ways)))
     for j, way in enumerate(ways):
         extended = tuple(e.extend(C, **way) for e in (of_a, of_b))  # type: ignore[arg-type]

@@ -203,7 +203,11 @@ def consistency_trial(X: Array, seed: int) -> tuple[Array, list[Any]]:
 
     whole = tuple(embedded(np.vstack([part, C])).coordinates[third:] for part in (A, B))
     parts = embedded(A), embedded(B)
-    ways: tuple[dict[str, Any], ...] = ({}, {"refine": True}, {"method": "lle"})
+    ways: tuple[dict[str, Any], ...] = (
+        {"method": "sdp"},
+        {"method": "sdp", "refine": True},
+        {"method": "lle"},
+    )
     errors = [
         relative_inconsistency(
             (parts[0].extend(C, **way), parts[1].extend(C, **way)), (whole[0], whole[1])
