@@ -29,6 +29,7 @@ from sdpkit.program.gram import FactoredGram, Matrix, is_finite
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solver import Solver
+from sdpkit.solving.asking import answer_of
 from sdpkit.solving.choice import offers, refusal, suitable
 from sdpkit.solving.registry import get_solver
 
@@ -84,12 +85,15 @@ def decide(program: Program, solver: Solver, settings: Settings) -> Feasibility:
         ray = certify_infeasible(program, program.sign * found.dual)
         if ray.passes(_RAY_TOL):
             return Feasibility(ray=ray)
-    face = Face.of(program)
     asked = found.dual is not None
-    if face is None or not all(has_simple_null(block) for block in program.blocks):
+    try:
+        face = Face.of(program)
+        if face is None or not all(has_simple_null(block) for block in program.blocks):
+            return Feasibility(is_asked=asked)
+        dual = found.dual / face.scales if found.dual is not None else None
+        return replace(_on_faces(program, face, dual, solver, settings, started), is_asked=asked)
+    except OverflowError:  # numbers near the ends of the floating-point range prove nothing
         return Feasibility(is_asked=asked)
-    dual = found.dual / face.scales if found.dual is not None else None
-    return replace(_on_faces(program, face, dual, solver, settings, started), is_asked=asked)
 
 
 def _on_faces(
@@ -169,7 +173,7 @@ def _deepest_point(program: Program, solver: Solver, settings: Settings) -> _Dee
     if able is None or settings.time_limit == 0 or is_interrupted():
         return _Deepest()
     plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None, options={})
-    answer = able.solve(asked, plain)
+    answer = answer_of(asked, able, plain)
     dual = None if answer.dual is None else answer.dual[: program.n_rows]
     if dual is not None and not np.isfinite(dual).all():
         dual = None
