@@ -105,11 +105,12 @@ def test_the_distance_of_points_may_be_small_beside_gamma() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-140, 1e-100, 1e100, 1e130])
-def test_barrier_works_at_any_scale(scale: float) -> None:
+@pytest.mark.parametrize("form", ["equality", "slack"])
+def test_barrier_works_at_any_scale(form: Any, scale: float) -> None:
     """Products of lengths and multipliers of 1e-200 underflow, squares of 1e200 overflow."""
     X = sdpkit.datasets.swiss_roll(60)
-    one = sdpkit.solve(sdpkit.MVU(X, n_neighbors=4), solver="barrier")
-    scaled = sdpkit.solve(sdpkit.MVU(scale * X, n_neighbors=4), solver="barrier")
+    one = sdpkit.solve(sdpkit.MVU(X, n_neighbors=4, form=form), solver="barrier")
+    scaled = sdpkit.solve(sdpkit.MVU(scale * X, n_neighbors=4, form=form), solver="barrier")
     assert scaled.status is Status.OPTIMAL
     assert scaled.objective / scale**2 == pytest.approx(one.objective, rel=2e-6)
 
