@@ -264,6 +264,23 @@ def test_an_embedding_of_a_matrix_that_is_zero(form: str, monkeypatch: pytest.Mo
     assert not FactoredGram(np.full((3, 1), np.nan)).is_finite()
 
 
+@pytest.mark.parametrize("solver", ["barrier", "lowrank"])
+def test_a_fit_that_ends_before_its_first_point(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sdpkit.estimators import MaximumVarianceUnfolding
+
+    monkeypatch.setattr(sdpkit.program.block, "LARGE", 50)
+    X = sdpkit.datasets.swiss_roll(80)
+    estimator = MaximumVarianceUnfolding(
+        n_neighbors=5, form="slack", solver=solver, time_limit=1e-6
+    )
+    with pytest.warns(sdpkit.ConvergenceWarning, match="time limit"):
+        estimator.fit(X)
+    assert estimator.solution_.status is Status.TIME_LIMIT
+    assert np.isfinite(estimator.embedding_).all()
+
+
 # -- breakdowns of engines -----------------------------------------------------------------------
 
 
