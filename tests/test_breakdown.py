@@ -105,11 +105,12 @@ def test_the_distance_of_points_may_be_small_beside_gamma() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-140, 1e-100, 1e100, 1e130])
-def test_barrier_works_at_any_scale(scale: float) -> None:
+@pytest.mark.parametrize("form", ["equality", "slack"])
+def test_barrier_works_at_any_scale(form: Any, scale: float) -> None:
     """Products of lengths and multipliers of 1e-200 underflow, squares of 1e200 overflow."""
     X = sdpkit.datasets.swiss_roll(60)
-    one = sdpkit.solve(sdpkit.MVU(X, n_neighbors=4), solver="barrier")
-    scaled = sdpkit.solve(sdpkit.MVU(scale * X, n_neighbors=4), solver="barrier")
+    one = sdpkit.solve(sdpkit.MVU(X, n_neighbors=4, form=form), solver="barrier")
+    scaled = sdpkit.solve(sdpkit.MVU(scale * X, n_neighbors=4, form=form), solver="barrier")
     assert scaled.status is Status.OPTIMAL
     assert scaled.objective / scale**2 == pytest.approx(one.objective, rel=2e-6)
 
@@ -261,6 +262,23 @@ def test_an_embedding_of_a_matrix_that_is_zero(form: str, monkeypatch: pytest.Mo
         certificate = sdpkit.certify(solution.program, (gram.scaled(factor),), solution.x)
         assert certificate.primal_residual == np.inf
     assert not FactoredGram(np.full((3, 1), np.nan)).is_finite()
+
+
+@pytest.mark.parametrize("solver", ["barrier", "lowrank"])
+def test_a_fit_that_ends_before_its_first_point(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sdpkit.estimators import MaximumVarianceUnfolding
+
+    monkeypatch.setattr(sdpkit.program.block, "LARGE", 50)
+    X = sdpkit.datasets.swiss_roll(80)
+    estimator = MaximumVarianceUnfolding(
+        n_neighbors=5, form="slack", solver=solver, time_limit=1e-6
+    )
+    with pytest.warns(sdpkit.ConvergenceWarning, match="time limit"):
+        estimator.fit(X)
+    assert estimator.solution_.status is Status.TIME_LIMIT
+    assert np.isfinite(estimator.embedding_).all()
 
 
 # -- breakdowns of engines -----------------------------------------------------------------------

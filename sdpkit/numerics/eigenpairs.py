@@ -76,7 +76,10 @@ def lowest_on_centred(
         y = factor.solve(x.ravel() - x.mean())
         return np.asarray(y - y.mean())
 
-    values, vectors = leading_eigenpairs(inverse, n, k)
+    try:
+        values, vectors = leading_eigenpairs(inverse, n, k)
+    except np.linalg.LinAlgError:  # a factor that overflows says nothing
+        return np.full(k, -100.0 * size), np.zeros((n, k))
     positive = values > 0
     return sigma + np.divide(1.0, values, out=np.zeros(k), where=positive), vectors
 

@@ -338,7 +338,7 @@ class Program:
 
     def penalty(self, x: Array) -> float:
         """½ Σ h_j x_j² + Σ ρ_G ‖x_G‖."""
-        value = 0.5 * float(self.quadratic_x @ x**2)
+        value = 0.5 * float((self.quadratic_x * x) @ x)  # x² alone may overflow where h is 0
         return value + sum(p.weight * float(np.linalg.norm(x[list(p.group)])) for p in self.norms)
 
     # -- dual --------------------------------------------------------------------------------
