@@ -51,15 +51,17 @@ def test_tables_of_embeddings_are_printed(capsys):
     from sdpkit.papers.bench import embeddings
 
     rows = embeddings._trial(embeddings.sdpkit.datasets.swiss_roll(90), 0)
-    assert rows.shape == (2, 3)
+    assert rows.shape == (2, 4)
     assert (rows > 0).all()
     assert (rows < 20).all()
     embeddings._extension_speed(t=100)
     embeddings._published_against_centred()
+    embeddings._slopes("roll", embeddings.sdpkit.datasets.swiss_roll(60), segments=3)
     embeddings.variational(n=400)
     printed = capsys.readouterr().out
     assert "the same to the last bit: True" in printed
     assert "a = 100" in printed
+    assert "roll " in printed
     assert printed.count("local continuity") == 4
 
 

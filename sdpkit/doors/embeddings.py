@@ -110,11 +110,11 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
         """Coordinates of points X, (t, d); precomputed, of their distances to all n, (t, n).
 
         The map is continuous. It takes each training point to its row of `embedding_` (of training
-        points that coincide, to the first one's) and interpolates between them; where `embedding_`
-        is an affine function of the inputs, the map is that function. The images of a point and of
-        a training point are at most 5 times as far apart as the points are, both in units of the
-        median distance between nearest neighbours, up to an eighth of that unit. The first call
-        sets up the map. `result_.extend(X, method="sdp")` is the published program instead.
+        points that coincide, to the first one's) and interpolates between them. Flat data, which
+        need no more than `n_components` dimensions, are continued exactly. Near a training point
+        images move at most 5 times as fast as points, both measured in median distances between
+        nearest neighbours. The first call sets up the map. `result_.extend(X, method="sdp")` is the
+        published program instead.
 
         With `metric="precomputed_kernel"` X holds the kernel between new and training points, and
         `diagonal`, (t,), that of each new point with itself. It may be left out where the kernel

@@ -6,14 +6,16 @@ a linear variogram, which is Duchon's spline of the lowest order),
 
     g(x) = p(x) − Σ α_i d_i,      Σ α_i = 0,   Σ α_i p(x_i) = 0,   g(x_i) = y_i,
 
-where p is affine in r coordinates of x (and hence in squared distances). So g is exact where
-outputs are an affine function of inputs. Two corrections act near training points:
+where p is affine in r coordinates of x (and hence in squared distances). So g is exact for inputs
+in r dimensions whose outputs are an affine function of them. Two corrections act near training
+points:
 
     f(x) = g(x) + Σ φ_i(x) [e_i − ψ(d_i)(v_i − P_i v_i)],  e_i = y_i − g(x_i),  v_i = g(x) − g(x_i)
 
 * P_i shortens v_i to at most ℓd_i, so that ‖f(x) − y_i‖ ≤ ℓd_i close to x_i. The slope ℓ is a few
   times the ratio of the spacings of outputs and inputs; ψ falls from 1 to 0 within one spacing.
-* the residuals e_i are zero unless there are more training points than g has centres.
+* the residuals e_i are zero up to rounding, unless there are more training points than g has
+  centres or distances are not Euclidean.
 
 The weights φ_i ∝ (d_1/d_i − 1/c)²₊, with d_1 the distance of the nearest training point, belong to
 the points within c·d_1. They sum to one and are continuous where neighbours change places or tie.

@@ -48,6 +48,10 @@ def extension(data: Path | None = None, trials: int = 10) -> None:
         for k, kind in enumerate(("linear", "affine")):
             means = 1 / (1 / rows[:, k]).mean(axis=0)
             print(f"{name:<22}{kind:<8}" + "".join(f"{v:>8.2f} " for v in means), flush=True)
+    print("\nslopes of the interpolation, in spacings of outputs per spacing of inputs")
+    print(f"{'data':<22}{'beside inputs':>14}{'on segments':>13}{'least possible':>16}")
+    for name, X in _extension_data(data):
+        _slopes(name, X)
 
 
 def _extension_speed(t: int = 20_000, k: int = 5, r: int = 2) -> None:
@@ -141,6 +145,35 @@ def _trial(X: Array, seed: int) -> Array:
         for i, affine in enumerate((False, True)):
             out[i, j] = relative_inconsistency(extended, embedded, affine=affine)  # type: ignore[arg-type]
     return out
+
+
+def _slopes(name: str, X: Array, segments: int = 100, steps: int = 300) -> None:
+    """The largest slopes of `extend` from inputs to points up to a tenth of a spacing away, and
+    along segments between inputs; and the largest between inputs, which no map can avoid."""
+    embedding = _unfold(X)
+    inputs = embedding.inputs
+    assert inputs is not None
+    Y, n, rng = embedding.coordinates, len(X), np.random.default_rng(0)
+    outputs = sdpkit.graphs.SquaredDistances.from_points(Y)
+    spacing, scale = (
+        float(np.median(np.sqrt(of.between(np.arange(n), of.neighbors(1)[:, 0]))))
+        for of in (inputs, outputs)
+    )
+    beside = [0.0]
+    for share in (1e-9, 1e-6, 1e-3, 0.1):
+        way = rng.standard_normal(X.shape)
+        step = share * spacing * way / np.linalg.norm(way, axis=1, keepdims=True)
+        moved = np.linalg.norm(embedding.extend(X + step) - Y, axis=1)
+        beside.append(float(moved.max()) / (share * scale))
+    along = [0.0]
+    for i, j in (rng.choice(n, 2, replace=False) for _ in range(segments)):
+        path = embedding.extend(X[i] + np.linspace(0, 1, steps + 1)[:, None] * (X[j] - X[i]))
+        moved = np.linalg.norm(np.diff(path, axis=0), axis=1) / np.linalg.norm(X[j] - X[i])
+        along.append(float(moved.max()) * steps * spacing / scale)
+    rows, columns = np.triu_indices(n, 1)
+    squares = outputs.between(rows, columns) / inputs.between(rows, columns)
+    least = float(np.sqrt(squares.max())) * spacing / scale
+    print(f"{name:<22}{max(beside):>14.1f}{max(along):>13.1f}{least:>16.1f}", flush=True)
 
 
 # -- large sets ---------------------------------------------------------------------------------
