@@ -163,12 +163,14 @@ def test_numbers_that_overflow_later_end_as_a_status(name: str, tmp_path: Path) 
             changed = size * np.resize(signs, array.shape)
             path.unlink(missing_ok=True)
             Checkpoint(path, program.fingerprint, name).save(**{**good, key: changed})
+            refused = ""
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
                     solve(program, solver=name, checkpoint=path, max_iter=8, time_limit=2)
                 except InputError as error:
-                    assert "no state that solver" in str(error), (key, size)
+                    refused = str(error)
+            assert not refused or "no state that solver" in refused, (key, size)
 
 
 FOREIGN = """
