@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.judge import certify
 from sdpkit.certificate.scales import value_unit
+from sdpkit.layout import LARGEST
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix
@@ -93,7 +94,7 @@ class MultiplierUpdates:
         point, taken = minimised(point, self.accuracy * size, room, lambda: driver.out_of_time)
         driver.count(max(taken, 1))
         self.steps = driver.iterations
-        if not all(np.isfinite(part).all() for part in point.unknown):
+        if not all((np.abs(part) <= LARGEST).all() for part in (*point.unknown, point.u)):
             driver.end(Stop.FAILED, "the iteration left the floating-point numbers")
             return  # an SVD of infinite entries does not end
         before = now.residual

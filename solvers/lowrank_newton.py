@@ -93,15 +93,16 @@ def _truncated(
     rz = float(r @ z)
     goal = min(0.1, np.sqrt(np.linalg.norm(r))) * float(np.linalg.norm(r))
     goal = max(goal, tol)
-    direction, xx, xd, dd = z, 0.0, 0.0, rz  # products in the norm of the preconditioner
+    # Products in the norm of the preconditioner; powers of floats would raise where these overflow.
+    direction, xx, xd, dd = z, 0.0, 0.0, rz
     for _ in range(_PRODUCTS_PER_STEP):
         image = point.hessian(direction)
         curvature = float(direction @ image)
         alpha = rz / curvature if curvature > 0 else np.inf
-        ahead = xx + 2 * alpha * xd + alpha**2 * dd if np.isfinite(alpha) else np.inf
-        if ahead >= radius**2:
-            alpha = (-xd + np.sqrt(max(xd**2 + dd * (radius**2 - xx), 0.0))) / dd
-            x, hx, xx = x + alpha * direction, hx + alpha * image, radius**2
+        ahead = xx + 2 * alpha * xd + alpha * alpha * dd if np.isfinite(alpha) else np.inf
+        if ahead >= radius * radius:
+            alpha = (-xd + np.sqrt(max(xd * xd + dd * (radius * radius - xx), 0.0))) / dd
+            x, hx, xx = x + alpha * direction, hx + alpha * image, radius * radius
             break
         x, hx, xx = x + alpha * direction, hx + alpha * image, ahead
         r = r - alpha * image
@@ -112,7 +113,7 @@ def _truncated(
         if not rz > 0:
             break
         beta = rz / before
-        xd, dd = beta * (xd + alpha * dd), rz + beta**2 * dd
+        xd, dd = beta * (xd + alpha * dd), rz + beta * beta * dd
         direction = z + beta * direction
     predicted = -float(point.gradient @ x) - 0.5 * float(x @ hx)
     return x, predicted, float(np.sqrt(xx))

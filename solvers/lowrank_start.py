@@ -13,7 +13,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.layout import TINY, Expected, Layout
+from sdpkit.layout import Expected, Layout
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix, is_finite
 from sdpkit.solution.driver import Driver
@@ -54,8 +54,8 @@ def layout(model: LowRankModel) -> Layout:
         **{f"factor{k}": Expected((p.block.size, _ranks(p)), **unit) for k, p in parts},
         "auxiliary": Expected((model.free.size,), **unit),
         "weights": Expected((model.program.n_rows,), **unit),
-        "sigma": Expected(least=TINY, most=_LARGEST),
-        "level": Expected(least=TINY, most=_LARGEST),
+        "sigma": Expected(least=1 / _LARGEST, most=_LARGEST),
+        "level": Expected(least=1 / _LARGEST, most=_LARGEST),
         "residual": Expected(least=0.0, most=np.inf),
     }
 

@@ -14,6 +14,7 @@ from scipy import sparse
 import sdpkit
 from sdpkit import MVU, GraphError, InputError, SdpkitError, Solution, Status
 from sdpkit.datasets import cycle_graph, path_graph
+from sdpkit.results.ellipsoid import cover
 from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]
@@ -367,3 +368,9 @@ def test_refusing_is_silent(form: str) -> None:
         warnings.simplefilter("always")
         MVU(np.vstack([X, X[:3]]), n_neighbors=5, form=form).program()
     assert not caught
+
+
+@pytest.mark.parametrize("gamma", [10**400, -(10**400), np.inf, np.nan])
+def test_numbers_that_no_float_holds_are_refused(gamma: Any) -> None:
+    with pytest.raises(InputError, match="gamma"):
+        cover(np.eye(3)[None], np.zeros((1, 3)), gamma=gamma)

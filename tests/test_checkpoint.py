@@ -151,6 +151,28 @@ def test_a_state_of_the_wrong_form_is_refused(name: str, tmp_path: Path) -> None
             solve(program, solver=name, checkpoint=path, max_iter=1)
 
 
+@pytest.mark.parametrize("name", KEEPERS)
+def test_numbers_that_overflow_later_end_as_a_status(name: str, tmp_path: Path) -> None:
+    program = problem().program()
+    good, path = state_of(name, tmp_path), tmp_path / "run.npz"
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(60, 60)).ravel()
+    for key, array in good.items():
+        if array.dtype.kind != "f" or not array.size:
+            continue
+        for size in (1e99, 1e49, 1e-300):
+            changed = size * np.resize(signs, array.shape)
+            path.unlink(missing_ok=True)
+            Checkpoint(path, program.fingerprint, name).save(**{**good, key: changed})
+            refused = ""
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    solve(program, solver=name, checkpoint=path, max_iter=8, time_limit=2)
+                except InputError as error:
+                    refused = str(error)
+            assert not refused or "no state that solver" in refused, (key, size)
+
+
 FOREIGN = """
 import faulthandler, sys
 import numpy as np
