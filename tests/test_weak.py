@@ -33,7 +33,7 @@ from sdpkit.testing.weak import (
     FEASIBLE,
     INFEASIBLE,
     UNBOUNDED,
-    Draft,
+    MatrixProgram,
     complaint,
     disguised,
     embedded,
@@ -52,7 +52,7 @@ def without_convergence_warnings() -> Iterator[None]:
         yield
 
 
-def drawn(kind: str, seed: int) -> tuple[Draft, bool]:
+def drawn(kind: str, seed: int) -> tuple[MatrixProgram, bool]:
     """(a program of a kind in one of five disguises, whether its data are exact)"""
     rng = np.random.default_rng([seed, 3])
     draft, how = KINDS[kind](rng), seed % 5
@@ -164,7 +164,7 @@ def test_large_points_are_not_excluded_by_multipliers_that_hide_what_they_lack(
     small: float,
 ) -> None:
     """M₁₁ = δ and M₁₂ = 1 have points of size 1/δ: no multipliers may pass as a ray."""
-    program = Draft.of(
+    program = MatrixProgram.of(
         [entry(2, 0, 0), entry(2, 0, 1, 2.0)], [small, 2], np.zeros((2, 2))
     ).program()
     for t in 10.0 ** np.arange(3, 15):

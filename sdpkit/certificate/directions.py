@@ -107,7 +107,8 @@ def _exact_ones(program: Program, matrices: Sequence[Matrix], x: Array) -> Itera
     if not 0 < size < np.inf:
         return
     for cut in _CUTS:
-        used = [j for j in np.flatnonzero((np.abs(x) > cut * size) & ~curved) if j not in grouped]
+        moving = np.flatnonzero((np.abs(x) > cut * size) & ~curved).tolist()
+        used = [j for j in moving if j not in grouped]
         spans = [_span(b, m, cut * size) for b, m in zip(program.blocks, matrices, strict=True)]
         found = [span for span in spans if span is not None]
         unknowns = sum(len(s) * (len(s) + 1) // 2 for s in found) + len(used)
