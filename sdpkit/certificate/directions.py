@@ -23,6 +23,7 @@ from sdpkit.certificate.rational import (
     Rational,
     Vector,
     dot,
+    doubles,
     is_semidefinite,
     near_solution,
     rationals,
@@ -43,16 +44,43 @@ _NODES = 3000
 # Below these shares of the largest number a part of a direction counts as zero.
 _CUTS = (1e-9, 1e-6, 1e-4)
 
+# Per block k vectors and a (k, k) matrix Z, so that M = Σ Z_ab z_a z_bᵀ; then x.
+_Exact = tuple[list[Rational], list[Rational], Vector]
+
 
 def direction_proof(program: Program, matrices: Sequence[Matrix], x: Array) -> str:
     """How it is proven that a direction near this one improves without end; empty if it is not."""
     try:
         with np.errstate(all="ignore"):
-            if any(_is_exact(program, *found) for found in _exact_ones(program, matrices, x)):
+            if _found(program, matrices, x) is not None:
                 return "rational arithmetic"
             return "shifted Cholesky" if _has_interior(program, matrices, x) else ""
     except BREAKDOWNS:
         return ""
+
+
+def exact_direction(
+    program: Program, matrices: Sequence[Matrix], x: Array
+) -> tuple[list[Matrix], Array] | None:
+    """A direction of simple fractions near this one that is proven, in floating point; or None."""
+    try:
+        with np.errstate(all="ignore"):
+            found = _found(program, matrices, x)
+    except BREAKDOWNS:
+        return None
+    if found is None:
+        return None
+    out: list[Matrix] = []
+    for block, span, inner in zip(program.blocks, found[0], found[1], strict=True):
+        basis = np.array([doubles(z) for z in span]).reshape(len(span), block.size)
+        middle = np.array([doubles(row) for row in inner]).reshape(len(span), len(span))
+        out.append(basis.T @ middle @ basis)
+    return out, doubles(found[2])
+
+
+def _found(program: Program, matrices: Sequence[Matrix], x: Array) -> _Exact | None:
+    exact = (one for one in _exact_ones(program, matrices, x) if _is_exact(program, *one))
+    return next(exact, None)
 
 
 def _has_interior(program: Program, matrices: Sequence[Matrix], x: Array) -> bool:
@@ -65,9 +93,6 @@ def _has_interior(program: Program, matrices: Sequence[Matrix], x: Array) -> boo
 
 
 # -- simple fractions -----------------------------------------------------------------------
-
-# Per block k vectors and a (k, k) matrix Z, so that M = Σ Z_ab z_a z_bᵀ; then x.
-_Exact = tuple[list[Rational], list[Rational], Vector]
 
 
 def _exact_ones(program: Program, matrices: Sequence[Matrix], x: Array) -> Iterator[_Exact]:
@@ -82,7 +107,8 @@ def _exact_ones(program: Program, matrices: Sequence[Matrix], x: Array) -> Itera
     if not 0 < size < np.inf:
         return
     for cut in _CUTS:
-        used = [j for j in np.flatnonzero((np.abs(x) > cut * size) & ~curved) if j not in grouped]
+        moving = np.flatnonzero((np.abs(x) > cut * size) & ~curved).tolist()
+        used = [j for j in moving if j not in grouped]
         spans = [_span(b, m, cut * size) for b, m in zip(program.blocks, matrices, strict=True)]
         found = [span for span in spans if span is not None]
         unknowns = sum(len(s) * (len(s) + 1) // 2 for s in found) + len(used)

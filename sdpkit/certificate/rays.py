@@ -12,7 +12,7 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, size_of_image
-from sdpkit.certificate.directions import direction_proof
+from sdpkit.certificate.directions import direction_proof, exact_direction
 from sdpkit.certificate.faces import (
     DATA_ROUNDING,
     FaceProof,
@@ -302,6 +302,14 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
             blocks, aux = _better(linear, (blocks, aux), (moved, moved_x))
     violation = _largest_violation(program, blocks, aux) / min(1.0, share)
     proof = "exact ray" if violation == 0 else ""
+    if violation > _EXACT:
+        exact = exact_direction(program, blocks, aux)
+        if exact is not None:
+            blocks, aux = exact
+            worth = program.sign * (linear.objective(blocks, aux) - program.offset)
+            if worth > 0:
+                blocks, aux = [scaled(m, 1 / worth) for m in blocks], aux / worth
+            violation, proof = 0.0, "exact ray in rational arithmetic"
     return Ray("unbounded", violation, proof, program, matrices=tuple(blocks), x=aux)
 
 

@@ -183,7 +183,7 @@ def _deepest_point(program: Program, solver: Solver, settings: Settings) -> _Dee
     if not t > 0 or not all(is_finite(m) for m in answer.matrices):
         return _Deepest(dual=dual)
     pairs = zip(answer.matrices, _projectors(program), strict=True)
-    matrices = tuple(np.asarray(m) + t * p for m, p in pairs)
+    matrices = tuple(np.asarray(m) + t * np.asarray(p) for m, p in pairs)
     return _Deepest((matrices, np.where(program.free_x, 0.0, t) + answer.x[:-1]), dual)
 
 

@@ -30,7 +30,7 @@ Rng = np.random.Generator
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class MatrixProgram:
     """max <C, M> + cᵀx with <A_e, M> + a_eᵀx = b_e; x nonnegative or free.
 
     Attributes
@@ -47,7 +47,7 @@ class Draft:
     free: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, matrices: list[Array], rhs: list[float], cost: Array) -> Draft:
+    def of(cls, matrices: list[Array], rhs: list[float], cost: Array) -> MatrixProgram:
         """Without variables."""
         m, none = len(rhs), np.zeros(0)
         return cls(
@@ -86,13 +86,13 @@ def entry(n: int, i: int, j: int, value: float = 1.0) -> Array:
 # -- weakly infeasible ----------------------------------------------------------------------
 
 
-def pair(rng: Rng) -> Draft:
+def pair(rng: Rng) -> MatrixProgram:
     """M₁₁ = 0 and M₁₂ = 1."""
     n = int(rng.integers(3, 6))
-    return Draft.of([entry(n, 0, 0), entry(n, 0, 1, 2.0)], [0, 2], entry(n, n - 1, n - 1))
+    return MatrixProgram.of([entry(n, 0, 0), entry(n, 0, 1, 2.0)], [0, 2], entry(n, n - 1, n - 1))
 
 
-def ladder(rng: Rng) -> Draft:
+def ladder(rng: Rng) -> MatrixProgram:
     """M₁₁ = 0, M_{k+1,k+1} = M_{k,k+2}, and the last entry of the diagonal is 1.
 
     The residual that a point of size s needs falls like s to the power of 1 − 2^steps.
@@ -104,10 +104,10 @@ def ladder(rng: Rng) -> Draft:
         rows.append(entry(n, k + 1, k + 1) - entry(n, k, k + 2))
         rhs.append(0.0)
     rows.append(entry(n, steps, steps + 1, 2.0))
-    return Draft.of(rows, [*rhs, 2.0], entry(n, n - 1, n - 1))
+    return MatrixProgram.of(rows, [*rhs, 2.0], entry(n, n - 1, n - 1))
 
 
-def hankel(rng: Rng) -> Draft:
+def hankel(rng: Rng) -> MatrixProgram:
     """Moments m₀ = 0 and m₁ = 1 of a Hankel matrix, whose last moment is worth something."""
     n = int(rng.integers(3, 5))
     rows, rhs = [entry(n, 0, 0), entry(n, 0, 1, 2.0)], [0.0, 2.0]
@@ -115,13 +115,13 @@ def hankel(rng: Rng) -> Draft:
         for j in range(i + 2, n):
             rows.append(entry(n, i, j, 2.0) - entry(n, i + 1, j - 1, 2.0))
             rhs.append(0.0)
-    return Draft.of(rows, rhs, entry(n, n - 1, n - 1))
+    return MatrixProgram.of(rows, rhs, entry(n, n - 1, n - 1))
 
 
-def with_slack(rng: Rng) -> Draft:
+def with_slack(rng: Rng) -> MatrixProgram:
     """M₁₁ + x₁ = 0 with x₁ ≥ 0, and M₁₂ + x₂ = 1 where the free x₂ has an equation x₂ = 0."""
     n = int(rng.integers(3, 5))
-    draft = Draft.of(
+    draft = MatrixProgram.of(
         [entry(n, 0, 0), entry(n, 0, 1, 2.0), np.zeros((n, n))], [0, 2, 0], entry(n, n - 1, n - 1)
     )
     return replace(
@@ -135,43 +135,43 @@ def with_slack(rng: Rng) -> Draft:
 # -- feasible -------------------------------------------------------------------------------
 
 
-def on_a_face(rng: Rng) -> Draft:
+def on_a_face(rng: Rng) -> MatrixProgram:
     """M₁₁ = 0, M₂₂ = 1, M₂₃ = 1, M₃₃ = 2: feasible with M₁₂ = M₁₃ = 0 only; max −M₃₃."""
     n = 3
     rows = [entry(n, 0, 0), entry(n, 1, 1), entry(n, 1, 2), entry(n, 2, 2)]
-    return Draft.of(rows, [0, 1, 1, float(rng.integers(2, 4))], -entry(n, 2, 2))
+    return MatrixProgram.of(rows, [0, 1, 1, float(rng.integers(2, 4))], -entry(n, 2, 2))
 
 
-def unattained(rng: Rng) -> Draft:
+def unattained(rng: Rng) -> MatrixProgram:
     """max −M₁₁ with M₁₂ = c: zero is the supremum, and no point has it."""
     n = int(rng.integers(2, 5))
-    return Draft.of([entry(n, 0, 1, 2.0)], [float(rng.integers(1, 5))], -entry(n, 0, 0))
+    return MatrixProgram.of([entry(n, 0, 1, 2.0)], [float(rng.integers(1, 5))], -entry(n, 0, 0))
 
 
-def far(rng: Rng) -> Draft:
+def far(rng: Rng) -> MatrixProgram:
     """M₁₁ = 2^-k and M₁₂ = 1, max −M₃₃: points are as large as 2^k."""
     n = 3
     small = float(2.0 ** -int(rng.integers(4, 24)))
-    return Draft.of([entry(n, 0, 0), entry(n, 0, 1, 2.0)], [small, 2], -entry(n, 2, 2))
+    return MatrixProgram.of([entry(n, 0, 0), entry(n, 0, 1, 2.0)], [small, 2], -entry(n, 2, 2))
 
 
-def unbounded(rng: Rng) -> Draft:
+def unbounded(rng: Rng) -> MatrixProgram:
     """tr M = n on the first n coordinates, M₁₂ = 0, and the last entry of the diagonal is free."""
     n = int(rng.integers(3, 6))
     trace = np.diag(np.r_[np.ones(n - 1), 0.0])
-    return Draft.of([trace, entry(n, 0, 1, 2.0)], [n - 1.0, 0.0], entry(n, n - 1, n - 1))
+    return MatrixProgram.of([trace, entry(n, 0, 1, 2.0)], [n - 1.0, 0.0], entry(n, n - 1, n - 1))
 
 
-def unbounded_on_a_face(rng: Rng) -> Draft:
+def unbounded_on_a_face(rng: Rng) -> MatrixProgram:
     """M₁₁ = 0, M₂₂ = 1, max M₃₃: there is no interior."""
     n = int(rng.integers(3, 5))
-    return Draft.of([entry(n, 0, 0), entry(n, 1, 1)], [0, 1], entry(n, n - 1, n - 1))
+    return MatrixProgram.of([entry(n, 0, 0), entry(n, 1, 1)], [0, 1], entry(n, n - 1, n - 1))
 
 
 # -- the same, disguised --------------------------------------------------------------------
 
 
-def disguised(draft: Draft, rng: Rng, scale: int = 0) -> Draft:
+def disguised(draft: MatrixProgram, rng: Rng, scale: int = 0) -> MatrixProgram:
     """The rows mixed and scaled by up to 2^±scale, M in other coordinates: the truth stays."""
     m, n = len(draft.rhs), len(draft.cost)
     p, _ = unimodular(rng, n)
@@ -188,7 +188,7 @@ def disguised(draft: Draft, rng: Rng, scale: int = 0) -> Draft:
     )
 
 
-def embedded(draft: Draft, rng: Rng) -> Draft:
+def embedded(draft: MatrixProgram, rng: Rng) -> MatrixProgram:
     """Beside one more row that limits a larger part of M and a variable of its own."""
     n, m = len(draft.cost), len(draft.rhs)
     larger = np.zeros((m + 1, n + 1, n + 1))
@@ -199,7 +199,7 @@ def embedded(draft: Draft, rng: Rng) -> Draft:
     linear[m, -1] = float(rng.integers(1, 4))
     cost = np.zeros((n + 1, n + 1))
     cost[:n, :n] = draft.cost
-    return Draft(
+    return MatrixProgram(
         larger,
         linear,
         np.r_[draft.rhs, float(rng.integers(1, 5))],
@@ -209,7 +209,7 @@ def embedded(draft: Draft, rng: Rng) -> Draft:
     )
 
 
-def rotated(draft: Draft, rng: Rng, size: float = 1.0) -> Draft:
+def rotated(draft: MatrixProgram, rng: Rng, size: float = 1.0) -> MatrixProgram:
     """In random orthogonal coordinates and units: rounding moves the truth, a little."""
     n = len(draft.cost)
     q = np.linalg.qr(rng.standard_normal((n, n)))[0]
@@ -223,18 +223,18 @@ def rotated(draft: Draft, rng: Rng, size: float = 1.0) -> Draft:
     )
 
 
-INFEASIBLE: Mapping[str, Callable[[Rng], Draft]] = {
+INFEASIBLE: Mapping[str, Callable[[Rng], MatrixProgram]] = {
     "pair": pair,
     "ladder": ladder,
     "hankel": hankel,
     "with_slack": with_slack,
 }
-FEASIBLE: Mapping[str, Callable[[Rng], Draft]] = {
+FEASIBLE: Mapping[str, Callable[[Rng], MatrixProgram]] = {
     "on_a_face": on_a_face,
     "unattained": unattained,
     "far": far,
 }
-UNBOUNDED: Mapping[str, Callable[[Rng], Draft]] = {
+UNBOUNDED: Mapping[str, Callable[[Rng], MatrixProgram]] = {
     "unbounded": unbounded,
     "unbounded_on_a_face": unbounded_on_a_face,
 }
