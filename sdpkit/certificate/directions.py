@@ -29,7 +29,7 @@ from sdpkit.certificate.rational import (
     rationals,
     rounded_span,
 )
-from sdpkit.certificate.rigor import BREAKDOWNS
+from sdpkit.numerics.breakdown import BREAKDOWNS
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Gram, Matrix

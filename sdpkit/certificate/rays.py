@@ -20,14 +20,10 @@ from sdpkit.certificate.faces import (
 )
 from sdpkit.certificate.points import FeasiblePoint
 from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone, restored
-from sdpkit.certificate.rigor import (
-    BREAKDOWNS,
-    Verification,
-    out_of_range,
-    verify_multiplier_ray,
-)
+from sdpkit.certificate.rigor import Verification, out_of_range, verify_multiplier_ray
 from sdpkit.certificate.rounding import TINY
 from sdpkit.certificate.scales import ratio
+from sdpkit.numerics.breakdown import BREAKDOWNS
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
