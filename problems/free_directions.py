@@ -275,8 +275,8 @@ def length_notes(added: Sequence[Sequence[Array]]) -> tuple[str, ...]:
     """How long the free directions of each block have become, in words.
 
     >>> length_notes([[np.eye(3)[:2] * 5]])
-    ('target neighbours do not differ along 2 directions; the metric is of norm 5 there, the least \
-that satisfies the triplets that tell points apart by them',)
+    ('target neighbours do not differ along 2 directions; the metric has norm 5 there, the least \
+that keeps its objective within the certified gap',)
     """
     found = []
     for block, rows in enumerate(added):
@@ -284,8 +284,8 @@ that satisfies the triplets that tell points apart by them',)
             whole = np.vstack(rows)
             subject = "the metric" if len(added) == 1 else f"metric {block + 1}"
             found.append(
-                f"{no_variation(len(whole))}; {subject} is of norm {np.linalg.norm(whole, 2):.3g} "
-                "there, the least that satisfies the triplets that tell points apart by them"
+                f"{no_variation(len(whole))}; {subject} has norm {np.linalg.norm(whole, 2):.3g} "
+                "there, the least that keeps its objective within the certified gap"
             )
     return tuple(found)
 
