@@ -239,7 +239,8 @@ class HingeSearch:
             found = method.step(evaluate, point)
             driver.count()
             since += 1
-            change = 1.0 if found is None else (point.value - found.value) / abs(point.value)
+            size = max(abs(point.value), np.finfo(float).tiny)  # 0 where no row holds L
+            change = 1.0 if found is None else (point.value - found.value) / size
             # A step may lead up a little before it leads down.
             stalled = found is None or abs(change) < 1e-11
             point = found or point

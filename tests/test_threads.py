@@ -300,13 +300,13 @@ def test_programs_on_the_path_get_one_thread(
 ) -> None:
     given: dict[str, str] = {}
 
-    class Refused(subprocess.Popen[bytes]):
-        def __init__(self, *_: Any, env: dict[str, str], **more: Any) -> None:
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *command: Any, env: dict[str, str], **more: Any) -> None:
             given.update(env)
-            super().__init__(["false"], start_new_session=True)
+            super().__init__(*command, env=env, **more)
 
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.setattr(subprocess, "Popen", Refused)
+    monkeypatch.setattr(subprocess, "Popen", Noted)
     get_solver("csdp").solve(problem.program(), sdpkit.Settings())
     assert given["OMP_NUM_THREADS"] == given["OPENBLAS_NUM_THREADS"] == "1"
     assert given["PATH"] == os.environ["PATH"]

@@ -253,10 +253,11 @@ class Embedding:
         certified one than the certified gap. Without a `reason` it is the number of dimensions."""
         if solution.is_within_gap(objective, certified):
             return self
-        kept = f"dimensions are kept, with {100 * self.fidelity:.6g} % of the variance"
+        d = self.n_components
+        kept = f"{d} dimension{'s are' if d > 1 else ' is'} kept, with"
         note = (
             f"the objective of these coordinates is {objective:.9g}, the certified one "
-            f"{certified:.9g}: {reason or f'{self.n_components} {kept}'}"
+            f"{certified:.9g}: {reason or f'{kept} {100 * self.fidelity:.6g} % of the variance'}"
         )
         return replace(self, notes=(*self.notes, note))
 
