@@ -257,6 +257,17 @@ def test_a_point_is_proven_for_its_program_only() -> None:
     assert not FeasiblePoint((np.full((2, 2), np.nan),), np.zeros(0)).proof(program)
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e155, 1e300])
+def test_numbers_at_the_ends_of_the_range_break_nothing(size: float) -> None:
+    """size²·M₁₁ = 0 and size·(…) = 2 overflow or underflow in their own units."""
+    vectors = size * np.array([[1.0, 0], [0, 1], [1, 1]])
+    program = Program.of(Block.of(2, vectors), [0.0, 2.0], rows_q=[[1.0, 0, 0], [-1, -1, 1]])
+    with np.errstate(all="ignore"):
+        assert decide(program, INTERIOR, Settings()).point is None
+        ray = certify_infeasible(program, [1e8, -1.0])
+    assert not ray.passes(1e-6)
+
+
 # -- directions -----------------------------------------------------------------------------
 
 

@@ -335,6 +335,13 @@ def exact_contradiction(program: Program, w: Array, clear: bool = False) -> Vect
 
     `clear`: only those whose proof is more than the rounding of the data.
     """
+    try:
+        return _contradiction(program, w, clear)
+    except (ArithmeticError, np.linalg.LinAlgError):  # near the ends of the floating-point range
+        return None
+
+
+def _contradiction(program: Program, w: Array, clear: bool) -> Vector | None:
     face = Face.of(program) if np.isfinite(w).all() else None
     simple = all(has_simple_null(block) for block in program.blocks)
     if face is None or not simple or not program.rhs @ w < 0:

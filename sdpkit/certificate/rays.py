@@ -135,6 +135,15 @@ def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
     True
     """
     w = program.sign * as_vector(multipliers, program.n_rows, "multipliers")
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _improved(program, w)
+    except BREAKDOWNS:  # numbers near the ends of the floating-point range
+        return Ray("infeasible", np.inf, "", program)
+
+
+def _improved(program: Program, w: Array) -> Ray:
+    """What w shows, or multipliers near it that show more."""
     ray = _judged(program, w)
     if ray.passes(_EXACT) or ray.multipliers is None:
         return ray
@@ -185,6 +194,8 @@ def _judged(program: Program, w: Array) -> Ray:
         float(np.abs(r)[program.free_x].max(initial=0.0)),
     )
     sizes = [size_of_image(block, u) for block, u in zip(program.blocks, weights, strict=True)]
+    if not np.isfinite([lack_x, *sizes]).all():
+        return refused  # an image that overflows shows nothing
     size = max(*sizes, float(np.abs(r).max(initial=0.0)))
     # bᵀw = −1 and a lack of λ exclude points of trace below 1/λ only: that must be far beyond
     # the size that solutions of these rows would have. A boundary is no lack.

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sdpkit.certificate.faces import Face, FaceProof, has_simple_null
 from sdpkit.certificate.points import FeasiblePoint, without_objective
 from sdpkit.certificate.rays import Ray, certify_infeasible, chain_ray
+from sdpkit.certificate.rigor import BREAKDOWNS
 from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix, is_finite
@@ -75,6 +76,13 @@ def decide(program: Program, solver: Solver, settings: Settings) -> Feasibility:
     """
     if not program.excess(-program.rhs).any() and not program.has_log_det:
         return Feasibility(point=zero_point(program))
+    try:
+        return _decided(program, solver, settings)
+    except BREAKDOWNS:  # numbers near the ends of the floating-point range
+        return Feasibility()
+
+
+def _decided(program: Program, solver: Solver, settings: Settings) -> Feasibility:
     started = clock()
     found = _deepest_point(program, solver, settings)
     if found.point is not None:
@@ -166,7 +174,7 @@ def _deepest_on_face(
 
 
 def _deepest_point(program: Program, solver: Solver, settings: Settings) -> _Deepest:
-    if not _is_small(program):
+    if not _is_small(program) or not np.isfinite(_along(program)).all():
         return _Deepest()
     asked = deepest(program)
     able = _able(asked, solver)
@@ -204,10 +212,7 @@ def deepest(program: Program) -> Program:
     >>> asked.n_rows, asked.free_x.tolist(), asked.cost_x.tolist()
     (3, [True], [1.0])
     """
-    plain = without_objective(program)
-    along = plain.rows_q @ plain.measure(_projectors(plain))
-    along = along + plain.rows_x @ np.where(plain.free_x, 0.0, 1.0)
-    along = along - plain.relations * plain.row_norms
+    plain, along = without_objective(program), _along(program)
     limit = sp.csr_array(([1.0], ([0], [plain.n_auxiliary])), shape=(1, plain.n_auxiliary + 1))
     return Program.of(
         plain.blocks,
@@ -219,6 +224,14 @@ def deepest(program: Program) -> Program:
         free_x=np.r_[plain.free_x, True],
         name=f"deepest point of {program.name}",
     )
+
+
+def _along(program: Program) -> Array:
+    """(m,) how each row changes with t."""
+    with np.errstate(all="ignore"):
+        along = program.rows_q @ program.measure(_projectors(program))
+        along = along + program.rows_x @ np.where(program.free_x, 0.0, 1.0)
+        return np.asarray(along - program.relations * program.row_norms)
 
 
 def _projectors(program: Program) -> list[Matrix]:
