@@ -260,7 +260,7 @@ def allowance(solution: Solution, tol: float) -> float:
     value, bound = certificate.objective, certificate.safe_bound
     if not np.isfinite(value):
         return 0.0
-    most = tol * max(abs(value), solution.program.value_scale)
+    most = tol * certificate.unit
     return 0.5 * min(max(value - bound, 0.0), most)
 
 

@@ -123,10 +123,9 @@ class Solution:
         """
         certificate = self.certificate
         value = self.objective if certified is None else certified
-        unit = max(abs(self.objective), abs(certificate.safe_bound), self.program.value_scale)
         lost = certificate.residual_price + certificate.backward_error + 1e-6
         gap = abs(self.objective - certificate.safe_bound)
-        return bool(abs(objective - value) <= gap + lost * unit)
+        return bool(abs(objective - value) <= gap + lost * certificate.unit)
 
     def unpack(self, problem: Any) -> None:
         """Write this solution into the model that its program was made of.
