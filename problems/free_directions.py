@@ -259,8 +259,7 @@ def allowance(solution: Solution, tol: float) -> float:
     value, bound = certificate.objective, certificate.safe_bound
     if not np.isfinite(value):
         return 0.0
-    most = tol * max(abs(value), solution.program.value_scale)
-    return 0.5 * min(max(value - bound, 0.0), most)
+    return 0.5 * min(max(value - bound, 0.0), tol * certificate.unit)
 
 
 def free_note(directions: int) -> str:

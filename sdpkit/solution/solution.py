@@ -116,17 +116,16 @@ class Solution:
 
     def is_within_gap(self, objective: float, certified: float | None = None) -> bool:
         """Whether a value of the objective is no farther from the certified one than the certified
-        gap; residuals and 1e-7 of the value's unit apart.
+        gap; residuals and 1e-7 of the gap's unit apart.
 
         `certified` replaces the solution's objective where a problem of several programs follows
         another value.
         """
         certificate = self.certificate
         value = self.objective if certified is None else certified
-        unit = max(abs(self.objective), abs(certificate.safe_bound), self.program.value_scale)
         lost = certificate.residual_price + certificate.backward_error + 1e-7
         gap = abs(self.objective - certificate.safe_bound)
-        return bool(abs(objective - value) <= gap + lost * unit)
+        return bool(abs(objective - value) <= gap + lost * certificate.unit)
 
     def unpack(self, problem: Any) -> None:
         """Write this solution into the model that its program was made of.
