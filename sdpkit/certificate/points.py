@@ -38,7 +38,7 @@ class FeasiblePoint:
         """
         if self.exposing is None:
             return _proof(program, self.matrices, self.x)
-        face = self._face(program)
+        face = Face.after(program, self.exposing)
         if face is None:
             return ""
         on_face, exact = face.as_program(face.independent_rows())
@@ -46,17 +46,11 @@ class FeasiblePoint:
 
     def lifted(self, program: Program) -> tuple[list[Matrix], Array]:
         """The point in the coordinates of the program."""
-        face = None if self.exposing is None else self._face(program)
+        face = None if self.exposing is None else Face.after(program, self.exposing)
         if face is None:
             return list(self.matrices), self.x
         matrices, x = face.lifted(self.matrices, self.x)
         return list(matrices), x
-
-    def _face(self, program: Program) -> Face | None:
-        face = Face.of(program)
-        for y in self.exposing or ():
-            face = None if face is None else face.exposed(list(y))
-        return face
 
 
 def without_objective(program: Program) -> Program:
