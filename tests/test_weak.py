@@ -319,6 +319,19 @@ def test_log_dets_grow_along_any_direction() -> None:
     assert not certify_unbounded(program, [np.diag([1.0, 0.0])], []).verify()
 
 
+@pytest.mark.parametrize("solver", ["clarabel", "scs"])
+def test_a_log_det_that_is_infinite_at_every_point_is_not_unbounded(solver: str) -> None:
+    """M₁₁ = 0 makes every feasible M singular, although M₂₂ may grow without end."""
+    cost = Cost.of(2, sparse=np.diag([0.0, 1.0]))
+    block = Block.of(2, np.eye(2), cost=cost, log_det=1.0)
+    program = Program.of(block, [0.0], rows_q=[[1.0, 0.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        solution = sdpkit.solve(program, solver=solver)
+    assert solution.status is not Status.UNBOUNDED
+    assert solution.ray is None or "program is unbounded" not in solution.ray.verify().reason
+
+
 # -- cvxpy ----------------------------------------------------------------------------------
 
 

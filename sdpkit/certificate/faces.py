@@ -45,6 +45,7 @@ from sdpkit.certificate.rational import (
     upper_triangle,
 )
 from sdpkit.certificate.rounding import TINY
+from sdpkit.numerics.breakdown import BREAKDOWNS
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
@@ -339,6 +340,14 @@ def exact_contradiction(program: Program, w: Array, clear: bool = False) -> Vect
 
     `clear`: only those whose proof is more than the rounding of the data.
     """
+    try:
+        with np.errstate(all="ignore"):
+            return _contradiction(program, w, clear)
+    except BREAKDOWNS:  # numbers near the ends of the floating-point range prove nothing
+        return None
+
+
+def _contradiction(program: Program, w: Array, clear: bool) -> Vector | None:
     face = Face.of(program) if np.isfinite(w).all() else None
     simple = all(has_simple_null(block) for block in program.blocks)
     if face is None or not simple or not program.rhs @ w < 0:

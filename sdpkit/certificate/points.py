@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class FeasiblePoint:
-    """A point, and the exposing vectors of the face in whose coordinates it is stated.
+    """A point of finite objective, and the exposing vectors of the face in whose coordinates it is.
 
     Without exposing vectors (None) the coordinates are those of the program.
     """
@@ -38,6 +38,8 @@ class FeasiblePoint:
         """
         if self.exposing is None:
             return _proof(program, self.matrices, self.x)
+        if program.has_log_det:
+            return ""  # on a smaller face it may be −∞ everywhere
         face = Face.after(program, self.exposing)
         if face is None:
             return ""
@@ -69,7 +71,7 @@ def without_objective(program: Program) -> Program:
 
 def _proof(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
     zero = not x.any() and all(isinstance(m, np.ndarray) and not m.any() for m in matrices)
-    if zero and not program.excess(-program.rhs).any():
+    if zero and not program.has_log_det and not program.excess(-program.rhs).any():
         return "zero is feasible"
     if not all(is_finite(m) for m in [*matrices, x]):
         return ""
