@@ -127,6 +127,18 @@ class Solution:
         gap = abs(self.objective - certificate.safe_bound)
         return bool(abs(objective - value) <= gap + lost * certificate.unit)
 
+    def shortfall(
+        self, objective: float, what: str, reason: str, certified: float | None = None
+    ) -> str:
+        """A sentence on an objective of what was recovered that is not within the certified gap,
+        with the reason; empty if it is. `certified` as for `is_within_gap`."""
+        if self.is_within_gap(objective, certified):
+            return ""
+        value = self.objective if certified is None else certified
+        return (
+            f"the objective of {what} is {objective:.9g}, the certified one {value:.9g}: {reason}"
+        )
+
     def unpack(self, problem: Any) -> None:
         """Write this solution into the model that its program was made of.
 
