@@ -6,7 +6,8 @@ C = (1−μ)P + ridge·I is the identity (`Coordinates`). Two kinds of direction
 * N in null(C): target neighbours do not differ along N, and M + t·NNᵀ costs nothing. Points that
   differ there are split into groups, which a finite t keeps apart at no cost.
 * columns of T along which points differ by far more than any two target neighbours do. A jump of
-  1e4 splits the points too: a unit of squared distance between the groups costs 1e-8.
+  3e3 splits the points too: a unit of squared distance between the groups costs 1e-7. Without
+  this, features of such a size would cost the solver and the bound their digits.
 
 Triplets (i, j, l) whose i and l are in different groups are left out of the program. Every subset
 of the triplets gives a lower bound, and differences within a group are those of the data, so that
@@ -18,7 +19,7 @@ new points that differ a little along N would be thrown far away.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,7 @@ _SAME = 1e-9
 _ACCURATE = 1e-8
 # Points farther apart than this are in different groups, where all target pairs together have a
 # squared length of one; along null(C), than so many times the longest target pair.
-_APART = 1e4
+_APART = 3e3
 # Target pairs whose differences are looked at together.
 _CHUNK = 1 << 16
 
@@ -147,11 +148,11 @@ class Pull:
             out += self.weight * (a[:, : left.shape[1]].T @ b)
         return np.asarray(out)
 
-    def _differences(self, directions: Array) -> list[Array]:
+    def _differences(self, directions: Array) -> Iterator[Array]:
         """Differences of target pairs along directions, (p, q), in parts."""
-        starts = range(0, len(self.pairs), _CHUNK)
-        parts = [self.pairs[start : start + _CHUNK].T for start in starts]
-        return [(self.features[i] - self.features[j]) @ directions for i, j in parts]
+        for start in range(0, len(self.pairs), _CHUNK):
+            i, j = self.pairs[start : start + _CHUNK].T
+            yield (self.features[i] - self.features[j]) @ directions
 
 
 def _groups(column: Array, jump: float) -> Indices:
@@ -259,7 +260,8 @@ def allowance(solution: Solution, tol: float) -> float:
     value, bound = certificate.objective, certificate.safe_bound
     if not np.isfinite(value):
         return 0.0
-    return 0.5 * min(max(value - bound, 0.0), tol * certificate.unit)
+    most = tol * certificate.unit
+    return 0.5 * min(max(value - bound, 0.0), most)
 
 
 def free_note(directions: int) -> str:
@@ -274,8 +276,8 @@ def length_notes(added: Sequence[Sequence[Array]]) -> tuple[str, ...]:
     """How long the free directions of each block have become, in words.
 
     >>> length_notes([[np.eye(3)[:2] * 5]])
-    ('target neighbours do not differ along 2 directions; the metric is of norm 5 there, the least \
-that satisfies the triplets that tell points apart by them',)
+    ('target neighbours do not differ along 2 directions; the metric has norm 5 there, the least \
+that keeps its objective within the certified gap',)
     """
     found = []
     for block, rows in enumerate(added):
@@ -283,8 +285,8 @@ that satisfies the triplets that tell points apart by them',)
             whole = np.vstack(rows)
             subject = "the metric" if len(added) == 1 else f"metric {block + 1}"
             found.append(
-                f"{no_variation(len(whole))}; {subject} is of norm {np.linalg.norm(whole, 2):.3g} "
-                "there, the least that satisfies the triplets that tell points apart by them"
+                f"{no_variation(len(whole))}; {subject} has norm {np.linalg.norm(whole, 2):.3g} "
+                "there, the least that keeps its objective within the certified gap"
             )
     return tuple(found)
 

@@ -33,7 +33,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sdpkit.certificate.scales import ratio
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
@@ -240,7 +239,8 @@ class HingeSearch:
             found = method.step(evaluate, point)
             driver.count()
             since += 1
-            change = 1.0 if found is None else ratio(point.value - found.value, abs(point.value))
+            size = max(abs(point.value), np.finfo(float).tiny)  # 0 where no row holds L
+            change = 1.0 if found is None else (point.value - found.value) / size
             # A step may lead up a little before it leads down.
             stalled = found is None or abs(change) < 1e-11
             point = found or point

@@ -256,7 +256,7 @@ def test_fewer_dimensions_are_noted() -> None:
     problem = MVU(CLOUD, n_neighbors=5)
     solution = sdpkit.solve(problem)
     (note,) = problem.recover(solution, n_components=1).notes
-    assert "1 dimensions are kept, with" in note
+    assert "1 dimension is kept, with" in note
     metric = LMNN(TOLD, THREE)
     (note,) = metric.recover(sdpkit.solve(metric)).truncated(2).notes
     assert "2 directions are kept" in note
@@ -287,7 +287,7 @@ def test_free_directions_are_no_longer_than_needed_and_noted() -> None:
         length = scipy.linalg.svdvals(metric.components[0] * [1.0, unit])[0]
         assert length == pytest.approx(0.5, rel=1e-3)
         (note,) = metric.notes
-        assert "along 1 direction; the metric is of norm" in note
+        assert "along 1 direction; the metric has norm" in note
 
 
 def test_rounded_dependent_features_have_norms_of_their_roundings() -> None:

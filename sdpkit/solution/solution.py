@@ -114,19 +114,6 @@ class Solution:
         """The first block's matrix: K, M or Z."""
         return self.matrices[0]
 
-    def is_within_gap(self, objective: float, certified: float | None = None) -> bool:
-        """Whether a value of the objective is no farther from the certified one than the certified
-        gap; residuals and 1e-7 of the gap's unit apart.
-
-        `certified` replaces the solution's objective where a problem of several programs follows
-        another value.
-        """
-        certificate = self.certificate
-        value = self.objective if certified is None else certified
-        lost = certificate.residual_price + certificate.backward_error + 1e-7
-        gap = abs(self.objective - certificate.safe_bound)
-        return bool(abs(objective - value) <= gap + lost * certificate.unit)
-
     def shortfall(
         self, objective: float, what: str, reason: str, certified: float | None = None
     ) -> str:
@@ -138,6 +125,19 @@ class Solution:
         return (
             f"the objective of {what} is {objective:.9g}, the certified one {value:.9g}: {reason}"
         )
+
+    def is_within_gap(self, objective: float, certified: float | None = None) -> bool:
+        """Whether a value of the objective is no farther from the certified one than the certified
+        gap; residuals and 1e-6 of the value's unit apart.
+
+        `certified` replaces the solution's objective where a problem of several programs follows
+        another value.
+        """
+        certificate = self.certificate
+        value = self.objective if certified is None else certified
+        lost = certificate.residual_price + certificate.backward_error + 1e-6
+        gap = abs(self.objective - certificate.safe_bound)
+        return bool(abs(objective - value) <= gap + lost * certificate.unit)
 
     def unpack(self, problem: Any) -> None:
         """Write this solution into the model that its program was made of.
