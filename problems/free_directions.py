@@ -218,14 +218,14 @@ class LeftOut:
         triplets whose l is in the block and in another group than i."""
         mine = (block_of[self.other] == block) & (c.groups[self.anchor] != c.groups[self.other])
         n_blocks, rows = int(block_of.max()) + 1, []
-        for free in c.free:
-            u = features @ free
+        for part in c.free:
+            u = features @ part
             squares = np.square(u[self.anchor[mine]] - u[self.other[mine]]).sum(axis=1)
             allowed = self.allowed / (len(c.free) * n_blocks)
             t = least_length(self.missing[mine], squares, allowed)
             self.missing[mine] = np.maximum(self.missing[mine] - t * squares, 0.0)
             if t > 0:
-                rows.append(np.sqrt(t) * free.T)
+                rows.append(np.sqrt(t) * part.T)
         return rows
 
 

@@ -303,7 +303,7 @@ class LMNN:
             1 - self.mu,
             self.ridge,
         )
-        # A limited rank leaves none for free directions.
+        # A limited rank leaves no room to add free directions.
         return pull.coordinates(split=self.n_components is None)
 
     @property

@@ -196,14 +196,8 @@ class Localization:
     def shortfall(self, solution: Solution) -> str:
         """Why the objective of the recovered positions is not the certified one; empty if it is
         within the certified gap of it."""
-        objective = self.objective(self.recover(solution))
-        if solution.is_within_gap(objective):
-            return ""
-        return (
-            f"the objective of the positions is {objective:.9g}, the certified one "
-            f"{solution.objective:.9g}: the program places the sensors in more than "
-            f"{self.dimension} dimensions"
-        )
+        reason = f"the program places the sensors in more than {self.dimension} dimensions"
+        return solution.shortfall(self.objective(self.recover(solution)), "the positions", reason)
 
     def refine(self, solution: Solution, *, max_iter: int = 300) -> Array:
         """Positions after a local search on (3.26); without anchors first in ℝᵐ, to unfold."""

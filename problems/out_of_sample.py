@@ -192,11 +192,5 @@ class OutOfSample:
     def shortfall(self, solution: Solution) -> str:
         """Why the objective of the recovered point is not the certified one; empty if it is within
         the certified gap of it."""
-        objective = self.objective(self.recover(solution))
-        if solution.is_within_gap(objective):
-            return ""
-        return (
-            f"the objective of the point is {objective:.9g}, the certified one "
-            f"{solution.objective:.9g}: entries of S that the point does not tell are not those "
-            "of the identity"
-        )
+        reason = "entries of S that the point does not tell are not those of the identity"
+        return solution.shortfall(self.objective(self.recover(solution)), "the point", reason)

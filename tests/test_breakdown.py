@@ -394,7 +394,14 @@ def _reported(records: list[Any], folder: Path) -> list[int]:
     return [*codes, main(["report", str(path), "--markdown", str(page)])]
 
 
-@pytest.mark.parametrize("line", [0, 1, 2], ids=["head", "instance", "run"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(0, id="head"),
+        pytest.param(1, id="instance"),
+        pytest.param(2, id="run", marks=pytest.mark.slow),
+    ],
+)
 def test_any_type_in_any_field_of_a_file_of_runs(
     line: int, records: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

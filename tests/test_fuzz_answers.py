@@ -43,6 +43,7 @@ def test_weakly_infeasible_programs_are_not_unbounded(number: int) -> None:
     assert replay(f"statuses:weak_hidden:program:interior:2028:{number}").wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["lowrank", "projection"])
 def test_first_order_answers_are_near_the_optimum(solver: str) -> None:
     choice = Choice([solver], ["zero", "offset"], ["program", "sdpa"])

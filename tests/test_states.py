@@ -46,6 +46,7 @@ def fuzz(seed: int, count: int, folder: Path) -> Counter[str]:
     return ends
 
 
+@pytest.mark.slow
 def test_changed_states_are_refused_or_used(tmp_path: Path) -> None:
     fuzz(7, 110, tmp_path)
 

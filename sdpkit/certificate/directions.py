@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.certificate.faces import coefficients
+from sdpkit.certificate.exact import coefficients, cost_on
 from sdpkit.certificate.feasible import attained
 from sdpkit.certificate.rational import (
     Rational,
@@ -28,6 +28,8 @@ from sdpkit.certificate.rational import (
     near_solution,
     rationals,
     rounded_span,
+    table,
+    upper_triangle,
 )
 from sdpkit.numerics.breakdown import BREAKDOWNS
 from sdpkit.program.block import Block
@@ -72,8 +74,7 @@ def exact_direction(
         return None
     out: list[Matrix] = []
     for block, span, inner in zip(program.blocks, found[0], found[1], strict=True):
-        basis = np.array([doubles(z) for z in span]).reshape(len(span), block.size)
-        middle = np.array([doubles(row) for row in inner]).reshape(len(span), len(span))
+        basis, middle = table(span, block.size), table(inner, len(span))
         out.append(basis.T @ middle @ basis)
     return out, doubles(found[2])
 
@@ -147,7 +148,7 @@ def _solutions(
     rows = _flat_rows(program, spans, used)
     wanted = _flat_point(matrices, x, spans, used)
     # Inequalities that hardly move are equations.
-    moved = np.array([[float(a) for a in row] for row in rows]).reshape(len(rows), -1)
+    moved = table(rows, len(wanted))
     reach = np.abs(moved) @ np.abs(wanted)
     tight = (program.relations == 0) | (np.abs(moved @ wanted) <= cut * reach)
     equations = [row for row, is_tight in zip(rows, tight, strict=True) if is_tight and any(row)]
@@ -164,15 +165,9 @@ def _flat_rows(program: Program, spans: list[Rational], used: list[int]) -> Rati
     parts = [coefficients(b, program.rows_q[:, own], span) for b, own, span in blocks]
     linear = sp.csr_array(program.rows_x)[:, used].toarray()
     return [
-        [a for part in parts for a in _upper(part[e])] + rationals(linear[e])
+        [a for part in parts for a in upper_triangle(part[e])] + rationals(linear[e])
         for e in range(program.n_rows)
     ]
-
-
-def _upper(matrix: Rational) -> Vector:
-    """The coefficients of a symmetric matrix's upper triangle, row by row."""
-    n = len(matrix)
-    return [matrix[i][j] * (1 if i == j else 2) for i in range(n) for j in range(i, n)]
 
 
 def _flat_point(
@@ -183,8 +178,7 @@ def _flat_point(
     for matrix, span in zip(matrices, spans, strict=True):
         if not span:
             continue
-        basis = np.array([[float(a) for a in z] for z in span])
-        inverse = np.linalg.pinv(basis)
+        inverse = np.linalg.pinv(table(span, len(span[0])))
         inside = inverse.T @ (matrix @ inverse)
         parts.append(inside[np.triu_indices(len(span))])
     return np.concatenate([*parts, x[used]])
@@ -214,7 +208,9 @@ def _is_exact(program: Program, spans: list[Rational], inner: list[Rational], x:
     gain = dot(rationals(program.cost_x), x)
     grows = False
     for k, (span, z) in enumerate(zip(spans, inner, strict=True)):
-        gain += dot(_upper(_cost(program, k, span)), [a for i, r in enumerate(z) for a in r[i:]])
+        gain += dot(
+            upper_triangle(_cost(program, k, span)), [a for i, r in enumerate(z) for a in r[i:]]
+        )
         grows = grows or bool(program.blocks[k].log_det and any(z[i][i] for i in range(len(z))))
     gain *= int(program.sign)
     return gain > 0 or (gain == 0 and grows)
@@ -223,18 +219,7 @@ def _is_exact(program: Program, spans: list[Rational], inner: list[Rational], x:
 def _cost(program: Program, k: int, span: Rational) -> Rational:
     """The objective of the k-th block in the coordinates of a span."""
     block = program.blocks[k]
-    cost, size = block.cost, len(span)
-    images = [[Fraction(cost.identity) * a for a in z] for z in span]
-    sparse = sp.coo_array(cost.sparse)
-    for i, j, c in zip(*sparse.coords, sparse.data, strict=True):
-        for z, image in zip(span, images, strict=True):
-            image[i] += Fraction(float(c)) * z[j]
-    out = [[dot(a, image) for image in images] for a in span]
-    for weight, column in zip(rationals(cost.weights), cost.factor.T, strict=True):
-        seen = [dot(z, rationals(column)) for z in span]
-        for i in range(size):
-            for j in range(size):
-                out[i][j] += weight * seen[i] * seen[j]
+    out = cost_on(block.cost, span)
     g = program.cost_q[program.spans[k]]
     if g.any():
         extra = coefficients(block, sp.csr_array(g[None, :]), span)[0]

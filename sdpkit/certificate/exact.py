@@ -1,4 +1,7 @@
-"""Small dual slacks and reduced costs in rational arithmetic, where rounding leaves doubts."""
+"""Rows, costs and dual slacks of small programs in rational arithmetic.
+
+Rounding leaves doubts where a slack or a direction lies on the boundary of its cone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sdpkit.certificate.rational import Rational, is_semidefinite, rationals
+from sdpkit.certificate.rational import (
+    Rational,
+    Vector,
+    dot,
+    identity,
+    is_semidefinite,
+    rationals,
+)
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 
 Array = NDArray[np.float64]
@@ -44,36 +56,62 @@ def slack_is_semidefinite(program: Program, k: int, w: Array) -> bool | None:
 
 
 def _slack(program: Program, k: int, w: Array) -> Rational:
-    block, n = program.blocks[k], program.blocks[k].size
-    part = sp.csc_array(program.rows_q[:, program.spans[k]])
-    g = program.sign * program.cost_q[program.spans[k]]
-    vectors = [rationals(row) for row in block.incidence.toarray()]
-    if block.features is not None:
-        x = [rationals(row) for row in block.features]
-        vectors = [
-            [sum((a * x[i][j] for i, a in enumerate(v) if a), Fraction(0)) for j in range(n)]
-            for v in vectors
-        ]
-    out = _cost(program, k)
-    for p, v in enumerate(vectors):
+    block, part = program.blocks[k], sp.csc_array(program.rows_q[:, program.spans[k]])
+    g, basis = program.sign * program.cost_q[program.spans[k]], identity(block.size)
+    sign = Fraction(-program.sign)
+    out = [[sign * a for a in row] for row in cost_on(block.cost, basis)]
+    for p, v in enumerate(measurements(block, basis)):
         entries = slice(part.indptr[p], part.indptr[p + 1])
         u = exact_dot(part.data[entries], w[part.indices[entries]]) - Fraction(float(g[p]))
-        for i in range(n):
-            for j in range(n):
-                out[i][j] += u * v[i] * v[j]
+        _add_square(out, u, v)
     return out
 
 
-def _cost(program: Program, k: int) -> Rational:
-    """−C of the maximisation."""
-    cost, sign = program.blocks[k].cost, Fraction(-program.sign)
-    out = [[sign * a for a in rationals(row)] for row in cost.sparse.toarray()]
-    for i in range(cost.size):
-        out[i][i] += sign * Fraction(cost.identity)
-        for j in range(cost.size):
-            both = zip(cost.weights, cost.factor[i], cost.factor[j], strict=True)
-            out[i][j] += sign * sum(
-                (Fraction(float(s)) * Fraction(float(a)) * Fraction(float(b)) for s, a, b in both),
-                Fraction(0),
-            )
+# -- in the coordinates of a basis ------------------------------------------------------------
+
+
+def measurements(block: Block, basis: Rational) -> list[Vector]:
+    """Per measurement its vector v in the coordinates of a basis: vᵀz for every z."""
+    nodes, v = basis, block.incidence
+    if block.features is not None:
+        rows = [rationals(row) for row in block.features]
+        nodes = [[dot(z, row) for row in rows] for z in basis]
+    out = []
+    for p in range(block.n_measurements):
+        entries = slice(v.indptr[p], v.indptr[p + 1])
+        places, values = v.indices[entries], rationals(v.data[entries])
+        out.append([dot([z[i] for i in places], values) for z in nodes])
     return out
+
+
+def coefficients(block: Block, rows: sp.csr_array, basis: Rational) -> list[Rational]:
+    """Per row of (m, p) the matrix Σ a_p v_p v_pᵀ of a block, in the coordinates of a basis."""
+    part, vectors = sp.csr_array(rows), measurements(block, basis)
+    out = []
+    for e in range(part.shape[0]):
+        matrix = [[Fraction(0)] * len(basis) for _ in basis]
+        for position in range(part.indptr[e], part.indptr[e + 1]):
+            a = Fraction(float(part.data[position]))
+            _add_square(matrix, a, vectors[part.indices[position]])
+        out.append(matrix)
+    return out
+
+
+def cost_on(cost: Cost, basis: Rational) -> Rational:
+    """The matrix C of a cost in the coordinates of a basis."""
+    images = [[Fraction(cost.identity) * a for a in z] for z in basis]
+    sparse = sp.coo_array(cost.sparse)
+    for i, j, c in zip(*sparse.coords, sparse.data, strict=True):
+        for z, image in zip(basis, images, strict=True):
+            image[i] += Fraction(float(c)) * z[j]
+    out = [[dot(a, image) for image in images] for a in basis]
+    for weight, column in zip(rationals(cost.weights), cost.factor.T, strict=True):
+        _add_square(out, weight, [dot(z, rationals(column)) for z in basis])
+    return out
+
+
+def _add_square(matrix: Rational, a: Fraction, v: Vector) -> None:
+    """matrix + a·vvᵀ, in place."""
+    for i, vi in enumerate(v):
+        for j, vj in enumerate(v) if vi else ():
+            matrix[i][j] += a * vi * vj

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.certificate.exact import coefficients
 from sdpkit.certificate.rational import (
     Rational,
     Vector,
@@ -39,6 +40,9 @@ from sdpkit.certificate.rational import (
     null_space,
     rationals,
     rounded_span,
+    table,
+    times,
+    upper_triangle,
 )
 from sdpkit.certificate.rounding import TINY
 from sdpkit.program.block import Block
@@ -113,6 +117,14 @@ class Face:
             [u * b for u, b in zip(units, rationals(program.rhs), strict=True)],
             tuple(int(r) for r in program.relations),
         )
+
+    @classmethod
+    def after(cls, program: Program, exposing: Sequence[Sequence[Fraction]]) -> Face | None:
+        """The face that a chain of vectors exposes; None if one of them exposes none."""
+        face = cls.of(program)
+        for y in exposing:
+            face = None if face is None else face.exposed(list(y))
+        return face
 
     @property
     def n_rows(self) -> int:
@@ -211,13 +223,7 @@ class Face:
 
     def _flat(self, e: int) -> Vector:
         """A row as a vector: the upper triangles of its matrices, then what it has of x."""
-        upper = [
-            a if i == j else 2 * a
-            for matrix in self.matrices[e]
-            for i, row in enumerate(matrix)
-            for j, a in enumerate(row)
-            if i <= j
-        ]
+        upper = [a for matrix in self.matrices[e] for a in upper_triangle(matrix)]
         rest = [a for a, gone in zip(self.linear[e], self.vanishing, strict=True) if not gone]
         return upper + rest
 
@@ -253,7 +259,7 @@ class Face:
         rows: Rational = [list(self.rhs)]
         for k, kernel in enumerate(kernels):
             for z in kernel:
-                images = [_apply(a[k], z) for a in self.matrices]
+                images = [times(a[k], z) for a in self.matrices]
                 rows += [[image[i] for image in images] for i in range(len(z))]
         r = doubles(self.reduced_costs(exact))
         dust = cut * max(float(np.abs(r).max(initial=0.0)), float(np.abs(y).max(initial=0.0)))
@@ -283,8 +289,8 @@ class Face:
         program = Program.of(
             blocks,
             doubles(right),
-            rows_q=_table(measured, sum(b.n_measurements for b in blocks)),
-            rows_x=sp.csr_array(_table(linear, len(kept))),
+            rows_q=table(measured, sum(b.n_measurements for b in blocks)),
+            rows_x=sp.csr_array(table(linear, len(kept))),
             relations=np.array([self.relations[e] for e in rows], dtype=np.int8),
             free_x=np.array([self.free[j] for j in kept], dtype=bool),
             name="on a face",
@@ -296,7 +302,7 @@ class Face:
         parts = iter(matrices)
         out = []
         for n, basis in zip(self.sizes, self.bases, strict=True):
-            vectors = np.array([doubles(z) for z in basis]).reshape(len(basis), n)
+            vectors = table(basis, n)
             out.append(vectors.T @ np.asarray(next(parts)) @ vectors if basis else np.zeros((n, n)))
         full = np.zeros(len(self.vanishing))
         full[[j for j, gone in enumerate(self.vanishing) if not gone]] = x
@@ -321,9 +327,7 @@ class FaceProof:
 
     def holds(self, program: Program) -> bool:
         """Whether the chain proves, in rational arithmetic, that the program is infeasible."""
-        face = Face.of(program)
-        for y in self.exposing:
-            face = None if face is None else face.exposed(list(y))
+        face = Face.after(program, self.exposing)
         return face is not None and face.is_contradicted(list(self.contradiction))
 
     def __str__(self) -> str:
@@ -376,33 +380,6 @@ def _basis(block: Block) -> Rational:
     return [[a * u for a, u in zip(z, units, strict=True)] for z in found]
 
 
-def coefficients(block: Block, rows: sp.csr_array, basis: Rational) -> list[Rational]:
-    """Per row of (m, p) the matrix Σ a_p v_p v_pᵀ of a block, in the coordinates of a basis."""
-    part, nodes = sp.csr_array(rows), basis
-    if block.features is not None:
-        nodes = [[dot(z, rationals(row)) for row in block.features] for z in basis]
-    measured = []
-    for p in range(block.n_measurements):
-        entries = slice(block.incidence.indptr[p], block.incidence.indptr[p + 1])
-        places, values = block.incidence.indices[entries], rationals(block.incidence.data[entries])
-        measured.append([dot([z[i] for i in places], values) for z in nodes])
-    out = []
-    for e in range(part.shape[0]):
-        matrix = [[Fraction(0)] * len(basis) for _ in basis]
-        for position in range(part.indptr[e], part.indptr[e + 1]):
-            a, v = Fraction(float(part.data[position])), measured[part.indices[position]]
-            for i, vi in enumerate(v):
-                for j, vj in enumerate(v) if vi else ():
-                    matrix[i][j] += a * vi * vj
-        out.append(matrix)
-    return out
-
-
-def _table(rows: Rational, width: int) -> Array:
-    """(m, width) in floating point."""
-    return np.array([doubles(row) for row in rows]).reshape(len(rows), width)
-
-
 def _unit(values: Vector) -> Fraction:
     """The power of two that brings the largest of these numbers near one."""
     largest = max((abs(a) for a in values), default=Fraction(0))
@@ -420,10 +397,6 @@ def _sum(matrices: list[Rational], y: Vector, size: int) -> Rational:
     return out
 
 
-def _apply(matrix: Rational, z: Vector) -> Vector:
-    return [dot(row, z) for row in matrix]
-
-
 def _lifted(basis: Rational, kernel: Rational) -> Rational:
     """The vectors of a kernel, given by coordinates of a basis."""
     width = len(basis[0]) if basis else 0
@@ -434,7 +407,7 @@ def _is_clear(image: Rational, dust: float) -> bool:
     """Whether the eigenvalues of a matrix are zero exactly, or more than dust."""
     if not image:
         return True
-    small = np.abs(np.linalg.eigvalsh(np.array([doubles(row) for row in image]))) <= dust
+    small = np.abs(np.linalg.eigvalsh(table(image, len(image)))) <= dust
     return int(small.sum()) == len(null_space(image, len(image)))
 
 
@@ -442,8 +415,7 @@ def _rounded_kernel(image: Rational, cut: float) -> Rational | None:
     """Simple fractions that span the kernel of a matrix, up to eigenvalues below the cut."""
     if not image:
         return []
-    matrix = np.array([doubles(row) for row in image])
-    values, vectors = np.linalg.eigh(matrix)
+    values, vectors = np.linalg.eigh(table(image, len(image)))
     return rounded_span(vectors[:, values <= cut * max(float(np.abs(values).max()), TINY)])
 
 

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class FeasiblePoint:
-    """A point, and the exposing vectors of the face in whose coordinates it is stated.
+    """A point of finite objective, and the exposing vectors of the face in whose coordinates it is.
 
     Without exposing vectors (None) the coordinates are those of the program.
     """
@@ -38,7 +38,9 @@ class FeasiblePoint:
         """
         if self.exposing is None:
             return _proof(program, self.matrices, self.x)
-        face = self._face(program)
+        if program.has_log_det:
+            return ""  # on a smaller face it may be −∞ everywhere
+        face = Face.after(program, self.exposing)
         if face is None:
             return ""
         on_face, exact = face.as_program(face.independent_rows())
@@ -46,17 +48,11 @@ class FeasiblePoint:
 
     def lifted(self, program: Program) -> tuple[list[Matrix], Array]:
         """The point in the coordinates of the program."""
-        face = None if self.exposing is None else self._face(program)
+        face = None if self.exposing is None else Face.after(program, self.exposing)
         if face is None:
             return list(self.matrices), self.x
         matrices, x = face.lifted(self.matrices, self.x)
         return list(matrices), x
-
-    def _face(self, program: Program) -> Face | None:
-        face = Face.of(program)
-        for y in self.exposing or ():
-            face = None if face is None else face.exposed(list(y))
-        return face
 
 
 def without_objective(program: Program) -> Program:
@@ -75,7 +71,7 @@ def without_objective(program: Program) -> Program:
 
 def _proof(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
     zero = not x.any() and all(isinstance(m, np.ndarray) and not m.any() for m in matrices)
-    if zero and not program.excess(-program.rhs).any():
+    if zero and not program.has_log_det and not program.excess(-program.rhs).any():
         return "zero is feasible"
     if not all(is_finite(m) for m in [*matrices, x]):
         return ""

@@ -142,7 +142,7 @@ def rounded_span(vectors: Array) -> Rational | None:
     pivots = scipy.linalg.qr(vectors.T, mode="r", pivoting=True)[1][:k]
     basis = np.linalg.solve(vectors[pivots].T, vectors.T)
     out = [[Fraction(float(a)).limit_denominator(_DENOMINATOR) for a in row] for row in basis]
-    off = np.abs(np.array([[float(a) for a in row] for row in out]) - basis)
+    off = np.abs(table(out, len(vectors)) - basis)
     return out if off.max() <= _NEAR * max(1.0, float(np.abs(basis).max())) else None
 
 
@@ -173,11 +173,12 @@ def is_semidefinite(matrix: Rational) -> bool:
 
 def congruence(matrix: Rational, basis: Sequence[Vector]) -> Rational:
     """(k, k) Bᵀ A B, for k vectors as the columns of B."""
-    images = [_times(matrix, z) for z in basis]
+    images = [times(matrix, z) for z in basis]
     return [[dot(z, image) for image in images] for z in basis]
 
 
-def _times(matrix: Rational, z: Vector) -> Vector:
+def times(matrix: Rational, z: Vector) -> Vector:
+    """A z."""
     return [dot(row, z) for row in matrix]
 
 
@@ -189,3 +190,14 @@ def dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
 def doubles(values: Sequence[Fraction]) -> Array:
     """The nearest floating-point numbers."""
     return np.array([float(a) for a in values], dtype=np.float64)
+
+
+def table(rows: Rational, width: int) -> Array:
+    """(m, width) the same of a matrix."""
+    return np.array([doubles(row) for row in rows]).reshape(len(rows), width)
+
+
+def upper_triangle(matrix: Rational) -> Vector:
+    """The coefficients of <A, Z> in the upper triangle of a symmetric Z, row by row."""
+    n = len(matrix)
+    return [matrix[i][j] * (1 if i == j else 2) for i in range(n) for j in range(i, n)]

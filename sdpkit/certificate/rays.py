@@ -13,11 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, size_of_image
 from sdpkit.certificate.directions import direction_proof, exact_direction
-from sdpkit.certificate.faces import (
-    DATA_ROUNDING,
-    FaceProof,
-    exact_contradiction,
-)
+from sdpkit.certificate.faces import DATA_ROUNDING, FaceProof, exact_contradiction
 from sdpkit.certificate.points import FeasiblePoint
 from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone, restored
 from sdpkit.certificate.rigor import Verification, out_of_range, verify_multiplier_ray
@@ -74,11 +70,11 @@ class Ray:
 
     @one_blas_thread
     def verify(self) -> Verification:
-        """Prove the ray for the floating-point data, as far as they let.
+        """Prove the ray for the floating-point data, where that is possible.
 
         Infeasible: the multipliers, or simple fractions near them, or the chain of faces.
         Unbounded: a direction near this one, and the feasible point if there is one; `reason` says
-        what follows. A ray that holds up to rounding only may be none of the exact data.
+        what follows. A ray that holds only up to rounding may be no ray of the exact data.
 
         >>> from sdpkit import Block, Cost, Program
         >>> block = Block.of(1, [[1.0]], cost=Cost.of(1, identity=1.0))
@@ -95,7 +91,7 @@ class Ray:
 
     def _verified_multipliers(self) -> Verification:
         if self.multipliers is None:
-            return Verification(None, "the multipliers show nothing")
+            return Verification(None, "the ray has no multipliers that contradict the constraints")
         if self.chain is not None:
             if self.chain.holds(self.program):
                 return Verification(0.0, f"the program is infeasible: {self.chain}")
@@ -108,7 +104,7 @@ class Ray:
 
     def _verified_direction(self) -> Verification:
         if self.matrices is None or self.x is None:
-            return Verification(None, "the direction shows nothing")
+            return Verification(None, "the ray has no direction that improves the objective")
         how = direction_proof(self.program, self.matrices, self.x)
         if not how:
             return Verification(

@@ -35,7 +35,7 @@ from sdpkit.certificate.exact import exact_dot
 from sdpkit.certificate.log_det import log_det_bounds
 from sdpkit.certificate.rounding import UNIT, most_in_column, slack_roundings
 from sdpkit.certificate.slack import ScaledSlack, scaled_slack
-from sdpkit.numerics.breakdown import BREAKDOWNS
+from sdpkit.numerics.breakdown import BREAKDOWNS, kind_and_words
 from sdpkit.program.form import Program, Sense
 
 Array = NDArray[np.float64]
@@ -105,7 +105,7 @@ def verify_dual(program: Program, w: Array) -> Verification:
 
 def out_of_range(error: BaseException, sense: Sense | None = None) -> Verification:
     """No theorem, because a library broke down."""
-    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    what = kind_and_words(error)
     words = f"the numbers are too near the ends of the floating-point range ({what})"
     return Verification(None, words, sense=sense)
 

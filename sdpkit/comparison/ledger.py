@@ -15,13 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeGuard
 
-from sdpkit.comparison.records import (
-    Described,
-    Run,
-    as_json,
-    described_from,
-    run_from,
-)
+from sdpkit.comparison.records import Described, Run, as_json, described_from, run_from
 from sdpkit.errors import InputError
 from sdpkit.files import reading
 
@@ -171,8 +165,6 @@ def _are_words(environment: Any) -> TypeGuard[dict[str, str]]:
 def _require_same(
     path: Path, head: dict[str, Any], environment: Mapping[str, str], settings: Mapping[str, Any]
 ) -> None:
-    if not isinstance(head.get("settings"), Mapping):
-        raise InputError(f"{path} is not a comparison: its first line has no settings")
     before = {k: head["environment"].get(k) for k in _SAME} | head["settings"]
     now = {k: environment.get(k) for k in _SAME} | json.loads(json.dumps(dict(settings)))
     other = [f"{k} {before.get(k)} there, {now[k]} here" for k in now if before.get(k) != now[k]]

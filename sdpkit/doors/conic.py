@@ -226,7 +226,6 @@ def compile_draft(draft: Draft) -> Compiled:
             free_x=draft.free_x,
             quadratic_x=draft.quadratic_x,
             offset=draft.offset,
-            # The constant may cancel most of the value; digits are those of the parts.
             name=draft.name,
         )
 

@@ -35,8 +35,12 @@ def broke_down(error: Exception) -> str:
     >>> broke_down(ZeroDivisionError("division by zero"))
     'floating-point arithmetic broke down (ZeroDivisionError: division by zero)'
     """
-    told = f"{type(error).__name__}: {error}".rstrip(": ")
-    return f"floating-point arithmetic broke down ({told})"
+    return f"floating-point arithmetic broke down ({kind_and_words(error)})"
+
+
+def kind_and_words(error: BaseException) -> str:
+    """The class of an error and its words, if it has any."""
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _raised_in(error: Exception) -> Iterator[CodeType]:

@@ -64,6 +64,7 @@ from sdpkit.inputs import (
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_rows
 from sdpkit.program.block import Block, differences
+from sdpkit.program.checks import check_family, check_norms, check_safe, signs_of
 from sdpkit.program.claims import proven_claims
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
@@ -77,9 +78,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Sense = Literal["max", "min"]
-
-
-RELATIONS = {"<=": -1, "==": 0, ">=": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +183,7 @@ class Program:
             blocks=blocks,
             rows_q=finite_csr(q, (b.size, p), "rows_q"),
             rows_x=finite_csr(rows_x, (b.size, n_x), "rows_x"),
-            relations=_relations(relations, b.size),
+            relations=signs_of(relations, b.size),
             rhs=b,
             cost_q=finite_vector(cost_q, p, "cost_q"),
             cost_x=finite_vector(cost_x, n_x, "cost_x"),
@@ -198,59 +196,10 @@ class Program:
             family=family,
         )
         object.__setattr__(program, "sentences", sentences)
-        program._check_norms()
-        program._check_safe()
-        program._check_family()
+        check_norms(program)
+        check_safe(program)
+        check_family(program)
         return program
-
-    def _check_norms(self) -> None:
-        seen: set[int] = set()
-        for penalty in self.norms:
-            group = set(penalty.group)
-            if not 0 < penalty.weight < np.inf:
-                raise InputError(f"a norm penalty needs a positive weight, not {penalty.weight}")
-            if not group or seen & group or len(group) < len(penalty.group):
-                raise InputError(f"a norm penalty needs a group of its own, not {penalty.group}")
-            if not all(0 <= j < self.n_auxiliary and self.free_x[j] for j in group):
-                raise InputError("a norm penalty takes free auxiliary variables only")
-            if self.quadratic_x[list(group)].any():
-                raise InputError("a variable takes a quadratic or a norm penalty, not both")
-            seen |= group
-
-    def _check_safe(self) -> None:
-        if not np.isfinite(self.offset):
-            raise InputError(f"offset is {self.offset}; it must be finite")
-        if self.safe.value_scale is not None and not 0 <= self.safe.value_scale < np.inf:
-            raise InputError(f"value_scale is {self.safe.value_scale}; it must be nonnegative")
-        if self.safe.trace is not None and len(self.safe.trace) != len(self.blocks):
-            raise InputError(f"safe.trace needs {len(self.blocks)} numbers, one per block")
-        for name in ("direction", "anchor"):
-            vector = getattr(self.safe, name)
-            if vector is not None:
-                finite_vector(vector, self.n_rows, f"safe.{name}")
-
-    def _check_family(self) -> None:
-        if self.family is None:
-            return
-        if self.sense != "min" or self.n_rows or self.n_auxiliary or self.has_log_det:
-            raise InputError(
-                "a program with a family is a minimisation without rows, auxiliary variables or "
-                "log det"
-            )
-        named = self.family.block_of
-        if named.max(initial=0) >= len(self.blocks):
-            raise InputError(f"the family names more blocks than the {len(self.blocks)} there are")
-        if named.min(initial=0) < 0:
-            raise InputError("the family names a block with a negative number")
-        n = self.family.n_points
-        if named.shape != (n,):
-            raise InputError(f"block_of has shape {named.shape}, expected ({n},)")
-        for block in self.blocks:
-            if block.incidence.shape[1] != self.family.n_points:
-                raise InputError(
-                    f"block {block.name!r} has {block.incidence.shape[1]} nodes, the family "
-                    f"has {self.family.n_points} points"
-                )
 
     # -- sizes -------------------------------------------------------------------------------
 
@@ -608,23 +557,3 @@ class Program:
     def plot(self, ax: Any = None) -> Any:
         """Which squared lengths each row touches, as a pattern of dots; returns the axes."""
         return plot_rows(self, ax)
-
-
-def _relations(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
-    if isinstance(relations, str):
-        if relations not in RELATIONS:
-            raise InputError(f"relations is {relations!r}; use one of {', '.join(RELATIONS)}")
-        out = np.full(n_rows, RELATIONS[relations], dtype=np.int8)
-    else:
-        given = np.asarray(relations)
-        if given.dtype.kind == "U" and np.isin(given, list(RELATIONS)).all():
-            given = np.array([RELATIONS[str(word)] for word in given])
-        elif given.dtype.kind not in "iufb":
-            raise InputError(f"relations must hold −1, 0, 1 or {', '.join(RELATIONS)}")
-        out = given.astype(np.int8)
-        if not np.array_equal(out, given):
-            raise InputError("relations must hold −1, 0 or 1")
-    if out.shape != (n_rows,) or not np.isin(out, (-1, 0, 1)).all():
-        raise InputError(f"relations must hold −1, 0 or 1 for each of the {n_rows} rows")
-    out.setflags(write=False)
-    return out

@@ -85,7 +85,7 @@ class Checkpoint:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last state is old enough to be written anew."""
+        """Whether the last state is old enough to be replaced."""
         return self._clock() - self._written >= self.every
 
     def save(self, **arrays: ArrayLike) -> None:

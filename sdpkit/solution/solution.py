@@ -114,6 +114,18 @@ class Solution:
         """The first block's matrix: K, M or Z."""
         return self.matrices[0]
 
+    def shortfall(
+        self, objective: float, what: str, reason: str, certified: float | None = None
+    ) -> str:
+        """A sentence on an objective of what was recovered that is not within the certified gap,
+        with the reason; empty if it is. `certified` as for `is_within_gap`."""
+        if self.is_within_gap(objective, certified):
+            return ""
+        value = self.objective if certified is None else certified
+        return (
+            f"the objective of {what} is {objective:.9g}, the certified one {value:.9g}: {reason}"
+        )
+
     def is_within_gap(self, objective: float, certified: float | None = None) -> bool:
         """Whether a value of the objective is no farther from the certified one than the certified
         gap; residuals and 1e-6 of the value's unit apart.

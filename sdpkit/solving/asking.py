@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sdpkit.numerics.breakdown import broke_down, is_breakdown
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -20,3 +22,9 @@ def answer_of(program: Program, solver: Solver, settings: Settings) -> Answer:
         if resumed or not is_ours(solver) or not is_breakdown(error, besides=Driver.call_back):
             raise
         return Answer(Stop.FAILED, broke_down(error))
+
+
+def of_second_question(settings: Settings, tol: float = 1e-8) -> Settings:
+    """The settings for an auxiliary program: a tight tolerance, and neither a callback, a start nor
+    a checkpoint, which belong to the program itself."""
+    return replace(settings, tol=tol, callback=None, warm_start=None, checkpoint=None)

@@ -22,15 +22,16 @@ from numpy.typing import NDArray
 
 from sdpkit.certificate.faces import Face, FaceProof, has_simple_null
 from sdpkit.certificate.points import FeasiblePoint, without_objective
+from sdpkit.certificate.rational import doubles
 from sdpkit.certificate.rays import Ray, certify_infeasible, chain_ray
-from sdpkit.certificate.rigor import BREAKDOWNS
+from sdpkit.numerics.breakdown import BREAKDOWNS
 from sdpkit.numerics.kernels import clock
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix, is_finite
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.asking import answer_of
+from sdpkit.solving.asking import answer_of, of_second_question
 from sdpkit.solving.choice import offers, refusal, suitable
 from sdpkit.solving.registry import get_solver
 
@@ -41,7 +42,8 @@ _ENTRIES = 250_000
 _ROWS = 3000
 # Faces that are looked at one after the other.
 _MAX_FACES = 60
-_RAY_TOL = 1e-7
+# Rays are accepted at this relative violation at most, however loose `tol` is.
+RAY_TOL = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,7 @@ def _decided(program: Program, solver: Solver, settings: Settings) -> Feasibilit
             return Feasibility(point=point)
     if found.dual is not None:
         ray = certify_infeasible(program, program.sign * found.dual)
-        if ray.passes(_RAY_TOL):
+        if ray.passes(RAY_TOL):
             return Feasibility(ray=ray)
     asked = found.dual is not None
     try:
@@ -118,7 +120,7 @@ def _on_faces(
         step = _step(face, iter([*face.by_one_row(), *face.by_equations()]))
         if step is None and dual is None:
             point, dual = _deepest_on_face(face, solver, settings)
-            if point is not None:
+            if point is not None and not program.has_log_det:
                 return Feasibility(point=replace(point, exposing=tuple(chain)))
         if step is None and dual is not None:
             step = _step(face, _near(face, dual))
@@ -147,7 +149,7 @@ def _step(
 
 def _near(face: Face, dual: Array) -> Iterator[list[Fraction]]:
     """Exact multipliers near approximate ones: a contradiction first, then an exposing vector."""
-    right = np.array([float(b) for b in face.rhs])
+    right = doubles(face.rhs)
     if right @ dual < -1e-9 * (np.abs(right) @ np.abs(dual)):
         yield from face.near(dual, -1)
     yield from face.near(dual, 0)
@@ -180,8 +182,7 @@ def _deepest_point(program: Program, solver: Solver, settings: Settings) -> _Dee
     able = _able(asked, solver)
     if able is None or settings.time_limit == 0 or is_interrupted():
         return _Deepest()
-    plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None, options={})
-    answer = answer_of(asked, able, plain)
+    answer = answer_of(asked, able, replace(of_second_question(settings), options={}))
     dual = None if answer.dual is None else answer.dual[: program.n_rows]
     if dual is not None and not np.isfinite(dual).all():
         dual = None

@@ -34,7 +34,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solution import Solution, Status, Times
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.asking import answer_of
+from sdpkit.solving.asking import answer_of, of_second_question
 from sdpkit.solving.choice import offers, refusal, suitable
 from sdpkit.solving.feasibility import may_be_found
 from sdpkit.solving.rays import elastic, find_ray
@@ -51,8 +51,6 @@ _LIMITS = {
 
 # The backward error of a point that counts as feasible beside an improving direction.
 _FEASIBLE = 1e-6
-
-
 # A value below this share of its terms is the result of cancellation.
 _CANCELS = 1e-3
 
@@ -199,7 +197,7 @@ def _with_found_point(
     if settings.time_limit == 0 or is_interrupted():
         return ray
     asked = elastic(program)
-    plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None, options={})
+    plain = replace(of_second_question(settings), options={})
     others = [o.solver for o in suitable(offers(asked)) if o.solver.name != solver.name]
     for one in [solver, *others[:1]]:
         point = _found_point(program, asked, one, plain) if refusal(one, asked) is None else None
@@ -306,6 +304,8 @@ def _about_point(certificate: Certificate) -> str:
 
 
 def _is_feasible(certificate: Certificate) -> bool:
+    if not np.isfinite(certificate.objective):
+        return False  # a log det of a singular matrix
     return certificate.backward_error <= _FEASIBLE and not certificate.warnings
 
 

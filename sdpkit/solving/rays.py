@@ -14,12 +14,9 @@ from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.asking import answer_of
+from sdpkit.solving.asking import answer_of, of_second_question
 from sdpkit.solving.choice import why_refused
-from sdpkit.solving.feasibility import decide
-
-# Rays are accepted at this relative violation at most, however loose `tol` is.
-_RAY_TOL = 1e-7
+from sdpkit.solving.feasibility import RAY_TOL, decide
 
 
 def find_ray(
@@ -29,7 +26,7 @@ def find_ray(
 
     `is_bounded`: a finite bound is known, which no direction may contradict.
     """
-    proven = [ray for ray in _of_answer(program, answer) if ray.passes(_RAY_TOL)]
+    proven = [ray for ray in _of_answer(program, answer) if ray.passes(RAY_TOL)]
     if is_bounded:
         proven = [ray for ray in proven if ray.kind == "infeasible"]
     if proven and proven[0].kind == "infeasible":
@@ -72,9 +69,8 @@ def _asked(
 ) -> Ray | None:
     """A ray that passes; some codes break down at the tighter tolerance only."""
     for tol in (1e-8, 1e-6):
-        plain = replace(settings, tol=tol, callback=None, warm_start=None, checkpoint=None)
-        ray = ask(program, solver, plain)
-        if ray is not None and ray.passes(_RAY_TOL):
+        ray = ask(program, solver, of_second_question(settings, tol))
+        if ray is not None and ray.passes(RAY_TOL):
             return ray
     return None
 
@@ -92,9 +88,8 @@ def _with_point(direction: Ray, solver: Solver, settings: Settings) -> Ray:
         return found.ray
     if found.is_asked or not program.n_rows:
         return direction
-    plain = replace(settings, tol=1e-8, callback=None, warm_start=None, checkpoint=None)
-    ray = _ask_infeasible(program, solver, plain)
-    return ray if ray is not None and ray.passes(_RAY_TOL) else direction
+    ray = _ask_infeasible(program, solver, of_second_question(settings))
+    return ray if ray is not None and ray.passes(RAY_TOL) else direction
 
 
 def _ask_infeasible(program: Program, solver: Solver, settings: Settings) -> Ray | None:

@@ -1,0 +1,91 @@
+"""Checks of the parts of a program against each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sdpkit.errors import InputError
+from sdpkit.inputs import finite_vector
+
+if TYPE_CHECKING:
+    from sdpkit.program.form import Program
+
+RELATIONS = {"<=": -1, "==": 0, ">=": 1}
+
+
+def check_norms(program: Program) -> None:
+    """Groups of norm penalties are disjoint sets of free variables."""
+    seen: set[int] = set()
+    for penalty in program.norms:
+        group = set(penalty.group)
+        if not 0 < penalty.weight < np.inf:
+            raise InputError(f"a norm penalty needs a positive weight, not {penalty.weight}")
+        if not group or seen & group or len(group) < len(penalty.group):
+            raise InputError(f"a norm penalty needs a group of its own, not {penalty.group}")
+        if not all(0 <= j < program.n_auxiliary and program.free_x[j] for j in group):
+            raise InputError("a norm penalty takes free auxiliary variables only")
+        if program.quadratic_x[list(group)].any():
+            raise InputError("a variable takes a quadratic or a norm penalty, not both")
+        seen |= group
+
+
+def check_safe(program: Program) -> None:
+    """The offset and the safe bounds have their shapes and ranges."""
+    if not np.isfinite(program.offset):
+        raise InputError(f"offset is {program.offset}; it must be finite")
+    if program.safe.value_scale is not None and not 0 <= program.safe.value_scale < np.inf:
+        raise InputError(f"value_scale is {program.safe.value_scale}; it must be nonnegative")
+    if program.safe.trace is not None and len(program.safe.trace) != len(program.blocks):
+        raise InputError(f"safe.trace needs {len(program.blocks)} numbers, one per block")
+    for name in ("direction", "anchor"):
+        vector = getattr(program.safe, name)
+        if vector is not None:
+            finite_vector(vector, program.n_rows, f"safe.{name}")
+
+
+def check_family(program: Program) -> None:
+    """A family fits the blocks, and nothing stands beside it."""
+    if program.family is None:
+        return
+    if program.sense != "min" or program.n_rows or program.n_auxiliary or program.has_log_det:
+        raise InputError(
+            "a program with a family is a minimisation without rows, auxiliary variables or log det"
+        )
+    named = program.family.block_of
+    if named.max(initial=0) >= len(program.blocks):
+        raise InputError(f"the family names more blocks than the {len(program.blocks)} there are")
+    if named.min(initial=0) < 0:
+        raise InputError("the family names a block with a negative number")
+    n = program.family.n_points
+    if named.shape != (n,):
+        raise InputError(f"block_of has shape {named.shape}, expected ({n},)")
+    for block in program.blocks:
+        if block.incidence.shape[1] != program.family.n_points:
+            raise InputError(
+                f"block {block.name!r} has {block.incidence.shape[1]} nodes, the family "
+                f"has {program.family.n_points} points"
+            )
+
+
+def signs_of(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
+    """(m,) −1 for ≤, 0 for =, +1 for ≥, from one relation for all rows or one per row."""
+    if isinstance(relations, str):
+        if relations not in RELATIONS:
+            raise InputError(f"relations is {relations!r}; use one of {', '.join(RELATIONS)}")
+        out = np.full(n_rows, RELATIONS[relations], dtype=np.int8)
+    else:
+        given = np.asarray(relations)
+        if given.dtype.kind == "U" and np.isin(given, list(RELATIONS)).all():
+            given = np.array([RELATIONS[str(word)] for word in given])
+        elif given.dtype.kind not in "iufb":
+            raise InputError(f"relations must hold −1, 0, 1 or {', '.join(RELATIONS)}")
+        out = given.astype(np.int8)
+        if not np.array_equal(out, given):
+            raise InputError("relations must hold −1, 0 or 1")
+    if out.shape != (n_rows,) or not np.isin(out, (-1, 0, 1)).all():
+        raise InputError(f"relations must hold −1, 0 or 1 for each of the {n_rows} rows")
+    out.setflags(write=False)
+    return out
