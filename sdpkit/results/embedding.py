@@ -251,15 +251,11 @@ class Embedding:
     ) -> Embedding:
         """The embedding with a note, if the objective of its coordinates is farther from the
         certified one than the certified gap. Without a `reason` it is the number of dimensions."""
-        if solution.is_within_gap(objective, certified):
-            return self
         d = self.n_components
         kept = f"{d} dimension{'s are' if d > 1 else ' is'} kept, with"
-        note = (
-            f"the objective of these coordinates is {objective:.9g}, the certified one "
-            f"{certified:.9g}: {reason or f'{kept} {100 * self.fidelity:.6g} % of the variance'}"
-        )
-        return replace(self, notes=(*self.notes, note))
+        reason = reason or f"{kept} {100 * self.fidelity:.6g} % of the variance"
+        note = solution.shortfall(objective, "these coordinates", reason, certified)
+        return replace(self, notes=(*self.notes, note)) if note else self
 
     def plot(self, ax: Any = None, *, color: Any = None, tension: bool = True) -> Any:
         """Draw the first two coordinates, the rods coloured by tension. Needs matplotlib."""

@@ -95,15 +95,11 @@ def _decided(program: Program, solver: Solver, settings: Settings) -> Feasibilit
         ray = certify_infeasible(program, program.sign * found.dual)
         if ray.passes(RAY_TOL):
             return Feasibility(ray=ray)
-    asked = found.dual is not None
-    try:
-        face = Face.of(program)
-        if face is None or not all(has_simple_null(block) for block in program.blocks):
-            return Feasibility(is_asked=asked)
-        dual = found.dual / face.scales if found.dual is not None else None
-        return replace(_on_faces(program, face, dual, solver, settings, started), is_asked=asked)
-    except OverflowError:  # numbers near the ends of the floating-point range prove nothing
+    asked, face = found.dual is not None, Face.of(program)
+    if face is None or not all(has_simple_null(block) for block in program.blocks):
         return Feasibility(is_asked=asked)
+    dual = found.dual / face.scales if found.dual is not None else None
+    return replace(_on_faces(program, face, dual, solver, settings, started), is_asked=asked)
 
 
 def _on_faces(

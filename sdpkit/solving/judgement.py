@@ -53,6 +53,8 @@ _LIMITS = {
 _FEASIBLE = 1e-6
 # A value below this share of its terms is the result of cancellation.
 _CANCELS = 1e-3
+# No tolerance above this is advised.
+_COARSE = 0.1
 
 
 class ConvergenceWarning(UserWarning):
@@ -289,11 +291,12 @@ def _cancelled(certificate: Certificate) -> str:
         return ""
     offset = abs(certificate.program.offset)
     enough = 10.0 ** np.ceil(np.log10(error))
+    advice = [f"ask for tol={enough:g} if that is enough"] if enough <= _COARSE else []
+    advice += ["leave the constant out of the objective"] if offset > 0.1 * terms else []
     return (
         f". The objective and its bound differ by {gap:.2g}; they are sums of terms of size "
-        f"{terms:.2g}, which cancel, and rounding limits what can be reached. If that is enough, "
-        f"ask for tol={enough:g}"
-        + (", or leave the constant out of the objective" if offset > 0.1 * terms else "")
+        f"{terms:.2g}, which cancel, and rounding limits what can be reached"
+        + (f": {', or '.join(advice)}" if advice else "")
     )
 
 
