@@ -275,16 +275,17 @@ def length_notes(added: Sequence[Sequence[Array]]) -> tuple[str, ...]:
     """How long the free directions of each block have become, in words.
 
     >>> length_notes([[np.eye(3)[:2] * 5]])
-    ('target neighbours do not differ along 2 directions; the metric is of norm 5 there, the least \
+    ('target neighbours do not differ along 2 directions; the metric is of norm 25 there, the least \
 that satisfies the triplets that tell points apart by them',)
     """
     found = []
     for block, rows in enumerate(added):
         if rows:
             whole = np.vstack(rows)
+            norm = np.linalg.norm(whole, 2) ** 2  # of M = LᵀL, the matrix that users see
             subject = "the metric" if len(added) == 1 else f"metric {block + 1}"
             found.append(
-                f"{no_variation(len(whole))}; {subject} is of norm {np.linalg.norm(whole, 2):.3g} "
+                f"{no_variation(len(whole))}; {subject} is of norm {norm:.3g} "
                 "there, the least that satisfies the triplets that tell points apart by them"
             )
     return tuple(found)
