@@ -274,8 +274,8 @@ def free_note(directions: int) -> str:
 def length_notes(added: Sequence[Sequence[Array]]) -> tuple[str, ...]:
     """How long the free directions of each block have become, in words.
 
-    >>> length_notes([[np.eye(3)[:2] * 5]])
-    ('target neighbours do not differ along 2 directions; the metric is of norm 25 there, the least \
+    >>> length_notes([[np.eye(3)[:2] * 3]])
+    ('target neighbours do not differ along 2 directions; the metric is of norm 9 there, the least \
 that satisfies the triplets that tell points apart by them',)
     """
     found = []
