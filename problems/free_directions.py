@@ -275,18 +275,19 @@ def free_note(directions: int) -> str:
 def length_notes(added: Sequence[Sequence[Array]]) -> tuple[str, ...]:
     """How long the free directions of each block have become, in words.
 
-    >>> length_notes([[np.eye(3)[:2] * 5]])
-    ('target neighbours do not differ along 2 directions; the metric has norm 5 there, the least \
+    >>> length_notes([[np.eye(3)[:2] * 3]])
+    ('target neighbours do not differ along 2 directions; the metric has norm 9 there, the least \
 that keeps its objective within the certified gap',)
     """
     found = []
     for block, rows in enumerate(added):
         if rows:
             whole = np.vstack(rows)
+            norm = np.linalg.norm(whole, 2) ** 2  # of M = LᵀL, the matrix that users see
             subject = "the metric" if len(added) == 1 else f"metric {block + 1}"
             found.append(
-                f"{no_variation(len(whole))}; {subject} has norm {np.linalg.norm(whole, 2):.3g} "
-                "there, the least that keeps its objective within the certified gap"
+                f"{no_variation(len(whole))}; {subject} has norm {norm:.3g} there, the least that "
+                "keeps its objective within the certified gap"
             )
     return tuple(found)
 

@@ -444,3 +444,17 @@ def test_numbers_that_no_run_has(
 
 def test_tables_of_no_runs(records: list[dict[str, Any]], tmp_path: Path) -> None:
     assert _reported([r for r in records if r["record"] != "run"], tmp_path) == [2, 2]
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-300, 1e-200, 1e-163, 1e-158])
+@pytest.mark.parametrize("solver", ["interior", "projection", "clarabel"])
+def test_tiny_coefficients_are_no_contradiction(size: float, solver: str) -> None:
+    """size·M_11 = 1 has a solution (of a finite size, except for the first); squares of its
+    coefficient do not."""
+    block = Block.of(2, np.eye(2), cost=Cost.of(2, identity=1.0))
+    for rows in ([[size, 0.0], [0.0, 1.0]], [[size, size], [0.0, 1.0]]):
+        program = Program.of(block, [1.0, 1.0], rows_q=rows, sense="min")
+        norm = max(np.hypot(*rows[0]), 2.0**-1000)
+        assert program.row_norms[0] == pytest.approx(norm, rel=1e-12, abs=0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            assert quietly(program, solver).status in ("optimal", "inaccurate")

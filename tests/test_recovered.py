@@ -287,7 +287,8 @@ def test_free_directions_are_no_longer_than_needed_and_noted() -> None:
         length = scipy.linalg.svdvals(metric.components[0] * [1.0, unit])[0]
         assert length == pytest.approx(0.5, rel=1e-3)
         (note,) = metric.notes
-        assert "along 1 direction; the metric has norm" in note
+        norm = np.linalg.norm(metric.matrices[0], 2)  # of the matrix, as everywhere
+        assert f"along 1 direction; the metric has norm {norm:.3g} there" in note
 
 
 def test_rounded_dependent_features_have_norms_of_their_roundings() -> None:

@@ -144,6 +144,30 @@ def test_a_file_does_not_bring_its_unit_along(tmp_path: Path) -> None:
     assert solve(program, solver="interior").objective == pytest.approx(8.0901699, abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["rows", "edges", "redundant limit", "row of slacks"])
+def test_a_graph_does_not_bring_its_unit_along(kind: str, tmp_path: Path) -> None:
+    """Large right-hand sides are no lengths where coefficients are as large, or nothing reaches
+    them. The largest variance is 2·size in each."""
+    size, null = 1e-9, np.ones(3)
+    edges = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+    rows, rhs, slacks = np.eye(2), np.full(2, size), None
+    if kind == "rows":
+        rows, rhs = rows / size, rhs / size
+    elif kind == "edges":
+        edges, rhs = edges / np.sqrt(size), rhs / size
+    elif kind == "redundant limit":
+        rows, rhs = np.vstack([rows, rows[:1]]), np.r_[rhs, 1e3]
+    else:
+        rows, rhs, slacks = np.vstack([rows, [[0, 0]]]), np.r_[rhs, 1e3], np.array([[0], [0], [1]])
+    block = Block.of(3, edges, cost=Cost.of(3, identity=1.0), null=null)
+    stated = SafeBounds(value_scale=float(rhs.sum()) / 3)
+    program = Program.of(block, rhs, rows_q=rows, rows_x=slacks, relations="<=", safe=stated)
+    program.save(tmp_path / "p.npz")
+    loaded = Program.load(tmp_path / "p.npz")
+    assert loaded.value_floor <= (2 * size * (1 + 1e-9) if slacks is None else 1.0)
+    assert any("count as zero" in note for note in loaded.notes)
+
+
 def test_a_file_does_not_bring_its_trace_along(tmp_path: Path) -> None:
     """With a trace of 1e-9 almost any multipliers would prove a feasible program infeasible."""
     graph = sdpkit.datasets.cycle_graph(5)

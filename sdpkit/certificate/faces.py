@@ -350,8 +350,11 @@ def _contradiction(program: Program, w: Array, clear: bool) -> Vector | None:
     simple = all(has_simple_null(block) for block in program.blocks)
     if face is None or not simple or not program.rhs @ w < 0:
         return None
-    found = (z for z in face.near(w / face.scales, -1) if face.is_contradicted(z))
-    return next((z for z in found if not clear or face.stands_out(z)), None)
+    try:
+        found = (z for z in face.near(w / face.scales, -1) if face.is_contradicted(z))
+        return next((z for z in found if not clear or face.stands_out(z)), None)
+    except OverflowError:  # numbers near the ends of the floating-point range prove nothing
+        return None
 
 
 def has_simple_null(block: Block) -> bool:

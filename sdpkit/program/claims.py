@@ -5,8 +5,9 @@ once (`SafeBounds`). A file states them too, and whoever wrote it may be wrong. 
 believed on loading:
 
     trace        that of a graph is recomputed from shortest paths, any other is dropped
-    value_scale  a stated floor of values counts if the data give one as large: Σ|b|·|C|/n for a
-                 graph, one hinge for a family, min(1, `Program.value_scale`) for other programs
+    value_scale  a stated floor of values counts if the data give one as large: |C|·Σd/n for a
+                 graph with squared lengths d, and no more than its largest value where shortest
+                 paths limit it; one hinge for a family; min(1, `Program.value_scale`) otherwise
     direction    kept: the certificate proves its strength by an eigenvalue before it is used
     anchor       kept: the certificate proves that it is feasible before it is used
 """
@@ -33,7 +34,8 @@ _ROUNDING = 1e-9
 def proven_claims(program: Program) -> tuple[SafeBounds, tuple[str, ...]]:
     """The safe bounds of a loaded program that its data bear out, and a note on each other one."""
     safe, notes = program.safe, []
-    floor = _floor(program)
+    trace = traces_of_graphs(program)
+    floor = _floor(program, trace)
     if safe.value_scale is not None and not safe.value_scale <= floor * (1 + _ROUNDING):
         notes.append(
             f"the file states that values below {safe.value_scale:.3g} count as zero; its data do "
@@ -42,7 +44,6 @@ def proven_claims(program: Program) -> tuple[SafeBounds, tuple[str, ...]]:
         safe = replace(safe, value_scale=None)
     said = safe.trace
     if said is not None:
-        trace = traces_of_graphs(program)
         if trace is None:
             notes.append(
                 "the file states bounds on traces that cannot be recomputed from its data; they "
@@ -55,15 +56,32 @@ def proven_claims(program: Program) -> tuple[SafeBounds, tuple[str, ...]]:
     return safe, tuple(notes)
 
 
-def _floor(program: Program) -> float:
-    """The largest value that the data show to count as zero."""
+def _floor(program: Program, trace: tuple[float, ...] | None) -> float:
+    """The largest value that the data show to count as zero; `trace`: bounds on tr M, if known."""
     if program.family is not None:
         return program.family.weight * program.family.unit
-    if all(_edges_of(block) is not None for block in program.blocks):
-        nodes = sum(block.size for block in program.blocks)
-        cost = max(block.cost.magnitude() for block in program.blocks)
-        return cost * float(np.abs(program.rhs).sum()) / nodes
-    return min(1.0, program.value_scale)
+    squared = _squared_lengths(program)
+    if squared is None:
+        return min(1.0, program.value_scale)
+    nodes = sum(block.size for block in program.blocks)
+    cost = max(block.cost.magnitude() for block in program.blocks)
+    # A limit that no feasible point reaches is no length of the graph.
+    return cost * min(float(squared.sum()) / nodes, np.inf if trace is None else sum(trace))
+
+
+def _squared_lengths(program: Program) -> NDArray[np.float64] | None:
+    """(m,) the squared length of an edge that each constraint states, |b_e| over its coefficient.
+
+    None unless the blocks are graphs and each constraint has an edge and slacks of its own.
+    """
+    if any(_edges_of(block) is None for block in program.blocks):
+        return None
+    uses = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary)
+    if np.any(uses > 1):
+        return None
+    factors = np.concatenate([block.incidence.data[::2] for block in program.blocks]) ** 2
+    scales = abs(program.rows_q).multiply(factors[None, :]).tocsr().max(axis=1).toarray().ravel()
+    return np.abs(program.rhs) / scales if np.all(scales > 0) else None
 
 
 def traces_of_graphs(program: Program) -> tuple[float, ...] | None:

@@ -390,12 +390,19 @@ class Program:
     @cached_property
     def row_norms(self) -> Array:
         """(m,) norms of the rows in the entries of M and x; 1 for a row of zeros."""
+        vectors = [block.vectors() for block in self.blocks]
+        lengths = [np.asarray(v.multiply(v).sum(axis=1)).ravel() for v in vectors]
+        # A power of two per row: squares of 1e-200 or 1e200 are no numbers.
+        of_q = abs(self.rows_q) @ np.concatenate(lengths)
+        largest = np.maximum(of_q, np.asarray(abs(self.rows_x).sum(axis=1)).ravel())
+        unit = 2.0 ** np.clip(np.frexp(largest)[1], -1000, 1000)
+        scaling = sp.diags_array(1 / unit)
+        rows_q, rows_x = sp.csr_array(scaling @ self.rows_q), sp.csr_array(scaling @ self.rows_x)
         squares = np.zeros(self.n_rows)
-        for block, span in zip(self.blocks, self.spans, strict=True):
-            part = self.rows_q[:, span]
+        for block, span, length in zip(self.blocks, self.spans, lengths, strict=True):
+            part = rows_q[:, span]
             # One measurement per row: ‖a·vvᵀ‖ = |a|‖v‖².
-            v = block.vectors()
-            own = part.multiply(part) @ np.asarray(v.multiply(v).sum(axis=1)).ravel() ** 2
+            own = np.square(abs(part) @ length)
             several = np.flatnonzero(np.diff(part.indptr) > 1)
             if several.size:
                 used = np.unique(part[several].indices)
@@ -403,8 +410,9 @@ class Program:
                 seen = block if all_used else replace(block, incidence=block.incidence[used])
                 own[several] = seen.squared_norms(part[several][:, used])
             squares += own
-        squares += np.asarray(self.rows_x.multiply(self.rows_x).sum(axis=1)).ravel()
-        return np.where(squares > 0, np.sqrt(squares), 1.0)
+        squares += np.asarray(rows_x.multiply(rows_x).sum(axis=1)).ravel()
+        # Inverses of smaller norms are no numbers.
+        return np.where(squares > 0, np.maximum(unit * np.sqrt(squares), 2.0**-1000), 1.0)
 
     @cached_property
     def value_floor(self) -> float:
