@@ -100,10 +100,10 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
         raise InputError(f"{path} is not {what}, or is damaged: {words}") from error
 
 
-def read_text(path: str | Path, what: str) -> str:
-    """The text of a file in UTF-8, with or without a byte-order mark."""
+def read_text(path: str | Path, what: str, errors: str = "strict") -> str:
+    """The text of a file in UTF-8, with or without a byte-order mark; `errors` as for `decode`."""
     with reading(path, what):
-        return Path(path).read_bytes().decode("utf-8-sig")
+        return Path(path).read_bytes().decode("utf-8-sig", errors)
 
 
 def read_npz(path: str | Path, what: str = "an .npz of numbers") -> dict[str, NDArray[Any]]:

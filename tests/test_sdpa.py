@@ -400,3 +400,17 @@ def test_an_infeasible_file(read: Callable[[str], Program], solver: str) -> None
     solution = sdpkit.solve(read(text), solver=solver)
     assert solution.status == "infeasible"
     assert solution.ray.passes(1e-7)
+
+
+def test_a_file_without_numbers_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "empty.dat-s"
+    for text in ("", "* a comment\n", "* a comment\n3 = m\n"):
+        path.write_text(text)
+        with pytest.raises(InputError, match="ends before the numbers of constraints"):
+            read_sdpa(path)
+
+
+def test_comments_may_be_in_any_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "latin.dat-s"
+    path.write_bytes(b'"caf\xe9\n1 = m\n1 = n\n1\n1.0\n0 1 1 1 1.0\n1 1 1 1 1.0\n')
+    assert read_sdpa(path).n_rows == 1

@@ -102,7 +102,8 @@ def _program(content: SdpaContent, name: str) -> Program:
 
 
 def _parse(path: Path) -> SdpaContent:
-    lines = read_text(path, "in SDPA sparse format").splitlines()
+    # Numbers are ASCII; comments may be in any encoding.
+    lines = read_text(path, "in SDPA sparse format", errors="replace").splitlines()
     sense, offset = "max", 0.0
     start = 0
     while start < len(lines) and (not lines[start].strip() or lines[start].lstrip()[0] in '"*'):
@@ -111,6 +112,8 @@ def _parse(path: Path) -> SdpaContent:
             sense, offset = note.group(1), float(note.group(2))
         start += 1
     try:
+        if len(lines) < start + 2:
+            raise ValueError("it ends before the numbers of constraints and of blocks")
         m, n_blocks = counted(lines[start]), counted(lines[start + 1])
         if m < 0 or n_blocks < 1:
             raise ValueError(f"it announces {m} constraints and {n_blocks} blocks")
