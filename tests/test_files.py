@@ -172,7 +172,8 @@ def test_many_pairs_are_refused_before_they_are_listed(monkeypatch: pytest.Monke
         ("99999999999999999999\n1\n2\n1.0\n1 1 1 1 1\n", "the file ends after"),
         ("-1\n1\n2\n1.0\n1 1 1 1 1\n", "announces -1 constraints"),
         ('"sdpkit sense=max offset=x\n1\n1\n2\n1\n1 1 1 1 1\n', "could not convert"),
-        ("\x00\x01", "no number"),
+        ("\x00\x01", "ends before the numbers"),
+        ("\x00\x01\nx\n", "no number"),
     ],
 )
 def test_sizes_are_checked_before_anything_is_allocated(
