@@ -211,7 +211,8 @@ def _array(array: Any, rng: random.Random) -> Any:
             out.flat[rng.randrange(out.size)] = rng.choice(values)
         return out
     if way == 4:
-        return array.astype(rng.choice([complex, float, str, np.int8, bool]))
+        kinds = [str, bytes] if array.dtype.kind == "U" else [complex, float, str, np.int8, bool]
+        return array.astype(rng.choice(kinds))
     if way == 5:
         return rng.choice([array.ravel(), array[None], np.zeros((0,)), array.reshape(-1)[:-1]])
     if way == 6:

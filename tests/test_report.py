@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import sdpkit
+from sdpkit.cli.main import main
 from sdpkit.comparison.records import Described, Run
 from sdpkit.comparison.report import VERDICTS, inline_json, page_data, verdict, write_report
 from sdpkit.comparison.table import Comparison
@@ -365,3 +366,21 @@ def test_colours_follow_the_system_and_the_button(browser: Any, address: str) ->
     reader.page.click("#theme")
     assert reader.page.evaluate(colour) == dark
     reader.context.close()
+
+
+def test_runs_that_were_all_warm_have_a_report(tmp_path: Path) -> None:
+    comparison = sdpkit.compare(sdpkit.MVU(sdpkit.datasets.swiss_roll(12)), ["interior"])
+    warm = replace(comparison, runs=tuple(replace(run, start="warm") for run in comparison.runs))
+    warm.report(tmp_path / "report.html")
+    assert "did best" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_start_that_there_is_not_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    comparison = sdpkit.compare(sdpkit.MVU(sdpkit.datasets.swiss_roll(12)), ["interior"])
+    path = tmp_path / "runs.csv"
+    comparison.to_csv(path)
+    path.write_text(path.read_text().replace("cold", "tepid"))
+    assert main(["report", str(path), "--html", str(tmp_path / "r.html")]) == 2
+    assert "start 'tepid'" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from sdpkit.errors import InputError
 SHIFT_SECONDS = 1.0
 """Added before, and taken off after, the geometric mean of times."""
 # Fields of a run that cannot be negative; seconds and bytes may be unknown.
+_STARTS = ("cold", "warm")
 _AMOUNTS = ("n", "n_rows", "time_limit", "compile", "setup", "solve", "certify", "total", "peak")
 
 
@@ -143,6 +144,10 @@ def run_from(record: Mapping[str, Any]) -> Run:
         raise InputError(f"a row of a comparison is incomplete: {error}") from error
     if not 0 < run.tol < math.inf:
         raise InputError(f"a row of a comparison has tol {run.tol}: it must be a positive number")
+    if run.start not in _STARTS:
+        raise InputError(
+            f"a row of a comparison has start {run.start!r}: it must be one of {_STARTS}"
+        )
     for name in _AMOUNTS:
         amount = getattr(run, name)
         if amount < 0:

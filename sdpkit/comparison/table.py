@@ -108,6 +108,12 @@ class Comparison:
                 tiers += _tiers(rows, tol, kind)
         return tuple(tiers)
 
+    @property
+    def finest(self) -> tuple[Tier, ...]:
+        """The summary at the finest tolerance; of warm starts if there are no others."""
+        tiers = self.summary() or self.summary(start="warm")
+        return tuple(tier for tier in tiers if tier.tol == min(t.tol for t in tiers))
+
     # -- text --------------------------------------------------------------------------------
 
     def table(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sdpkit.numerics.kernels import clock
 from sdpkit.program.gram import trace
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status
@@ -13,6 +14,9 @@ from sdpkit.solution.solver import Solver
 from sdpkit.solving.asking import answer_of
 from sdpkit.solving.choice import why_refused
 from sdpkit.solving.judgement import judge
+
+# How much of the allowed gap a margin may cost, one try after the other.
+_SHARES = (0.25, 0.75)
 
 
 def wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
@@ -36,10 +40,24 @@ def wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
 
 
 def with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solution:
-    """Solve once more with S ⪰ δI, δ·(tr M + Σx) a fraction of the gap that is allowed."""
-    program, tol = solution.program, settings.tol
+    """Solve once more with S ⪰ δI, δ·(tr M + Σx) a fraction of the gap that is allowed; a larger
+    one where the dual misses feasibility by more than the first."""
+    started = clock()
+    for share in _SHARES:
+        left = None if settings.time_limit is None else settings.time_limit - (clock() - started)
+        if left is not None and left <= 0:
+            break
+        again = _with_share(solution, solver, replace(settings, time_limit=left), share)
+        if np.isfinite(again.certificate.safe_bound):
+            return again
+    return solution
+
+
+def _with_share(solution: Solution, solver: Solver, settings: Settings, share: float) -> Solution:
+    program = solution.program
     size = sum(trace(m) for m in solution.matrices) + float(np.abs(solution.x).sum())
-    margin = 0.25 * tol * solution.certificate.unit / max(size, np.finfo(float).tiny)
+    allowed = settings.tol * solution.certificate.unit
+    margin = share * allowed / max(size, np.finfo(float).tiny)
     asked = program.with_margin(margin)
     if why_refused(solver, asked) is not None:
         return solution  # adding a margin would destroy the structure that this solver relies on

@@ -214,15 +214,13 @@ def _summary(comparison: Comparison) -> list[dict[str, Any]]:
 def _lede(comparison: Comparison) -> list[str]:
     """A sentence or two; every second part is set in bold."""
     runs = comparison.runs
-    finest = min(run.tol for run in runs)
-    tiers = [tier for tier in comparison.summary() if tier.tol == finest]
-    best = min(tiers, key=lambda tier: (-tier.success_rate, tier.mean_time))
+    best = min(comparison.finest, key=lambda tier: (-tier.success_rate, tier.mean_time))
     count = len({run.instance for run in runs})
     certified = f"{best.successes} of {best.runs}"
     return [
         f"{count} instances, {len({run.solver for run in runs})} solvers, every answer judged by a "
         "certificate that was recomputed from the returned numbers. To a tolerance of "
-        f"{power(finest)}, ",
+        f"{power(best.tol)}, ",
         best.solver,
         f" did best: {certified} runs certified, {best.mean_time:.3g} s on average.",
     ]

@@ -199,8 +199,7 @@ def _by_tol(tiers: Iterable[Tier]) -> dict[float, list[Tier]]:
 
 def _solvers(comparison: Comparison) -> list[str]:
     """Solvers by success and mean time at the finest tolerance."""
-    tiers = _by_tol(comparison.summary())
-    return [tier.solver for tier in tiers[min(tiers)]]
+    return [tier.solver for tier in comparison.finest]
 
 
 def _size(runs: Iterable[Run], name: str) -> tuple[str, int, str]:
