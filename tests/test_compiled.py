@@ -89,6 +89,19 @@ print(sdpkit.solve(sdpkit.{problem}).solver, "numba" in sys.modules)
     assert not (tmp_path / "cache").exists()
 
 
+def test_the_folder_of_an_installed_package_stays_as_it_is(tmp_path: Path) -> None:
+    """pip would leave a cache there, whose folder hides a later editable install."""
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "own_kernels.py").write_text(_KERNEL)
+    code = "import sys, numpy as np, own_kernels\nprint(own_kernels.total(np.ones(3)))"
+    variables = {"XDG_CACHE_HOME": str(tmp_path / "user"), "PYTHONPATH": str(installed)}
+    done = _run(f"import sys; sys.dont_write_bytecode = True\n{code}", "", **variables)
+    assert done.stdout.split() == ["3.0"]
+    assert [path.name for path in installed.iterdir()] == ["own_kernels.py"]
+    assert list((tmp_path / "user").rglob("*.nbi"))
+
+
 def test_no_writable_cache(tmp_path: Path) -> None:
     (tmp_path / "own_kernels.py").write_text(_KERNEL)
     (tmp_path / "__pycache__").write_text("a file, where a folder would be made")

@@ -86,6 +86,7 @@ def started(code: str, folder: Path) -> tuple[subprocess.Popen[bytes], list[int]
     ids = folder / "ids"
     environment = {
         **os.environ,
+        "PYTHONPATH": str(Path(sdpkit.__file__).parents[1]),
         "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
         "TMPDIR": str(temporary),
         "IDS": str(ids),

@@ -1,8 +1,8 @@
 """Hot loops, compiled to machine code by numba, and the clock that stands still meanwhile.
 
 A kernel is compiled on its first call, for the one list of argument types that it declares, and
-cached on disk: next to the module, or in the user's cache folder where that is read-only. Later
-processes only load it. Where no folder is writable it is compiled once per process.
+cached on disk: in a checkout next to the module, of an installed package in the user's cache
+folder. Later processes only load it. Where no folder is writable it is compiled once per process.
 
 There are two kinds, and only one of them may carry a proof:
 
@@ -141,14 +141,17 @@ class Kernel:
     def _compile(self, cache: bool) -> Callable[..., Any]:
         from numba import njit
 
-        dispatcher: Any = njit(
+        decorator = njit(
             cache=cache,
             nogil=True,
             error_model="numpy",
             fastmath=set(_REORDERED) if self.reordered else False,
             no_cfunc_wrapper=True,
             no_rewrites=True,
-        )(_named(self.function, "fast" if self.reordered else "proof"))
+        )
+        with _outside_of_installed_packages(_file(self.function)):
+            kind = "fast" if self.reordered else "proof"
+            dispatcher: Any = decorator(_named(self.function, kind))
         with _announced(), _without_garbage_collection():
             dispatcher.compile(tuple(_type(text) for text in self.types))
         dispatcher.disable_compile()  # other arguments are converted or refused
@@ -161,6 +164,27 @@ def load_kernels() -> None:
     for kernel in _kernels:
         with suppress(Exception):
             kernel.compiled()
+
+
+@contextmanager
+def _outside_of_installed_packages(file: str) -> Iterator[None]:
+    """Where numba decides on the folder of its cache: never that of an installed package.
+
+    pip leaves files there that it has not written. The folder that stays behind when a package is
+    uninstalled would hide a later editable install.
+    """
+    from numba import config
+    from numba.misc.appdirs import AppDirs
+
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    if config.CACHE_DIR or not installed:
+        yield
+        return
+    config.CACHE_DIR = AppDirs(appname="sdpkit", appauthor=False).user_cache_dir
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = ""
 
 
 @contextmanager
