@@ -199,7 +199,8 @@ def _by_tol(tiers: Iterable[Tier]) -> dict[float, list[Tier]]:
 
 def _solvers(comparison: Comparison) -> list[str]:
     """Solvers by success and mean time at the finest tolerance."""
-    return [tier.solver for tier in comparison.finest]
+    (tiers,) = _by_tol(comparison.finest).values()
+    return [tier.solver for tier in tiers]
 
 
 def _size(runs: Iterable[Run], name: str) -> tuple[str, int, str]:
