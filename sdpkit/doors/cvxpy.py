@@ -1,7 +1,7 @@
 """The door from cvxpy: a semidefinite model in, a program, a solution or a certificate out.
 
     from_cvxpy(problem)        the model as a `Program`, of the smaller of its two conic forms
-    unpack(solution, problem)  variables' `.value` and constraints' `.dual_value`, cvxpy's signs
+    unpack(solution, problem)  variables' ``.value`` and constraints' `.dual_value`, cvxpy's signs
     certify_cvxpy(problem)     a certificate for the values that any solver left in the model
     cvxpy_solver(name)         an engine for `problem.solve(solver=…)`
 
@@ -70,7 +70,7 @@ def from_cvxpy(problem: cvxpy.Problem) -> Program:
 def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
     """Write a solution of `from_cvxpy(problem)` into the model, as `problem.solve` would.
 
-    Fills the variables' `.value`, the constraints' `.dual_value` with cvxpy's signs,
+    Fills the variables' ``.value``, the constraints' `.dual_value` with cvxpy's signs,
     `problem.status`, `problem.value` and, with the certificate, `problem.solver_stats`.
     """
     from sdpkit.doors.cvxpy_solver import raw_result
@@ -112,7 +112,7 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
 def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
     """Judge the values in a solved model, whichever solver put them there.
 
-    Everything is recomputed from the variables' `.value` and the constraints' `.dual_value`:
+    Everything is recomputed from the variables' ``.value`` and the constraints' `.dual_value`:
     residuals, smallest eigenvalues, a safe bound on the optimal value, the gap and the DIMACS
     errors; `.passes(tol)` judges them and `.verify()` proves the bound. The solver's status is
     never looked at. Quantities that cvxpy introduced and does not give back (epigraph variables,

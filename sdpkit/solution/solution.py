@@ -142,7 +142,7 @@ class Solution:
     def unpack(self, problem: Any) -> None:
         """Write this solution into the model that its program was made of.
 
-        For a cvxpy model and `sdpkit.from_cvxpy`: fills the variables' `.value` and the
+        For a cvxpy model and `sdpkit.from_cvxpy`: fills the variables' ``.value`` and the
         constraints' `.dual_value` in cvxpy's signs.
         """
         library = type(problem).__module__.partition(".")[0]
