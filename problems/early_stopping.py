@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.results.metric import Metric
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     from sdpkit.problems.lmnn import LMNN
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False)

@@ -32,20 +32,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, require_moderate, require_squarable
 from sdpkit.numerics.covering import whitened
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import minimise
+from sdpkit.program.expressions import Unknown, Variable, named
 from sdpkit.program.form import Program
-from sdpkit.program.sentences import Unknown, Variable, named
 from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 
 @dataclass(frozen=True, eq=False, repr=False)

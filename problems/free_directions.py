@@ -24,13 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.program.families import RowFamily, values
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Bools, Indices
 
 # Lengths of target pairs along a direction below this share of the longest count as rounding, with
 # every feature in units of its own spread. A metric that measured them would have norms of 1e9,
@@ -167,7 +164,7 @@ def _groups(column: Array, jump: float) -> Indices:
     return number
 
 
-def _split(inputs: Array, groups: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+def _split(inputs: Array, groups: Indices) -> tuple[Indices, Bools]:
     """Split groups along columns of `inputs`; the groups, and which columns split them.
 
     Comparisons within a group see differences there alone, so that each group is moved to its own

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from sdpkit.program.block import differences
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Solution
-from sdpkit.solving.trajectory import Ending
+from sdpkit.solving.sequence import Ending
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Pairs = NDArray[np.int64]
 
 

@@ -25,15 +25,13 @@ from numbers import Real
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.targets import target_neighbors
-
-Array = NDArray[np.float64]
-
+from sdpkit.typing import Array
 
 # The search for a width: the first step and the last, as logarithms to the base 2.
 _FIRST_OCTAVE, _LAST_OCTAVE = 1.0, 1 / 64

@@ -52,14 +52,14 @@ from sdpkit.problems.free_directions import (
     length_notes,
     no_variation,
 )
-from sdpkit.program.comparisons import Impostors
 from sdpkit.program.compilation import minimise
+from sdpkit.program.expressions import Unknown
 from sdpkit.program.families import RowFamily, Rows, nearby_scale
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
-from sdpkit.program.listed import ListedRows
+from sdpkit.program.impostors import Impostors
+from sdpkit.program.listed_rows import ListedRows
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
 from sdpkit.results.targets import (
     given_targets,
@@ -68,9 +68,7 @@ from sdpkit.results.targets import (
     target_table,
 )
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 # Entries of the largest cvxpy model that is built.
 MODEL_ENTRIES = 2e7

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
@@ -40,13 +40,12 @@ from sdpkit.inputs import finite_rows
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.variational import Fixed, Penalty, Residuals, VariationalMVU, penalised
 from sdpkit.program.compilation import maximise
+from sdpkit.program.expressions import Unknown, Variable, named
 from sdpkit.program.form import Program
-from sdpkit.program.sentences import Unknown, Variable, named
 from sdpkit.results.embedding import principal_axes, visible_axes
 from sdpkit.results.refinement import refine
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Indices
 
 # (1−ω)/ω as a share of κ without anchors: enough to lay the network flat, too little to stretch it.
 _PULL = 1 / 30
@@ -253,7 +252,7 @@ class Anchored:
 
     network: NeighborhoodGraph
     positions: Array
-    pairs: NDArray[np.int64]
+    pairs: Indices
     squared: Array
     Q: Array
 
@@ -375,7 +374,7 @@ class Anchored:
 
 
 def _anchored_basis(
-    network: NeighborhoodGraph, pairs: NDArray[np.int64], n_anchors: int, n_basis: int | None
+    network: NeighborhoodGraph, pairs: Indices, n_anchors: int, n_basis: int | None
 ) -> Array:
     """(n, m + 1) the constant and smooth functions on sensors and anchors, seen on the sensors."""
     n = network.n_points

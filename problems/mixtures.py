@@ -32,25 +32,23 @@ from typing import Any, NoReturn
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_matrix, finite_points, integer
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.free_directions import LeftOut, allowance, free_note, length_notes
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES
-from sdpkit.program.comparisons import Impostors
 from sdpkit.program.compilation import minimise
+from sdpkit.program.expressions import Unknown
 from sdpkit.program.form import Program
+from sdpkit.program.impostors import Impostors
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
 from sdpkit.results.targets import target_neighbors, target_table
 from sdpkit.solution.solution import Solution, Status
-from sdpkit.solving.trajectory import Ending
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.solving.sequence import Ending
+from sdpkit.typing import Array, Indices
 
 # The first exchange between two kernels.
 _FIRST_EXCHANGE = 0.25

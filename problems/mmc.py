@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError, UnboundedProblemError
 from sdpkit.files import require_memory
@@ -50,9 +50,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 # Eigenvalues of A below this share of the largest count as zero, every feature in units of its
 # own spread.

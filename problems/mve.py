@@ -32,7 +32,6 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.graphs.distances import SquaredDistances
@@ -46,9 +45,9 @@ from sdpkit.program.gram import Gram, Matrix, trace
 from sdpkit.program.safe import SafeBounds
 from sdpkit.results.embedding import Embedding, gram, outputs
 from sdpkit.solution.solution import Solution, Status
-from sdpkit.solving.trajectory import Ending
+from sdpkit.solving.sequence import Ending
+from sdpkit.typing import Array, Indices
 
-Array = NDArray[np.float64]
 Start = Literal["kernel", "mvu", "random"]
 
 
@@ -176,7 +175,7 @@ class MVE(MVU):
         """How many eigenvectors of a part have a weight of their own."""
         return min(len(self.alpha), len(part.nodes)) - 1
 
-    def _points(self, part: Part) -> NDArray[np.int64]:
+    def _points(self, part: Part) -> Indices:
         """(n,) for each node of a part the first of the points that it stands for."""
         return np.unique(self.group, return_index=True)[1][part.nodes]
 

@@ -40,7 +40,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
 from sdpkit.graphs.build import neighborhood_graph
@@ -55,15 +55,15 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
 from sdpkit.program.compilation import maximise, minimise
 from sdpkit.program.cost import Cost
+from sdpkit.program.expressions import Unknown, Variable, named, stack
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, StackedGram, is_finite, trace
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.sentences import Unknown, Variable, named, stack
 from sdpkit.results.embedding import Embedding, outputs
 from sdpkit.solution.solution import Solution, Status
-from sdpkit.solving.trajectory import Ending
+from sdpkit.solving.sequence import Ending
+from sdpkit.typing import Array, Indices
 
-Array = NDArray[np.float64]
 Form = Literal["equality", "inequality", "slack", "min_trace"]
 FORMS: tuple[Form, ...] = ("equality", "inequality", "slack", "min_trace")
 
@@ -84,7 +84,7 @@ class Part:
     null: (n, k) directions on which K vanishes, the constant first
     """
 
-    nodes: NDArray[np.int64]
+    nodes: Indices
     graph: NeighborhoodGraph
     multiplicities: Array
     null: Array
@@ -142,7 +142,7 @@ class MVU:
     facial_reduction: Literal["auto", "off"] = "auto"
     random_state: int = 0
     neighborhood: NeighborhoodGraph = field(init=False)
-    group: NDArray[np.int64] = field(init=False)
+    group: Indices = field(init=False)
     parts: tuple[Part, ...] = field(init=False)
     omega_used: float | None = field(init=False)
 
@@ -199,9 +199,7 @@ class MVU:
             )
         _ = self.all_pairs  # it looks at the distances and may refuse them
 
-    def _merge(
-        self, graph: NeighborhoodGraph
-    ) -> tuple[NeighborhoodGraph, NDArray[np.int64], NDArray[np.int64]]:
+    def _merge(self, graph: NeighborhoodGraph) -> tuple[NeighborhoodGraph, Indices, Indices]:
         if self.form == "slack":
             # Slack may stretch an edge of length zero: coincident points stay two.
             n = graph.n_points
@@ -211,8 +209,8 @@ class MVU:
     def _split(
         self,
         graph: NeighborhoodGraph,
-        group: NDArray[np.int64],
-        multiplicities: NDArray[np.int64],
+        group: Indices,
+        multiplicities: Indices,
     ) -> Iterator[Part]:
         separate = self.connect == "components" and not graph.is_connected
         if self.form != "min_trace" and not separate:
@@ -224,9 +222,7 @@ class MVU:
                 null = self._null_directions(part, group, nodes)
                 yield Part(nodes, part, multiplicities[nodes].astype(np.float64), null)
 
-    def _null_directions(
-        self, graph: NeighborhoodGraph, group: NDArray[np.int64], nodes: NDArray[np.int64]
-    ) -> Array:
+    def _null_directions(self, graph: NeighborhoodGraph, group: Indices, nodes: Indices) -> Array:
         ones = np.ones((graph.n_points, 1))
         if not self._reduces:
             return ones
@@ -242,7 +238,7 @@ class MVU:
         return self.facial_reduction == "auto" and self.form in ("equality", "min_trace")
 
     def _exact_points(
-        self, graph: NeighborhoodGraph, group: NDArray[np.int64], nodes: NDArray[np.int64]
+        self, graph: NeighborhoodGraph, group: Indices, nodes: Indices
     ) -> Array | None:
         """(n, D) the points of a part's nodes, if they have its lengths to the last digits."""
         if self._few_columns is None:
@@ -573,7 +569,7 @@ class MVU:
             K[np.ix_(part.nodes, part.nodes)] = centred
         return K[np.ix_(self.group, self.group)]
 
-    def _rods(self) -> NDArray[np.int64]:
+    def _rods(self) -> Indices:
         """(m, 2) edges in the order of the program's rows, as indices of points."""
         first = np.zeros(int(self.group.max()) + 1, dtype=np.int64)
         first[self.group[::-1]] = np.arange(self.group.size)[::-1]

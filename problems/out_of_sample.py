@@ -30,18 +30,18 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, finite_vector, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import minimise
+from sdpkit.program.expressions import Unknown, Variable, named
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.sentences import Unknown, Variable, named
 from sdpkit.solution.solution import Solution
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Variant = Literal["centred", "published"]
 
 

@@ -38,8 +38,7 @@ from sdpkit.inputs import booleans, integer
 from sdpkit.layout import Expected, read_layout
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.metric import factor
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Indices
 
 
 class POLA:
@@ -198,7 +197,7 @@ class POLA:
         return np.asarray(self.threshold_ - lengths)
 
     @one_blas_thread
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Indices:
         """(m,) +1 for pairs that are similar, −1 for the others."""
         return np.where(self.decision_function(X) > 0, 1, -1).astype(np.int64)
 

@@ -32,7 +32,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import GraphError, InputError, UnboundedProblemError
 from sdpkit.graphs.build import neighborhood_graph
@@ -42,14 +42,14 @@ from sdpkit.graphs.lle import lle_basis
 from sdpkit.inputs import boolean, finite_matrix, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import maximise
+from sdpkit.program.expressions import Expression, Unknown, Variable, named
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.sentences import Expression, Unknown, Variable, named
 from sdpkit.results.embedding import Embedding, principal_axes, suggested_dimension, visible_axes
 from sdpkit.results.refinement import refine
 from sdpkit.solution.solution import Solution
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Penalty = Literal["squared", "norm"]
 
 # (1−ω)/ω as a share of κ: how soft the lengths are. At κ itself the squared form stretches an

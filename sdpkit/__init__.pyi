@@ -13,14 +13,13 @@ from sdpkit import problems as problems
 from sdpkit import solvers as solvers
 from sdpkit import testing as testing
 from sdpkit.certificate.certificate import Certificate as Certificate
-from sdpkit.certificate.judge import certify as certify
+from sdpkit.certificate.certify import certify as certify
 from sdpkit.comparison import suites as suites
 from sdpkit.comparison.competition import compare as compare
 from sdpkit.comparison.table import Comparison as Comparison
-from sdpkit.doors.cvxpy import certify_cvxpy as certify_cvxpy
-from sdpkit.doors.cvxpy import cvxpy_solver as cvxpy_solver
-from sdpkit.doors.cvxpy import from_cvxpy as from_cvxpy
-from sdpkit.doors.query_metric import QueryMetric as QueryMetric
+from sdpkit.conic.cvxpy import certify_cvxpy as certify_cvxpy
+from sdpkit.conic.cvxpy import cvxpy_solver as cvxpy_solver
+from sdpkit.conic.cvxpy import from_cvxpy as from_cvxpy
 from sdpkit.errors import GraphError as GraphError
 from sdpkit.errors import InputError as InputError
 from sdpkit.errors import NotEnoughMemoryError as NotEnoughMemoryError
@@ -31,6 +30,7 @@ from sdpkit.errors import SolverUnavailableError as SolverUnavailableError
 from sdpkit.errors import UnboundedProblemError as UnboundedProblemError
 from sdpkit.errors import UnsuitableSolverError as UnsuitableSolverError
 from sdpkit.graphs.graph import NeighborhoodGraph as NeighborhoodGraph
+from sdpkit.interfaces.query_metric import QueryMetric as QueryMetric
 from sdpkit.numerics.threads import set_threads as set_threads
 from sdpkit.papers.sweep import neighbor_sweep as neighbor_sweep
 from sdpkit.problems.ellipsoid import CoveringEllipsoid as CoveringEllipsoid
@@ -47,20 +47,20 @@ from sdpkit.problems.mmc import MMC as MMC
 from sdpkit.problems.mve import MVE as MVE
 from sdpkit.problems.mvu import MVU as MVU
 from sdpkit.problems.out_of_sample import OutOfSample as OutOfSample
-from sdpkit.problems.pairs import PairMargins as PairMargins
+from sdpkit.problems.pair_margins import PairMargins as PairMargins
 from sdpkit.problems.pola import POLA as POLA
 from sdpkit.problems.variational import VariationalMVU as VariationalMVU
 from sdpkit.program.block import Block as Block
 from sdpkit.program.compilation import maximise as maximise
 from sdpkit.program.compilation import minimise as minimise
 from sdpkit.program.cost import Cost as Cost
+from sdpkit.program.expressions import Unknown as Unknown
+from sdpkit.program.expressions import Variable as Variable
 from sdpkit.program.form import Program as Program
 from sdpkit.program.safe import NormPenalty as NormPenalty
 from sdpkit.program.safe import SafeBounds as SafeBounds
 from sdpkit.program.sdpa import read_sdpa as read_sdpa
 from sdpkit.program.sdpa import write_sdpa as write_sdpa
-from sdpkit.program.sentences import Unknown as Unknown
-from sdpkit.program.sentences import Variable as Variable
 from sdpkit.results import placement
 from sdpkit.results import quality as quality
 from sdpkit.results.ellipsoid import Ellipsoid as Ellipsoid
@@ -72,13 +72,13 @@ from sdpkit.solution.answer import Stop as Stop
 from sdpkit.solution.solution import Solution as Solution
 from sdpkit.solution.solution import Status as Status
 from sdpkit.solution.solver import Capabilities as Capabilities
-from sdpkit.solving.call import solve as solve
 from sdpkit.solving.judgement import ConvergenceWarning as ConvergenceWarning
 from sdpkit.solving.registry import available_solvers as available_solvers
 from sdpkit.solving.registry import register_solver as register_solver
 from sdpkit.solving.registry import solver_table as solver_table
-from sdpkit.solving.trajectory import Ending as Ending
-from sdpkit.solving.trajectory import Trajectory as Trajectory
+from sdpkit.solving.sequence import Ending as Ending
+from sdpkit.solving.sequence import Trajectory as Trajectory
+from sdpkit.solving.solve import solve as solve
 
 extension = placement
 __version__: str

@@ -12,10 +12,10 @@ import itertools
 from typing import Literal, TypeAlias, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from sdpkit.inputs import integer, nonnegative
+from sdpkit.typing import Array, Indices
 
 __all__ = [
     "balance_scale",
@@ -29,7 +29,6 @@ __all__ = [
     "trefoil_knot",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
 RandomState: TypeAlias = "int | np.random.Generator | None"
 
 
@@ -40,7 +39,7 @@ def swiss_roll(
     noise: float = 0.3,
     random_state: RandomState = 0,
     return_parameters: Literal[False] = False,
-) -> Floats: ...
+) -> Array: ...
 @overload
 def swiss_roll(
     n: int,
@@ -49,14 +48,14 @@ def swiss_roll(
     random_state: RandomState = 0,
     *,
     return_parameters: Literal[True],
-) -> tuple[Floats, Floats]: ...
+) -> tuple[Array, Array]: ...
 def swiss_roll(
     n: int,
     noise_dims: int = 5,
     noise: float = 0.3,
     random_state: RandomState = 0,
     return_parameters: bool = False,
-) -> Floats | tuple[Floats, Floats]:
+) -> Array | tuple[Array, Array]:
     """n points of a rolled-up sheet, (n, 3 + noise_dims), in uniform random places.
 
     The sheet is (t cos t, h, t sin t) with t in [1.5π, 4.5π] and h in [0, 21]; every noise
@@ -77,7 +76,7 @@ def swiss_roll(
 
 def trefoil_knot(
     n: int = 1617, noise_dims: int = 0, noise: float = 0.0, random_state: RandomState = 0
-) -> Floats:
+) -> Array:
     """n points along a trefoil knot, (n, 3 + noise_dims), evenly spaced in its parameter.
 
     A closed curve that only unties in four dimensions. The default n is that of figure 3.8 of
@@ -97,7 +96,7 @@ def spokes(
     noise_dims: int = 0,
     noise: float = 0.0,
     random_state: RandomState = 0,
-) -> Floats:
+) -> Array:
     """A star in the plane, (1 + n_spokes·points_per_spoke, 2 + noise_dims).
 
     Row 0 is the centre; then follow the spokes, each from the inside out in steps of one.
@@ -125,7 +124,7 @@ def comb(
     noise_dims: int = 0,
     noise: float = 0.0,
     random_state: RandomState = 0,
-) -> Floats:
+) -> Array:
     """A comb in the plane, (backbone + n_teeth·points_per_tooth, 2 + noise_dims).
 
     First come the (n_teeth − 1)·spacing + 1 points of the backbone, one apart; then the teeth, each
@@ -150,7 +149,7 @@ def comb(
     return _noisy(shape, noise_dims, noise, np.random.default_rng(random_state))
 
 
-def concentric_circles(n: int = 40, gap: float = 0.14) -> tuple[Floats, NDArray[np.int64]]:
+def concentric_circles(n: int = 40, gap: float = 0.14) -> tuple[Array, Indices]:
     """Two circles of n points each, radii 1 and 1 + gap, each circle a class (thesis fig. 2.10).
 
     Points stand at the same angles on both, so that with a small gap the nearest neighbour of
@@ -165,7 +164,7 @@ def concentric_circles(n: int = 40, gap: float = 0.14) -> tuple[Floats, NDArray[
     return np.concatenate([circle, (1 + gap) * circle]), np.repeat([0, 1], n)
 
 
-def balance_scale() -> tuple[Floats, NDArray[np.int64]]:
+def balance_scale() -> tuple[Array, Indices]:
     """All 625 states of a pair of scales, (625, 4), and where they tip (the UCI set of that name).
 
     Columns are left weight, left distance, right weight, right distance, each 1 to 5; the class is
@@ -219,14 +218,14 @@ def star_graph(n_spokes: int = 8, points_per_spoke: int = 5) -> sparse.csr_array
     return sparse.csr_array((np.ones(2 * outer.size), ends), shape=(outer.size + 1,) * 2)
 
 
-def _successive(nodes: NDArray[np.int64], n: int) -> sparse.csr_array:
+def _successive(nodes: Indices, n: int) -> sparse.csr_array:
     """Join each of these nodes to its successor modulo n."""
     after = (nodes + 1) % n
     ends = (np.concatenate([nodes, after]), np.concatenate([after, nodes]))
     return sparse.csr_array((np.ones(2 * len(nodes)), ends), shape=(n, n))
 
 
-def _noisy(shape: Floats, noise_dims: int, noise: float, rng: np.random.Generator) -> Floats:
+def _noisy(shape: Array, noise_dims: int, noise: float, rng: np.random.Generator) -> Array:
     """The shape with noise dimensions beside it, centred."""
     extra = integer(noise_dims, "noise_dims", 0)
     nonnegative(noise, "noise")

@@ -7,12 +7,12 @@ LMNNClassifier(n_neighbors=5)
 
 from __future__ import annotations
 
-from sdpkit.doors.embeddings import (
+from sdpkit.interfaces.embeddings import (
     MaximumVarianceUnfolding,
     MinimumVolumeEmbedding,
     VariationalMaximumVarianceUnfolding,
 )
-from sdpkit.doors.metrics import (
+from sdpkit.interfaces.metrics import (
     CoveringEllipsoidMetric,
     LargeMarginNearestNeighbors,
     LMNNClassifier,
@@ -20,9 +20,9 @@ from sdpkit.doors.metrics import (
     PairMarginMetric,
     RelevantComponentAnalysis,
 )
-from sdpkit.doors.query_metric import QueryMetric
-from sdpkit.doors.search import WarmGridSearchCV
-from sdpkit.doors.tuples import (
+from sdpkit.interfaces.query_metric import QueryMetric
+from sdpkit.interfaces.search import WarmGridSearchCV
+from sdpkit.interfaces.tuples import (
     LargeMarginFromTriplets,
     MahalanobisForClusteringFromPairs,
     PairMarginMetricFromPairs,

@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.typing import Array, Bools, Indices
 
-Floats: TypeAlias = NDArray[np.float64]
 T = TypeVar("T")
 MatrixLike: TypeAlias = "ArrayLike | sp.sparray | sp.spmatrix"
 
@@ -63,7 +63,7 @@ def instances(values: Any, kind: type[T], name: str) -> tuple[T, ...]:
 # -- arrays ---------------------------------------------------------------------------------------
 
 
-def real_array(value: Any, name: str) -> Floats:
+def real_array(value: Any, name: str) -> Array:
     """`value` as a new array of real numbers, of any shape; NaN and infinity may be in it.
 
     >>> real_array([1, 2], "X")
@@ -86,7 +86,7 @@ def real_array(value: Any, name: str) -> Floats:
         return np.array(raw, dtype=np.float64, order="C")
 
 
-def finite_array(value: Any, name: str) -> Floats:
+def finite_array(value: Any, name: str) -> Array:
     """`value` as a new array of finite numbers, of any shape.
 
     >>> finite_array([1, float("nan")], "X")
@@ -98,7 +98,7 @@ def finite_array(value: Any, name: str) -> Floats:
     return array
 
 
-def finite_matrix(value: MatrixLike, name: str, columns: int | None = None) -> Floats:
+def finite_matrix(value: MatrixLike, name: str, columns: int | None = None) -> Array:
     """`value`, dense or sparse, as a new matrix of finite numbers with at least one entry.
 
     >>> finite_matrix([1.0, 2.0], "X")
@@ -122,7 +122,7 @@ def finite_matrix(value: MatrixLike, name: str, columns: int | None = None) -> F
     return matrix
 
 
-def finite_rows(value: ArrayLike, columns: int, name: str) -> Floats:
+def finite_rows(value: ArrayLike, columns: int, name: str) -> Array:
     """`value` as a new matrix (b, columns) of finite numbers; one row may be passed as a vector.
 
     >>> finite_rows([1, 2], 2, "points")
@@ -134,7 +134,7 @@ def finite_rows(value: ArrayLike, columns: int, name: str) -> Floats:
     return rows
 
 
-def finite_points(value: ArrayLike, name: str) -> NDArray[np.float64]:
+def finite_points(value: ArrayLike, name: str) -> Array:
     """Points (n, D), n ≥ 2, as a new read-only array; anything else is refused by `name`.
 
     >>> finite_points([[1, 2]], "X")
@@ -149,7 +149,7 @@ def finite_points(value: ArrayLike, name: str) -> NDArray[np.float64]:
     return points
 
 
-def distinct_pairs(value: ArrayLike | None, n_points: int, name: str) -> NDArray[np.int64]:
+def distinct_pairs(value: ArrayLike | None, n_points: int, name: str) -> Indices:
     """(m, 2) pairs i < j of n points, in order and each once; anything else is refused by `name`.
 
     >>> distinct_pairs([[2, 0], [0, 2], [1, 2]], 3, "similar")
@@ -168,7 +168,7 @@ def distinct_pairs(value: ArrayLike | None, n_points: int, name: str) -> NDArray
     return np.unique(np.sort(pairs.astype(np.int64), axis=1), axis=0)
 
 
-def symmetric_matrix(value: MatrixLike, name: str) -> Floats:
+def symmetric_matrix(value: MatrixLike, name: str) -> Array:
     """`value` as a new symmetric matrix of finite numbers; rounding errors are averaged out.
 
     >>> symmetric_matrix([[0, 1], [2, 0]], "distances")
@@ -222,7 +222,7 @@ def finite_csr(value: Any, shape: tuple[int, int], name: str) -> sp.csr_array:
     return out
 
 
-def finite_vector(value: ArrayLike | None, size: int, name: str) -> Floats:
+def finite_vector(value: ArrayLike | None, size: int, name: str) -> Array:
     """`value` as a finite, read-only vector of that size (zeros if None).
 
     >>> finite_vector(None, 2, "rhs")
@@ -234,7 +234,7 @@ def finite_vector(value: ArrayLike | None, size: int, name: str) -> Floats:
     return read_only(out)
 
 
-def indices(value: Any, shape: tuple[int, ...], below: int, name: str) -> NDArray[np.int64]:
+def indices(value: Any, shape: tuple[int, ...], below: int, name: str) -> Indices:
     """`value` as whole numbers of that shape in 0 … below − 1.
 
     >>> indices([0, 3], (2,), 3, "labels")
@@ -258,7 +258,7 @@ def _require_inside(matrix: sp.csr_array, name: str) -> None:
         raise InputError(f"{name} is not a sparse matrix: {error}") from error
 
 
-def booleans(value: Any, name: str) -> NDArray[np.bool_]:
+def booleans(value: Any, name: str) -> Bools:
     """`value` as a new array of booleans; words such as "False" are refused.
 
     >>> booleans([True, False], "free_x")
@@ -278,7 +278,7 @@ def _require_shape(given: tuple[int, ...], name: str, expected: tuple[int, ...])
         raise InputError(f"{name} has shape {given}, expected {expected}")
 
 
-def require_finite(values: Floats, name: str) -> None:
+def require_finite(values: Array, name: str) -> None:
     """Refuse NaN and infinity, and say where the first one is."""
     wrong = ~np.isfinite(values)
     if wrong.any():
@@ -289,14 +289,14 @@ def require_finite(values: Floats, name: str) -> None:
         )
 
 
-def require_squarable(values: Floats, name: str) -> None:
+def require_squarable(values: Array, name: str) -> None:
     """Refuse numbers whose square would overflow."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest > _LARGEST_SQUARABLE:
         raise InputError(f"{name} has values up to {largest:g}, too large to square: rescale it")
 
 
-def require_moderate(values: Floats, name: str) -> None:
+def require_moderate(values: Array, name: str) -> None:
     """Refuse lengths or coordinates whose squares would overflow, or would all underflow.
 
     >>> require_moderate(np.array([0.0, 1e-200]), "X")

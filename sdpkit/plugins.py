@@ -26,7 +26,7 @@ from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, Estimate, Solver, digits, unsupported
 from sdpkit.solving.choice import estimate
 from sdpkit.solving.registry import register_solver, registered
-from sdpkit.solving.trajectory import Ending
+from sdpkit.solving.sequence import Ending
 
 __all__ = [
     "Answer",

@@ -18,18 +18,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.solvers.definite import Breakdown, cholesky
-from sdpkit.solvers.pairs import Pairs
 from sdpkit.solvers.passes import product, scaled_to_single
 from sdpkit.solvers.slack_inverse import DenseInverse, Inverse, SparseSlack
 from sdpkit.solvers.tree import Sum, Tree
-
-Array = NDArray[np.float64]
+from sdpkit.solvers.two_entries import Pairs
+from sdpkit.typing import Array, Bools, Single
 
 _PANEL = 64  # rows of the normal equations assembled at a time, to stay in cache
 _REFINEMENTS = 12  # at most, of a solution over the entries of M
@@ -198,7 +196,7 @@ class TreeCone(Cone):
         return Sum(self.v, u)
 
 
-def _is_edge(v: sp.csr_array) -> NDArray[np.bool_]:
+def _is_edge(v: sp.csr_array) -> Bools:
     """(p,) whether a measurement is e_i − e_j, or ±e_i: an edge to the ground."""
     ones = sp.csr_array((np.abs(v.data) == 1, v.indices, v.indptr), shape=v.shape)
     counts, unit = np.diff(v.indptr), np.asarray(ones.sum(axis=1)).ravel()
@@ -337,7 +335,7 @@ class RowEquations:
 class SingleFactor:
     """A Cholesky factor of a matrix with its diagonal scaled to one, in single precision."""
 
-    def __init__(self, buffer: NDArray[np.float32]) -> None:
+    def __init__(self, buffer: Single) -> None:
         self.buffer = buffer
 
     def factor(self, matrix: Array) -> bool:

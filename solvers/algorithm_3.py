@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.program.families import RowFamily, Rows, Terms, best_scale, values
 from sdpkit.program.form import Program
@@ -33,9 +32,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
-
-Array = NDArray[np.float64]
-Active = NDArray[np.bool_]
+from sdpkit.typing import Array, Bools
 
 _MAX_ITERATIONS = 3000
 _CHECK_STEPS = 10  # between looks at all rows
@@ -57,7 +54,7 @@ class RowsSeen:
     family: RowFamily
     rows: Rows
     terms: Terms
-    active: Active
+    active: Bools
     activity: Array
     steps: float = 0.0
 

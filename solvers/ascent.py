@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
 from sdpkit.program.form import Program
@@ -30,8 +29,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import forecast
 from sdpkit.solution.solver import Capabilities
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _MAX_ITERATIONS = 5000
 _POWER_STEPS = 20  # of the power method before, and between, runs of the quasi-Newton method

@@ -34,9 +34,8 @@ from sdpkit.program.families import (
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Solution
 from sdpkit.solvers.locality import near_each_other
+from sdpkit.typing import Array, Indices
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 # One (r, d) matrix L per block.
 Factors = list[Array]
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.layout import TINY, Expected, Layout
 from sdpkit.program.form import Program
@@ -43,8 +43,7 @@ from sdpkit.solvers.barrier_dual import (
 )
 from sdpkit.solvers.barrier_newton import LOW_RANK_PRODUCTS
 from sdpkit.solvers.recognition import components, drifting_apart, shortcut
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _MAX_NEWTON_STEPS = 400
 _FEW_NODES = 250  # up to which forecasts leave the fill of factors out

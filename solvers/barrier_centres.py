@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.certificate.scales import value_unit
 from sdpkit.solvers.barrier_dual import BarrierDual, BarrierPoint
 from sdpkit.solvers.barrier_newton import Preconditioner, conjugate_gradients
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _STALE_RATIO = 0.6  # μ may fall by this much before the preconditioner is made anew
 NEAR_DECREMENT = 0.2  # a Newton decrement below which a point counts as centred after its step

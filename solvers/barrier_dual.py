@@ -28,19 +28,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.program.form import Program
 from sdpkit.solvers.barrier_rows import independent_edges
 from sdpkit.solvers.recognition import cost_extremes, stacked_edges
+from sdpkit.typing import Array, Bools, Indices
 
 if TYPE_CHECKING:
     from sdpkit.numerics.pattern import Pattern
     from sdpkit.numerics.sparse_factor import SparseFactor
     from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CLUSTER_EDGES = 300  # edges per cluster of the preconditioner, before they overlap
 _STIFFNESS = 1e5  # of null directions, in units of the cost
@@ -68,11 +66,11 @@ class BarrierDual:
 
     program: Program
     pattern: Pattern
-    clusters: list[Ints]
+    clusters: list[Indices]
     to_pattern: sp.csr_array | None
     stiffness: Array
     soft: sp.csr_array
-    free: NDArray[np.bool_]
+    free: Bools
     d: Array
     lo: Array
     hi: Array
@@ -149,7 +147,7 @@ class BarrierDual:
         return np.asarray(common.multiply(common).sum(axis=1)).ravel()
 
     @property
-    def edges(self) -> Ints:
+    def edges(self) -> Indices:
         """(m, 2) those of the graph."""
         return self.pattern.edges[: self.d.size]
 
@@ -231,7 +229,7 @@ class BarrierPoint:
         lengths = self.factor.inverse_lengths_along(self.dual.on_pattern(v))[: v.size]
         return np.where(self.dual.free, lengths + self.curvature * v, 0.0)
 
-    def inverse_among(self, nodes: Ints) -> Array:
+    def inverse_among(self, nodes: Indices) -> Array:
         """(k, k) T⁻¹ on the face among the given nodes, up to a constant."""
         soft = self.dual.soft[nodes]
         inverse = self.factor.inverse_among(nodes)
@@ -244,7 +242,7 @@ class BarrierPoint:
         return value + float(np.log(below[below > 0]).sum() + np.log(above[above > 0]).sum())
 
 
-def _clusters(pattern: Pattern, chosen: Ints) -> list[Ints]:
+def _clusters(pattern: Pattern, chosen: Indices) -> list[Indices]:
     """Sets of neighbouring edges that overlap by the edges at their nodes, of the chosen ones.
 
     The midpoints of the edges in the commute-time embedding of the graph are halved along their
@@ -269,7 +267,7 @@ def _clusters(pattern: Pattern, chosen: Ints) -> list[Ints]:
     return out
 
 
-def _halved(points: Array, chosen: Ints) -> Iterator[Ints]:
+def _halved(points: Array, chosen: Indices) -> Iterator[Indices]:
     pieces = -(-chosen.size // CLUSTER_EDGES)
     if pieces == 1:
         yield chosen

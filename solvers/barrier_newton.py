@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.solvers.barrier_dual import BarrierPoint
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 _LOWEST_MODES = 20  # lowest modes of T whose products it adds
 LOW_RANK_PRODUCTS = 100  # how many of the products
@@ -54,7 +51,7 @@ class Preconditioner:
         i, j = i[heavy], j[heavy]
         return np.asfortranarray(differences[:, i] * differences[:, j] * np.sqrt(weights[heavy]))
 
-    def _inverse(self, edges: Ints) -> Array:
+    def _inverse(self, edges: Indices) -> Array:
         """The inverse of a cluster's part of H − UUᵀ, in LAPACK's lower triangle."""
         point = self.point
         nodes, ends = np.unique(point.dual.pattern.edges[edges], return_inverse=True)
@@ -91,7 +88,7 @@ class Preconditioner:
         return out
 
 
-def _gathered(matrix: Array, ends: Ints) -> Array:
+def _gathered(matrix: Array, ends: Indices) -> Array:
     """B M Bᵀ for the rows e_i − e_j of B."""
     half = matrix[ends[:, 0]] - matrix[ends[:, 1]]
     return np.asarray(half[:, ends[:, 0]] - half[:, ends[:, 1]])

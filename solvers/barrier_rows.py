@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.program.block import Block
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Bools
 
 _DEPENDENT = 1e-10  # squared share of a row that others leave, below which it depends on them
 
 
-def independent_edges(block: Block) -> NDArray[np.bool_]:
+def independent_edges(block: Block) -> Bools:
     """(m,) False for edges whose length on the face follows from that of the others.
 
     >>> from sdpkit import MVU

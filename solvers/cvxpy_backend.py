@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program
@@ -38,8 +37,7 @@ from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.licences import without_licence
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Indices
 
 # How one `tol`, `max_iter` and `time_limit` are said to each solver. Interior-point codes are
 # asked for a hundredth of tol, because the certificate adds primal and dual errors up; SCS for
@@ -453,14 +451,14 @@ def _curved_x(program: Program, w: Array, x: Array) -> None:
     x[curved] = np.where(program.free_x[curved], r, np.maximum(r, 0.0))
 
 
-def _fill(where: NDArray[np.int64], sign: float) -> Callable[[Array, Any], None]:
+def _fill(where: Indices, sign: float) -> Callable[[Array, Any], None]:
     def place(x: Array, constraint: Any) -> None:
         x[where] = sign * np.asarray(constraint.dual_value)
 
     return place
 
 
-def _fill_norm(group: NDArray[np.int64]) -> Callable[[Array, Any], None]:
+def _fill_norm(group: Indices) -> Callable[[Array, Any], None]:
     def place(x: Array, constraint: Any) -> None:
         x[group] = np.asarray(constraint.dual_value[1]).ravel()
 

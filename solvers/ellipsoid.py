@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.numerics.covering import covering_weights, whitened
 from sdpkit.program.cost import dense
@@ -34,9 +34,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import forecast
 from sdpkit.solution.solver import Capabilities
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 _MAX_ROUNDS = 100  # working sets
 _ALL_POINTS = 120  # up to this many points there is no working set

@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.program.families import Rows
@@ -52,8 +51,7 @@ from sdpkit.solvers.augmented import (
 )
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
 from sdpkit.solvers.inner import Evaluate, InTheCone, InTheFactor
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # γ at the start, and the smallest, in units of the family; the prices of moving α away from a.
 _GAMMA, _GAMMA_LAST = 0.25, 0.06

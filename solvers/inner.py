@@ -6,12 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsv
 
 from sdpkit.solvers.augmented import Factors, InnerPoint
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # δ of the preconditioner relative to ‖LᵀL‖, and the number of steps it remembers.
 _DELTA, _MEMORY = 0.05, 40

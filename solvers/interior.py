@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
@@ -30,8 +29,7 @@ from sdpkit.solvers.predictor_corrector import (
     PredictorCorrector,
     entries_are_fewer,
 )
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _MAX_ITERATIONS = 100
 _DOUBT_ITERATIONS = 2  # without progress: rounding is suspected

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 # Fewer numbers than this fit the cache in any order.
 _FEW_NUMBERS = 2**20

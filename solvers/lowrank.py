@@ -23,9 +23,9 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.certificate.scales import value_unit
 from sdpkit.layout import LARGEST
 from sdpkit.program.block import Block
@@ -47,8 +47,7 @@ from sdpkit.solvers.lowrank_start import (
     starting_state,
 )
 from sdpkit.solvers.recognition import drifting_apart, shortcut
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _MAX_NEWTON_STEPS = 2000
 # On graphs with equations the optimum often has a high rank, and most runs of docs/auto.csv fail.

@@ -26,13 +26,11 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.program.cost import dense
 from sdpkit.solvers.lowrank_model import LowRankModel
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 def _penalties(

@@ -12,15 +12,12 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.program.block import Block, stiff_enough
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_graph
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Bools, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +76,8 @@ class LowRankModel:
     lo: Array
     hi: Array
     cost_q: Array
-    kept: Ints
-    free: NDArray[np.bool_]
+    kept: Indices
+    free: Bools
     cost_x: Array
     curvature_x: Array
     norms: Array
@@ -162,7 +159,7 @@ class LowRankModel:
         return np.clip(w * self.norms / (self.price * self.unit), self.lo, self.hi)
 
 
-def in_boxes(program: Program) -> NDArray[np.bool_]:
+def in_boxes(program: Program) -> Bools:
     """Which auxiliary variables the box of a multiplier stands for."""
     counts = np.diff(sp.csc_array(program.rows_x).indptr)
     return np.asarray((counts == 1) & ~program.free_x & (program.quadratic_x == 0))

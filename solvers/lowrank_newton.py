@@ -11,13 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 DENSE_UNKNOWNS = 1500  # unknowns up to which the Hessian is formed
 _PRODUCTS_PER_STEP = 300  # products with the Hessian per Newton step, at most

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.layout import Expected, Layout
@@ -19,8 +18,7 @@ from sdpkit.program.gram import FactoredGram, Matrix, is_finite
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solution import Solution
 from sdpkit.solvers.lowrank_model import FactoredBlock, LowRankModel, lowest_eigenpairs
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _FULL_RANK_UNKNOWNS = 30_000  # up to which the first rank is one that leaves no false minima
 _FIRST_RANK = 12  # the first rank beyond that

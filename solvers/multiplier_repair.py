@@ -8,14 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solvers.sets import TwoSets, metric
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

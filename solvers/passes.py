@@ -8,13 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from sdpkit.numerics.kernels import fast_kernel
-
-Array = NDArray[np.float64]
-Single = NDArray[np.float32]
+from sdpkit.typing import Array, Single
 
 COMPILED_SIZE = 600  # rows from which kernels are used
 

@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
@@ -48,8 +47,7 @@ from sdpkit.solvers.definite import Breakdown, cholesky
 from sdpkit.solvers.passes import primal_step, product, times
 from sdpkit.solvers.slack_inverse import DenseInverse, Inverse
 from sdpkit.solvers.step_lengths import longest_step, longest_tried, moved_inside, proven_step
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _PREDICTED = 1e-6  # relative residual of a predictor: it is not taken, it tells how far to go
 _STUCK_LENGTH = 0.1  # a step this short calls for pure centring

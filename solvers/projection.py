@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.certificate.bounds import safe_bound
-from sdpkit.certificate.judge import certify
-from sdpkit.certificate.onto_rows import is_small, root_of, step_onto_rows
+from sdpkit.certificate.certify import certify
+from sdpkit.certificate.onto_constraints import is_small, root_of, step_onto_rows
 from sdpkit.certificate.primal import row_residuals
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.certificate.scales import relative_gap_of, value_unit
@@ -34,8 +34,7 @@ from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.multiplier_repair import feasible_multipliers, reduced_anchor
 from sdpkit.solvers.sets import DENSE_ROWS, RAY_TOL, TwoSets
 from sdpkit.solvers.splitting import Splitting, SplittingPair
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _MAX_ITERATIONS = 20_000
 _LOOK_INTERVAL = 20  # iterations between looks at both sides

@@ -11,22 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix
 from sdpkit.solution.answer import Answer, Stop
+from sdpkit.typing import Array, Indices
 
 if TYPE_CHECKING:
     from sdpkit.numerics.pattern import Pattern
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
-
-def components(pattern: Pattern) -> tuple[int, Ints]:
+def components(pattern: Pattern) -> tuple[int, Indices]:
     """How many connected components there are, and (n,) which one each node belongs to."""
     ones, (i, j) = np.ones(len(pattern.edges)), pattern.edges.T
     graph = sp.csr_array((ones, (i, j)), shape=(pattern.n, pattern.n))
@@ -136,7 +133,7 @@ def shortcut(program: Program) -> Answer | None:
     return None
 
 
-def stacked_edges(program: Program) -> tuple[Ints, int]:
+def stacked_edges(program: Program) -> tuple[Indices, int]:
     """(m, 2) the edges of all blocks, nodes numbered one after the other, and their number."""
     offsets = np.cumsum([0, *(block.size for block in program.blocks)])
     parts = zip(program.blocks, offsets[:-1], strict=True)
@@ -145,7 +142,7 @@ def stacked_edges(program: Program) -> tuple[Ints, int]:
 
 
 def _along_path(
-    edges: Ints, lengths: Array, graph: sp.csr_array, edge: int, length: float
+    edges: Indices, lengths: Array, graph: sp.csr_array, edge: int, length: float
 ) -> Array:
     i, j = (int(end) for end in edges[edge])
     before = dijkstra(graph, directed=False, indices=[i], return_predecessors=True)[1][0]

@@ -45,8 +45,7 @@ from sdpkit.solution.driver import Driver
 from sdpkit.solution.options import Option
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
 from sdpkit.solvers.sets import RAY_TOL
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _MAX_ROUNDS = 20_000
 _LOOK_INTERVAL = 10  # rounds between looks at the dual side

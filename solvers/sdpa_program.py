@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
@@ -31,8 +30,7 @@ from sdpkit.solution.process import Returned, apart, can_fork
 from sdpkit.solution.progress import LOG
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # Files of more entries are written in a process that can be stopped: a million take a second.
 _MANY_ENTRIES = 1e6

@@ -32,13 +32,12 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Factors = tuple[Array, ...]
 
 DENSE_ROWS = 6000  # up to this many rows AAᵀ may be dense

@@ -20,20 +20,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.program.cost import Cost
 from sdpkit.solvers.definite import Breakdown, cholesky, inverse_of
-from sdpkit.solvers.pairs import Pairs
 from sdpkit.solvers.passes import product, times
+from sdpkit.solvers.two_entries import Pairs
+from sdpkit.typing import Array, Indices
 
 if TYPE_CHECKING:  # sparse factors load the compiler, which small programs need not wait for
     from sdpkit.numerics.pattern import Pattern
     from sdpkit.numerics.sparse_factor import SparseFactor
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GROWTH = 1e3  # of entries, beyond which a pivot is too small to be divided by
 _CANCELLED = 1e-12  # of its terms, an eigenvalue of K whose sign may be rounding
@@ -149,7 +147,7 @@ class SparseSlack:
 
     pairs: Pairs
     pattern: Pattern
-    places: Ints
+    places: Indices
     constant: Array
     directions: Array
     weights: Array
@@ -206,8 +204,8 @@ class SparseSlack:
     "out f8[:,:]",
 )  # fmt: skip
 def _solve_updated(
-    order: Ints, indptr: Ints, rows: Ints, x: Array, images: Array, small: Array, columns: Array,
-    panel: Array, out: Array,
+    order: Indices, indptr: Indices, rows: Indices, x: Array, images: Array, small: Array,
+    columns: Array, panel: Array, out: Array,
 ) -> None:  # fmt: skip
     """T⁻¹·columns − images·small, a panel of columns at a time to stay in cache.
 
@@ -242,7 +240,7 @@ def _solve_updated(
 
 
 @fast_kernel("i8[:]", "i8[:]", "f8[:]", "out f8[:,:]")
-def _invert(indptr: Ints, rows: Ints, x: Array, out: Array) -> None:
+def _invert(indptr: Indices, rows: Indices, x: Array, out: Array) -> None:
     """T⁻¹ from the last row to the first, by Takahashi's recurrence Z = D⁻¹L⁻¹ + (I − Lᵀ)Z.
 
     Beyond the diagonal L⁻¹ is zero, and what is before it is known by symmetry: a quarter of the
@@ -265,7 +263,7 @@ def _invert(indptr: Ints, rows: Ints, x: Array, out: Array) -> None:
 
 
 @fast_kernel("i8[:]", "f8[:,:]", "f8[:,:]", "f8[:,:]", "out f8[:,:]")
-def _updated(order: Ints, inverse: Array, images: Array, small: Array, out: Array) -> None:
+def _updated(order: Indices, inverse: Array, images: Array, small: Array, out: Array) -> None:
     """T⁻¹ − images·small in the order of the nodes, from T⁻¹ in the order of elimination."""
     n = order.size
     for k in range(n):

@@ -21,13 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.program.form import Program
 from sdpkit.solvers.multiplier_repair import MultiplierRepair
 from sdpkit.solvers.sets import TwoSets, metric
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _RELAXATION = 1.6
 _MEMORY_STEPS = 10  # steps that an extrapolation sees, and iterations between two

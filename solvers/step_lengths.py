@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sdpkit.program.cost import dense
 from sdpkit.solvers.algebra import symmetrise
 from sdpkit.solvers.definite import Breakdown
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _DENSE_SIZE = 120  # up to this size step lengths come from all eigenvalues
 _LANCZOS_STEPS = 48  # steps of the Lanczos method above it

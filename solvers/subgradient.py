@@ -29,7 +29,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.families import Rows, values
@@ -40,8 +39,7 @@ from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.algorithm_3 import RowsSeen
 from sdpkit.solvers.augmented import HingeProgram
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _MAX_ITERATIONS = 3000
 _CHECK_STEPS = 20  # between looks at all rows

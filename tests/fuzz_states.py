@@ -26,8 +26,8 @@ import numpy as np
 
 import sdpkit
 from sdpkit import estimators
-from sdpkit.doors.tuples import TuplesMixin
 from sdpkit.files import read_npz
+from sdpkit.interfaces.tuples import TuplesMixin
 from sdpkit.results.archive import read_arrays, write_arrays
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solving.registry import get_solver, known_solvers

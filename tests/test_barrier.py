@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import sdpkit
 import sdpkit.program.form
 from sdpkit import MVE, MVU, Block, Cost, Program, Status
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.numerics.eigenpairs import smallest_on_centred
 from sdpkit.numerics.pattern import Pattern
@@ -26,10 +26,10 @@ from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor, factore
 from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.solution.answer import Settings
 from sdpkit.solvers import barrier, barrier_centres, barrier_dual, barrier_newton
-from sdpkit.solving.call import first_program, solve
 from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
+from sdpkit.solving.solve import first_program, solve
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")

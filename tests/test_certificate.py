@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.certificate.bounds import direction_strength, safe_bound
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.errors import InputError

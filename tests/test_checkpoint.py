@@ -22,8 +22,8 @@ from sdpkit import MVE, MVU, InputError, Status
 from sdpkit.files import read_npz
 from sdpkit.layout import Expected
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solving.call import solve
 from sdpkit.solving.registry import get_solver, known_solvers
+from sdpkit.solving.solve import solve
 
 KEEPERS = [name for name in known_solvers() if get_solver(name).capabilities.checkpoint]
 # What each is asked for on forty points. Methods for teaching are resumed in tests of their own.

@@ -34,7 +34,7 @@ from sdpkit.comparison.trial import _claimed
 from sdpkit.comparison.worker import Job, Worker
 from sdpkit.errors import InputError
 from sdpkit.solving import registry
-from sdpkit.solving.call import first_program
+from sdpkit.solving.solve import first_program
 
 RING = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
 OPTIMUM = 6.0  # 6/(4 sin²(π/6))

@@ -163,12 +163,12 @@ def test_a_proof_kernel_adds_in_order() -> None:
 
 def test_what_proofs_rest_on_is_a_proof_kernel() -> None:
     from sdpkit.numerics import doubled, pattern, sparse_factor
-    from sdpkit.program import comparisons
+    from sdpkit.program import impostors
 
     rooms = (doubled, pattern, sparse_factor)
     found = {id(value): value for room in rooms for value in vars(room).values()}
     kernels = [value for value in found.values() if isinstance(value, Kernel)]
-    kernels += comparisons._TILE_PAIRS.values()  # type: ignore[arg-type]
+    kernels += impostors._TILE_PAIRS.values()  # type: ignore[arg-type]
     assert len(kernels) > 10
     assert not any(kernel.reordered for kernel in kernels)
 

@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.solution.solution import Status
 from sdpkit.testing.fuzz import Choice, complaints, contradictions, fuzz, is_off, main, replay, told
 from sdpkit.testing.planted import Planted

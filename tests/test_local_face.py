@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVU, Program, Status
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.graphs import local_stresses, rigid
 from sdpkit.graphs.local_stresses import local_directions
 from sdpkit.graphs.rigid import flat_directions

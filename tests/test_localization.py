@@ -25,8 +25,8 @@ from sdpkit import (
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.results.quality import aligned, position_errors
-from sdpkit.solving.call import solve
 from sdpkit.solving.registry import get_solver, known_solvers
+from sdpkit.solving.solve import solve
 
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]

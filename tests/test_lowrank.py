@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import sdpkit
 import sdpkit.program.form
 from sdpkit import MVU, Block, Cost, Localization, Program, Status
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rays import certify_infeasible
 from sdpkit.numerics import sparse_factor
 from sdpkit.numerics.eigenpairs import lowest_on_centred, smallest_on_centred
@@ -32,10 +32,10 @@ from sdpkit.solvers import lowrank_newton
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel
 from sdpkit.solvers.lowrank_start import cold_start, first_ranks, layout
-from sdpkit.solving.call import solve
 from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
+from sdpkit.solving.solve import solve
 from sdpkit.testing.planted import solvable
 
 Array = NDArray[np.float64]

@@ -24,8 +24,8 @@ from sdpkit.problems.graph_kernels import (
     learned_width,
     partition_agreement,
 )
-from sdpkit.program.comparisons import Impostors
 from sdpkit.program.families import laplacians, values
+from sdpkit.program.impostors import Impostors
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -182,15 +182,14 @@ def test_the_language_knows_neither(path: Path) -> None:
 
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
     """At the top of a module of the language: numpy, scipy and the standard library only."""
-    doors = ROOT / "sdpkit" / "doors"  # each is opened only by those who use that library
+    interfaces = [ROOT / "sdpkit" / name for name in ("interfaces", "conic")]
     for path in FILES["sdpkit"] + FILES["problems"]:
-        if path.is_relative_to(doors):
-            continue
+        if any(path.is_relative_to(folder) for folder in interfaces):
+            continue  # imported only by those who use that library
         tree = ast.parse(path.read_text())
         top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = set(imported(ast.Module(body=list(top), type_ignores=[])))
-        allowed = {"sklearn"} if doors in path.parents else set()
-        for package in {*HEAVY} - allowed:
+        for package in HEAVY:
             assert not reaches(names, package), f"{path.name} imports {package} at its top"
 
 

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Solution, Status
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.papers.bench.projection import touching, wedge
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
 from sdpkit.solvers.multiplier_repair import feasible_multipliers
 from sdpkit.solvers.sets import TwoSets, metric, rarer_root
-from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
+from sdpkit.solving.solve import solve
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
@@ -294,7 +294,7 @@ def test_it_stops_where_the_certificate_agrees(n: int, k: int, seed: int) -> Non
 
 def test_it_meets_its_rows_without_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """Points of many rows are not moved by those who judge them: short edges count as much."""
-    monkeypatch.setattr("sdpkit.certificate.onto_rows._MAX_ROWS", 100)
+    monkeypatch.setattr("sdpkit.certificate.onto_constraints._MAX_ROWS", 100)
     for n, k, seed in ((120, 8, 8), (150, 5, 6)):
         points = sdpkit.datasets.swiss_roll(n, random_state=seed)
         solution = solve(MVU(points, n_neighbors=k), solver="projection", tol=1e-3)

@@ -16,7 +16,7 @@ import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status, certify
 from sdpkit.certificate.exact import exact_dot
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.program.listed import ListedRows
+from sdpkit.program.listed_rows import ListedRows
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solving import registry

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import sdpkit
+from sdpkit.certificate.certify import certify
 from sdpkit.certificate.definite import certainly_definite, definite_on_face
-from sdpkit.certificate.judge import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.certificate.rigor import verify_dual
 from sdpkit.certificate.slack import ScaledSlack

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from sdpkit import Program, Solution, Status, read_sdpa
-from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning
+from sdpkit.solving.solve import solve
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path(os.environ.get("SDPKIT_SDPLIB") or ROOT.parent / "shared" / "sdplib")

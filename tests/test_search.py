@@ -19,7 +19,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sdpkit
-from sdpkit.doors.search import _order
 from sdpkit.errors import InputError
 from sdpkit.estimators import (
     LargeMarginFromTriplets,
@@ -27,6 +26,7 @@ from sdpkit.estimators import (
     LMNNClassifier,
     WarmGridSearchCV,
 )
+from sdpkit.interfaces.search import _order
 
 Array = NDArray[np.float64]
 

@@ -34,10 +34,10 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Status
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solving import choice, registry
-from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning, repair_primal
 from sdpkit.solving.rays import elastic, recession
 from sdpkit.solving.registry import get_solver
+from sdpkit.solving.solve import solve
 
 Array = NDArray[np.float64]
 SOLVERS = ("clarabel", "csdp", "cvxopt", "dsdp", "scs", "sdpa")
@@ -270,7 +270,7 @@ def sleep(*arguments: Any) -> Any:
 
 def test_the_time_limit_covers_programs_of_a_family(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows are written out part by part, and a part may take far too long."""
-    monkeypatch.setattr("sdpkit.solving.call._FAR_MORE", 0.0)
+    monkeypatch.setattr("sdpkit.solving.solve._FAR_MORE", 0.0)
     monkeypatch.setattr(type(get_solver("interior")), "solve", sleep)
     problem = find("iris").build()
     with pytest.warns(ConvergenceWarning, match="interior was stopped at the time limit"):

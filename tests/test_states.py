@@ -16,7 +16,7 @@ import pytest
 import sdpkit
 from sdpkit import InputError, estimators
 from sdpkit.comparison.ledger import Ledger
-from sdpkit.doors.files import SavedMixin
+from sdpkit.interfaces.files import SavedMixin
 from sdpkit.results.archive import read_arrays, write_arrays
 
 FUZZER = Path(__file__).with_name("fuzz_states.py")

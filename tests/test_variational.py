@@ -16,8 +16,8 @@ from sdpkit import Block, Cost, GraphError, InputError, Program, Status, Unbound
 from sdpkit import VariationalMVU as Variational
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.lle import lle_basis
-from sdpkit.solving.call import solve
 from sdpkit.solving.registry import get_solver, known_solvers
+from sdpkit.solving.solve import solve
 
 Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]

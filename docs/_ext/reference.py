@@ -16,7 +16,7 @@ ROOMS = {
     "certificate": "Certificates",
     "results": "Results",
     "program": "Programs",
-    "doors": "Doors: cvxpy and scikit-learn",
+    "interfaces": "Doors: cvxpy and scikit-learn",
     "comparison": "Comparing solvers",
     "graphs": "Graphs",
     "papers": "Experiments of the papers",

@@ -9,16 +9,13 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
 from sdpkit.certificate.exact import exact_reduced_cost, slack_is_semidefinite
 from sdpkit.certificate.rigor import slack_holds
 from sdpkit.certificate.rounding import TINY, gamma, slack_roundings, sum_rounding
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
-
-Array = NDArray[np.float64]
-
+from sdpkit.typing import Array
 
 # A free variable's reduced cost must vanish; this much rounding is granted (not by `verify`).
 _ROUNDING = 1e-12

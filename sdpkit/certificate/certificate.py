@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.certificate.feasible import attained
 from sdpkit.certificate.rigor import Verification, verify_dual
@@ -16,12 +15,11 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_multipliers
 from sdpkit.program.form import Program
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     from sdpkit.program.families import Rows
     from sdpkit.program.gram import Matrix
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

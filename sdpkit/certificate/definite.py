@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.certificate.rounding import TINY, gamma
 from sdpkit.certificate.slack import ScaledSlack
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 def definite_on_face(slack: ScaledSlack) -> bool:

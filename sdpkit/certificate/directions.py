@@ -15,7 +15,6 @@ from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.exact import coefficients, cost_on
 from sdpkit.certificate.feasible import attained
@@ -36,8 +35,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Gram, Matrix
 from sdpkit.program.safe import SafeBounds
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # Unknowns of a direction, rows and nodes up to which fractions take a second at most.
 _UNKNOWNS = 120

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.rational import (
     Rational,
@@ -22,8 +20,7 @@ from sdpkit.certificate.rational import (
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # Sizes up to which elimination with fractions takes no time.
 _SIZE = 6

@@ -24,7 +24,6 @@ from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.exact import coefficients
 from sdpkit.certificate.rational import (
@@ -49,8 +48,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # Entries of all rows, and unknowns of one system, up to which fractions take a second at most.
 _ENTRIES = 20_000

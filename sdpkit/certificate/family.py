@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
 from sdpkit.certificate.bounds import EPS, beyond_rounding
 from sdpkit.certificate.certificate import Certificate
@@ -17,11 +16,10 @@ from sdpkit.certificate.rounding import slack_roundings, sum_rounding
 from sdpkit.certificate.scales import ratio, relative_gap_of, value_unit
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     from sdpkit.program.families import Rows
-
-Array = NDArray[np.float64]
 
 
 def certify_family(

@@ -24,12 +24,11 @@ from fractions import Fraction
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.definite import certainly_definite, definite_on_face
 from sdpkit.certificate.hinges import value_above
 from sdpkit.certificate.log_det import log_det_bounds
-from sdpkit.certificate.onto_rows import is_small, root_of, step_onto_rows
+from sdpkit.certificate.onto_constraints import is_small, root_of, step_onto_rows
 from sdpkit.certificate.rounding import TINY, gamma
 from sdpkit.certificate.slack import ScaledSlack
 from sdpkit.numerics.breakdown import BREAKDOWNS
@@ -38,8 +37,7 @@ from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix
 from sdpkit.program.safe import SafeBounds
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # How far inwards a point is moved, in units of what the proof takes, and steps back onto its rows.
 _INWARDS = (4.0, 40.0, 4e2, 4e3, 4e4, 4e5)

@@ -11,14 +11,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sdpkit.certificate.onto_rows import root_of
+from sdpkit.certificate.onto_constraints import root_of
 from sdpkit.certificate.rounding import TINY, gamma
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 def value_above(program: Program, matrices: list[Array]) -> float | None:

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.certificate.definite import certainly_definite
 from sdpkit.certificate.rounding import TINY, UNIT, gamma
-
-Array = NDArray[np.float64]
-
+from sdpkit.typing import Array
 
 # Sums of a few larger numbers may overflow.
 _LARGEST = 1e300

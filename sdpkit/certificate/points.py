@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.certificate.faces import Face
 from sdpkit.certificate.feasible import attained
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix, is_finite
 from sdpkit.program.safe import SafeBounds
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

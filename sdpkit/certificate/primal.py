@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.certificate.scales import ratio
 from sdpkit.errors import InputError
@@ -18,8 +18,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, is_finite
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 EPS = float(np.finfo(np.float64).eps)
 # Roundings that a computed row goes through, and that no solver can avoid.

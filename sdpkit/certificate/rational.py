@@ -10,9 +10,9 @@ from fractions import Fraction
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
+
 Vector = list[Fraction]
 Rational = list[list[Fraction]]
 

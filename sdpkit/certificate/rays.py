@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, size_of_image
 from sdpkit.certificate.directions import direction_proof, exact_direction
@@ -24,8 +24,7 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, is_finite, scaled, trace
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Bools
 
 # What a ray may be off: a direction relative to what each row could reach, and its gain to what
 # it is summed from; multipliers relative to their image.
@@ -359,7 +358,7 @@ def _pattern(matrix: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _touched(program: Program, matrices: list[Matrix], x: Array) -> NDArray[np.bool_]:
+def _touched(program: Program, matrices: list[Matrix], x: Array) -> Bools:
     """(m,) the rows that see any of a direction."""
     measured = [
         (np.diff(block.incidence.indptr) > 0) & (_norm(m) > 0)

@@ -28,7 +28,6 @@ from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.definite import definite_on_face
 from sdpkit.certificate.exact import exact_dot
@@ -37,8 +36,7 @@ from sdpkit.certificate.rounding import UNIT, most_in_column, slack_roundings
 from sdpkit.certificate.slack import ScaledSlack, scaled_slack
 from sdpkit.numerics.breakdown import BREAKDOWNS, kind_and_words
 from sdpkit.program.form import Program, Sense
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Bools
 
 # Powers of two between which the sparse factors of a graph neither overflow nor underflow.
 _MODERATE = 200
@@ -232,7 +230,7 @@ def slack_holds(program: Program, k: int, w: Array, with_cost: bool = True) -> b
     return not touched.any() or definite_on_face(part)
 
 
-def _touched(program: Program, k: int, w: Array, with_cost: bool) -> NDArray[np.bool_]:
+def _touched(program: Program, k: int, w: Array, with_cost: bool) -> Bools:
     """(n,) the coordinates of the k-th block in which the slack may differ from zero."""
     block, cost = program.blocks[k], program.blocks[k].cost
     part = sp.csc_array(program.rows_q[:, program.spans[k]])

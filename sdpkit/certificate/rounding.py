@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Bools
 
 UNIT = float(np.finfo(np.float64).eps) / 2
 TINY = float(np.finfo(np.float64).tiny)
@@ -42,7 +40,7 @@ def slack_roundings(program: Program, w: Array) -> list[float]:
     ]
 
 
-def _rounding(block: Block, magnitude: Array, used: NDArray[np.bool_], terms: int) -> float:
+def _rounding(block: Block, magnitude: Array, used: Bools, terms: int) -> float:
     """γ_k times the sums of absolute values, for S and for its eigenvalues."""
     if block.is_large_graph:
         return 0.0  # its smallest eigenvalue is a proven bound

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.program.form import Program
-
-Array = NDArray[np.float64]
 
 
 def relative_gap_of(program: Program, objective: float, bound: float, linear: float = 0.0) -> float:

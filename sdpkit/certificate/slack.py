@@ -14,15 +14,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.rounding import TINY, gamma, most_in_column
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 # The exponent of zero: below that of any product of floats.
 _ZERO = -(10**6)
@@ -50,12 +47,12 @@ class ScaledSlack:
 class _Terms:
     """Numbers as mantissa · 2^power, with the measurement each of them belongs to."""
 
-    column: Ints
+    column: Indices
     mantissa: Array
-    power: Ints
+    power: Indices
 
 
-def split(values: Any) -> tuple[Array, Ints]:
+def split(values: Any) -> tuple[Array, Indices]:
     """(mantissas in ±[½, 1), exponents), zeros far below everything."""
     mantissa, power = np.frexp(np.asarray(values, dtype=np.float64))
     return mantissa, np.where(mantissa == 0, _ZERO, power.astype(np.int64))
@@ -114,8 +111,8 @@ class _Nodes:
 
     incidence: sp.csr_array
     features: Array | None
-    row_power: Ints
-    column_power: Ints
+    row_power: Indices
+    column_power: Indices
     exact: bool
 
     @classmethod
@@ -183,17 +180,17 @@ class _CostTerms:
     """D C D in mantissas and exponents."""
 
     size: int
-    row: Ints
-    column: Ints
+    row: Indices
+    column: Indices
     mantissa: Array
-    power: Ints
+    power: Indices
     factor: Array
     weights: Array
-    weight_power: Ints
+    weight_power: Indices
     exact: bool
 
     @classmethod
-    def of(cls, block: Block, columns: Ints) -> _CostTerms:
+    def of(cls, block: Block, columns: Indices) -> _CostTerms:
         cost, n = block.cost, block.size
         entries = sp.coo_array(cost.sparse)
         each = np.arange(n)
@@ -232,7 +229,9 @@ class _CostTerms:
         return out, size
 
 
-def _equilibrated(matrix: Array, error: Array, block: Block, columns: Ints) -> ScaledSlack | None:
+def _equilibrated(
+    matrix: Array, error: Array, block: Block, columns: Indices
+) -> ScaledSlack | None:
     """The slack with a diagonal near one, as far as powers of two go, and its null directions.
 
     With null directions the diagonal says nothing about the slack on its face.
@@ -251,16 +250,16 @@ def _equilibrated(matrix: Array, error: Array, block: Block, columns: Ints) -> S
     return ScaledSlack(out, np.ldexp(error, -both) + 2 * TINY, _shifted(m, left))
 
 
-def _tops(power: Ints, axis: int) -> Ints:
+def _tops(power: Indices, axis: int) -> Indices:
     """The largest exponent along an axis; 0 where there are zeros only."""
     tops = power.max(axis=axis, initial=_ZERO)
     return np.where(tops <= _ZERO // 2, 0, tops)
 
 
-def _shifted(mantissa: Array, power: Ints) -> Array:
+def _shifted(mantissa: Array, power: Indices) -> Array:
     return np.ldexp(mantissa, np.clip(power, -1200, 1200))
 
 
-def _is_exact(power: Ints) -> bool:
+def _is_exact(power: Indices) -> bool:
     """Whether numbers of these exponents, or zeros, are held without rounding."""
     return bool(np.all((power > _LEAST + 60) | (power < _ZERO // 2)))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.files import one_line, read_npy, read_npz, read_text
 from sdpkit.solution.executable import WorkFolder
+from sdpkit.typing import Array
 
 # Characters of the longest label.
 _LONGEST_LABEL = 200
@@ -30,7 +31,7 @@ class Table:
     labels: NDArray[Any] | None = None
     notes: tuple[str, ...] = ()
 
-    def one(self, key: str | None, path: Path) -> NDArray[np.float64]:
+    def one(self, key: str | None, path: Path) -> Array:
         """The array of that name; without a name X, or the only one."""
         if key is None:
             key = "X" if "X" in self.arrays or len(self.arrays) != 1 else next(iter(self.arrays))
@@ -56,7 +57,7 @@ def read_table(path: Path, labels: str | None) -> Table:
     return table if found is None else Table(table.arrays, found, table.notes)
 
 
-def real(array: NDArray[Any], path: Path) -> NDArray[np.float64]:
+def real(array: NDArray[Any], path: Path) -> Array:
     """An array of real numbers; anything else is refused."""
     if array.dtype.kind not in "biuf":
         raise InputError(f"{path} holds {array.dtype}: pass real numbers")
@@ -138,7 +139,7 @@ def _unquoted(cell: str) -> str:
     return cell[1:-1] if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
 
 
-def _numbers(rows: list[list[str]], columns: list[int], path: Path) -> NDArray[np.float64]:
+def _numbers(rows: list[list[str]], columns: list[int], path: Path) -> Array:
     try:
         return np.array([[_number(row[k]) for k in columns] for row in rows], dtype=np.float64)
     except ValueError as error:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.files import read_npz
 from sdpkit.solution.solution import Solution
-from sdpkit.solving.call import solve
+from sdpkit.solving.solve import solve
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 
 

@@ -33,9 +33,9 @@ from sdpkit.program.form import Program
 from sdpkit.solution.answer import Stop
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.call import first_program, solve
 from sdpkit.solving.choice import refusal
 from sdpkit.solving.registry import GROUP, get_solver, is_ours, load, register_solver
+from sdpkit.solving.solve import first_program, solve
 
 if TYPE_CHECKING:
     from sdpkit.comparison.worker import Tell

@@ -11,10 +11,10 @@ Data enter as points, distances or a kernel, a rule picks the pairs that are nei
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sdpkit.errors import GraphError, InputError
@@ -31,10 +31,7 @@ from sdpkit.inputs import (
     require_moderate,
 )
 from sdpkit.numerics.threads import one_blas_thread
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
+from sdpkit.typing import Indices
 
 
 @one_blas_thread
@@ -103,7 +100,7 @@ def _neighbor_pairs(
     graph: MatrixLike | NeighborhoodGraph | None,
     edges: ArrayLike | None,
     radius: float | None,
-    neighbors: Ints | None,
+    neighbors: Indices | None,
 ) -> ArrayLike:
     """The pairs (p, 2) of the one rule that is given."""
     if neighbors is not None:
@@ -145,7 +142,7 @@ def _graph_of_lengths(graph: MatrixLike | NeighborhoodGraph) -> NeighborhoodGrap
     return NeighborhoodGraph.from_pairs(entries.shape[0], pairs, entries.data**2)
 
 
-def _pattern(graph: MatrixLike | NeighborhoodGraph, n_points: int) -> Ints:
+def _pattern(graph: MatrixLike | NeighborhoodGraph, n_points: int) -> Indices:
     """The pairs that an adjacency matrix joins, (p, 2)."""
     if isinstance(graph, NeighborhoodGraph):
         n, pairs = graph.n_points, graph.edges

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.graphs.edges import node_set, ordered_pairs
@@ -25,17 +24,13 @@ from sdpkit.inputs import (
 )
 from sdpkit.numerics.neighbors import nearest, pair_squares, row_blocks, smallest
 from sdpkit.numerics.threads import one_blas_thread
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
-
+from sdpkit.typing import Array, Indices
 
 DEFAULT_NEIGHBORS = 4
 """Neighbours per point when no rule is given; Weinberger (2007, 3.1.12) has 3 to 5."""
 
 
-def squared_distances_of(kernel: Floats, own: Floats, diagonal: Floats) -> Floats:
+def squared_distances_of(kernel: Array, own: Array, diagonal: Array) -> Array:
     """(t, n) the squared distances of t new points from n others: own_i + diagonal_j − 2 kernel_ij.
 
     `kernel`, (t, n), is between new points and the others, `own`, (t,), and `diagonal`, (n,), that
@@ -67,8 +62,8 @@ class SquaredDistances:
     array([25.,  1.])
     """
 
-    _points: Floats | None = None  # (n, d)
-    _table: Floats | None = None  # (n, n), squared, symmetric
+    _points: Array | None = None  # (n, d)
+    _table: Array | None = None  # (n, n), squared, symmetric
 
     @classmethod
     @one_blas_thread
@@ -168,13 +163,13 @@ class SquaredDistances:
         return len(self._source)
 
     @property
-    def _source(self) -> Floats:
+    def _source(self) -> Array:
         source = self._points if self._table is None else self._table
         if source is None:
             raise InputError("make SquaredDistances by from_points, from_distances or from_kernel")
         return source
 
-    def between(self, i: ArrayLike, j: ArrayLike) -> Floats:
+    def between(self, i: ArrayLike, j: ArrayLike) -> Array:
         """Squared distances of the pairs (i, j), in the broadcast shape of the two index arrays.
 
         >>> SquaredDistances.from_points([[0], [2], [5]]).between(0, [0, 1, 2])
@@ -186,7 +181,7 @@ class SquaredDistances:
         squared = pair_squares(self._source, self._source, first.ravel(), second.ravel())
         return squared.reshape(first.shape)
 
-    def to_all(self, i: ArrayLike) -> Floats:
+    def to_all(self, i: ArrayLike) -> Array:
         """Squared distances from point i to all points, (n,); for r indices, (r, n).
 
         >>> SquaredDistances.from_points([[0], [2], [5]]).to_all([0, 2])
@@ -202,7 +197,7 @@ class SquaredDistances:
         return rows if chosen.ndim else rows[0]
 
     @one_blas_thread
-    def neighbors(self, n_neighbors: int) -> Ints:
+    def neighbors(self, n_neighbors: int) -> Indices:
         """The k nearest other points of every point, nearest first, (n, k).
 
         Sorted by (distance, index), so that ties have one answer. A point is never its own
@@ -232,7 +227,7 @@ class SquaredDistances:
         *,
         distances: MatrixLike | None = None,
         among: ArrayLike | None = None,
-    ) -> tuple[Ints, Floats]:
+    ) -> tuple[Indices, Array]:
         """The k points nearest to each of t new ones, nearest first: indices and squares, (t, k).
 
         The new points are rows of X, (t, d), or are given by their distances to all n points,
@@ -264,7 +259,7 @@ class SquaredDistances:
         X: MatrixLike | None = None,
         *,
         distances: MatrixLike | None = None,
-    ) -> Floats:
+    ) -> Array:
         """Squared distances from the points `among`, (r,), to t new ones, (r, t).
 
         The new points are given as for `nearest_to`. An entry depends on its two points alone.
@@ -291,7 +286,7 @@ class SquaredDistances:
             return SquaredDistances(_table=read_only(self._table[np.ix_(chosen, chosen)]))
         return SquaredDistances(_points=read_only(self._source[chosen]))
 
-    def _new_rows(self, X: MatrixLike | None, distances: MatrixLike | None) -> Floats:
+    def _new_rows(self, X: MatrixLike | None, distances: MatrixLike | None) -> Array:
         """New points (t, d) or their distances to all points (t, n), checked."""
         name, value = ("X_new", X) if distances is None else ("distances", distances)
         if value is None or (X is not None and distances is not None):
@@ -308,7 +303,7 @@ class SquaredDistances:
         return rows
 
     @property
-    def points(self) -> Floats | None:
+    def points(self) -> Array | None:
         """The points, (n, d), where they are known.
 
         >>> SquaredDistances.from_distances([[0, 1], [1, 0]]).points is None
@@ -317,7 +312,7 @@ class SquaredDistances:
         return self._points
 
     @one_blas_thread
-    def within(self, radius: float) -> Ints:
+    def within(self, radius: float) -> Indices:
         """Pairs i < j at a distance (not squared) of at most radius, (p, 2).
 
         >>> SquaredDistances.from_points([[0], [2], [5]]).within(3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,17 +13,13 @@ from sdpkit.inputs import (
     finite_array,
     one_of,
 )
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
-
+from sdpkit.typing import Array, Indices
 
 PARALLEL_TOLERANCE = 1e-9
 """Relative difference of squared lengths up to which two parallel edges are one edge."""
 
 
-def component_labels(n_points: int, edges: Ints) -> Ints:
+def component_labels(n_points: int, edges: Indices) -> Indices:
     """Which connected component each point is in, (n,); components follow their first point."""
     from scipy.sparse.csgraph import connected_components
 
@@ -33,8 +29,8 @@ def component_labels(n_points: int, edges: Ints) -> Ints:
 
 
 def merge_parallel(
-    edges: Ints, squared: Floats, parallel: Literal["error", "min"], names: Ints
-) -> tuple[Ints, Floats]:
+    edges: Indices, squared: Array, parallel: Literal["error", "min"], names: Indices
+) -> tuple[Indices, Array]:
     """Sort edges (m, 2) and keep the shortest of each bundle; `names` are what errors call them."""
     one_of(parallel, "parallel", ("error", "min"))
     order = np.lexsort((squared, edges[:, 1], edges[:, 0]))
@@ -54,13 +50,13 @@ def merge_parallel(
     return edges[first], squared[first]
 
 
-def directed_pairs(neighbors: Ints) -> Ints:
+def directed_pairs(neighbors: Indices) -> Indices:
     """The relation "j is a neighbour of i" of neighbour lists (n, k) as pairs (n·k, 2)."""
     n, k = neighbors.shape
     return np.column_stack([np.repeat(np.arange(n), k), neighbors.ravel()])
 
 
-def ordered_pairs(pairs: ArrayLike, n_points: int) -> Ints:
+def ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
     """Pairs (p, 2) as int64 with i < j, order kept."""
     try:
         raw = np.asarray(pairs)
@@ -86,7 +82,7 @@ def ordered_pairs(pairs: ArrayLike, n_points: int) -> Ints:
     return ordered
 
 
-def checked_lengths(value: ArrayLike, edges: Ints) -> Floats:
+def checked_lengths(value: ArrayLike, edges: Indices) -> Array:
     """Squared lengths as a new array (m,) of finite numbers ≥ 0."""
     squared = finite_array(value, "squared_lengths")
     if squared.shape != (len(edges),):
@@ -101,7 +97,7 @@ def checked_lengths(value: ArrayLike, edges: Ints) -> Floats:
     return squared
 
 
-def node_set(nodes: ArrayLike, n_points: int) -> Ints:
+def node_set(nodes: ArrayLike, n_points: int) -> Indices:
     """Different nodes (r,) as int64."""
     chosen = np.asarray(nodes)
     if chosen.ndim != 1 or not chosen.size or chosen.dtype.kind not in "iu":

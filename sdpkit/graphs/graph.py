@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sdpkit.errors import GraphError, InputError
@@ -24,10 +24,7 @@ from sdpkit.inputs import (
     read_only,
 )
 from sdpkit.numerics.threads import one_blas_thread
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
+from sdpkit.typing import Array, Bools, Indices
 
 _DENSE_SPECTRUM_POINTS = 1500  # above this, λ₂ comes from a sparse factorisation
 _ALL_PATHS_POINTS = 2000  # above this, shortest paths start from a few roots only
@@ -46,8 +43,8 @@ class NeighborhoodGraph:
     """
 
     n_points: int
-    edges: Ints
-    squared_lengths: Floats
+    edges: Indices
+    squared_lengths: Array
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_points", integer(self.n_points, "n_points"))
@@ -97,7 +94,7 @@ class NeighborhoodGraph:
         return len(self.edges)
 
     @cached_property
-    def component_labels(self) -> Ints:
+    def component_labels(self) -> Indices:
         """Which connected component each point is in, (n,); components follow their first point.
 
         >>> NeighborhoodGraph(4, [[0, 2], [1, 3]], [1.0, 1.0]).component_labels
@@ -106,7 +103,7 @@ class NeighborhoodGraph:
         return read_only(component_labels(self.n_points, self.edges))
 
     @property
-    def component_sizes(self) -> Ints:
+    def component_sizes(self) -> Indices:
         """Sizes of the connected components, largest first.
 
         >>> NeighborhoodGraph(4, [[1, 2], [1, 3]], [1.0, 1.0]).component_sizes
@@ -240,7 +237,7 @@ class NeighborhoodGraph:
         return float(smoothest(self.laplacian(), 1)[0][0])
 
     @one_blas_thread
-    def smooth_basis(self, n_basis: int) -> Floats:
+    def smooth_basis(self, n_basis: int) -> Array:
         """Q, (n, m): the m bottom eigenvectors of L(1) after the constant, orthonormal (3.24).
 
         They are the functions on the nodes that vary least along the edges.
@@ -281,7 +278,7 @@ class NeighborhoodGraph:
         paths = (from_first, from_end, from_other_end, from_middle)
         return min(float((sp**2).sum()) for sp in paths)
 
-    def shortest_paths(self, root: Any = None) -> Floats:
+    def shortest_paths(self, root: Any = None) -> Array:
         """Lengths of shortest paths between all points, (n, n), or from one root, (n,).
 
         >>> NeighborhoodGraph(3, [[0, 1], [1, 2]], [1.0, 4.0]).shortest_paths(0)

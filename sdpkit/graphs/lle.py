@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
@@ -14,12 +11,11 @@ from sdpkit.inputs import MatrixLike
 from sdpkit.numerics.barycenter import barycenter_weights
 from sdpkit.numerics.neighbors import row_blocks
 from sdpkit.numerics.threads import one_blas_thread
-
-Floats: TypeAlias = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 @one_blas_thread
-def lle_basis(X: MatrixLike, n_basis: int, *, n_neighbors: int = DEFAULT_NEIGHBORS) -> Floats:
+def lle_basis(X: MatrixLike, n_basis: int, *, n_neighbors: int = DEFAULT_NEIGHBORS) -> Array:
     """Q, (n, m): the m bottom eigenvectors of LLE's (I−W)ᵀ(I−W) after the constant, orthonormal.
 
     W rebuilds every point from its neighbours with weights that sum to one.

@@ -18,13 +18,11 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
 from sdpkit.graphs.stresses import exposed_directions, extended, supported
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Bools, Indices
 
 _MAX_NODES = 60  # of a cluster: larger ones are no longer local, and take longer
 _DELTA = 1e-10  # singular values of rows of length one are told from zero down to its root
@@ -62,12 +60,12 @@ def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Ar
     return found[:, known.shape[1] :]
 
 
-def is_stressed(points: Array, edges: Ints) -> bool:
+def is_stressed(points: Array, edges: Indices) -> bool:
     """Whether some stress is not zero; False too where looking for one would take too long."""
     return len(edges) > 0 and any(True for _ in _clusters(points, edges))
 
 
-def _clusters(points: Array, edges: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _clusters(points: Array, edges: Indices) -> Iterator[tuple[Indices, Indices]]:
     """The nodes of each cluster, and its stressed edges in numbers of these nodes."""
     n, dimensions = points.shape
     held = _without_free_nodes(points, edges)
@@ -82,7 +80,7 @@ def _clusters(points: Array, edges: Ints) -> Iterator[tuple[Ints, Ints]]:
         yield nodes, np.searchsorted(nodes, stressed[label[stressed[:, 0]] == k])
 
 
-def _without_free_nodes(points: Array, edges: Ints) -> Ints:
+def _without_free_nodes(points: Array, edges: Indices) -> Indices:
     """The edges without those of nodes whose edges are linearly independent, again and again: no
     stress is in equilibrium there."""
     n, dimensions = points.shape
@@ -101,7 +99,7 @@ def _without_free_nodes(points: Array, edges: Ints) -> Ints:
     return edges
 
 
-def _carries_stress(points: Array, edges: Ints) -> NDArray[np.bool_]:
+def _carries_stress(points: Array, edges: Indices) -> Bools:
     """(m,) the edges on which some stress of the points is not zero."""
     rigidity = _rigidity(points, edges)
     normal = rigidity.T @ rigidity + _DELTA * sp.eye_array(rigidity.shape[1])
@@ -115,7 +113,7 @@ def _carries_stress(points: Array, edges: Ints) -> NDArray[np.bool_]:
     return np.asarray(np.abs(stress) > _CARRIES)
 
 
-def _rigidity(points: Array, edges: Ints) -> sp.csr_array:
+def _rigidity(points: Array, edges: Indices) -> sp.csr_array:
     """(m, n·D) the rigidity matrix, its rows of length one but for √2."""
     n, dimensions = points.shape
     sides = _unit_sides(points, edges)
@@ -125,7 +123,7 @@ def _rigidity(points: Array, edges: Ints) -> sp.csr_array:
     return sp.csr_array((values, columns.ravel(), starts), shape=(len(edges), n * dimensions))
 
 
-def _unit_sides(points: Array, edges: Ints) -> Array:
+def _unit_sides(points: Array, edges: Indices) -> Array:
     """(m, D) the directions of the edges."""
     sides = points[edges[:, 0]] - points[edges[:, 1]]
     return np.asarray(sides / np.linalg.norm(sides, axis=1)[:, None])

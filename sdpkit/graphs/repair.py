@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from sdpkit.errors import GraphError, InputError
@@ -18,16 +17,12 @@ from sdpkit.inputs import (
 )
 from sdpkit.numerics.neighbors import row_blocks
 from sdpkit.numerics.threads import one_blas_thread
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
-
+from sdpkit.typing import Array, Bools, Indices
 
 RandomState: TypeAlias = "int | np.random.Generator | None"
 
 
-def split_components(graph: NeighborhoodGraph) -> list[tuple[Ints, NeighborhoodGraph]]:
+def split_components(graph: NeighborhoodGraph) -> list[tuple[Indices, NeighborhoodGraph]]:
     """Every component as (nodes, its graph), in the order of their first nodes.
 
     >>> graph = NeighborhoodGraph(4, [[0, 2], [1, 3]], [1.0, 4.0])
@@ -86,7 +81,7 @@ def _closest(lengths: SquaredDistances, i: int, among: Bools) -> int:
 @one_blas_thread
 def traverse_probability(
     graph: NeighborhoodGraph, steps: int = 7, sigma: float | None = None
-) -> Floats:
+) -> Array:
     """q_ij + q_ji of every edge, (m,): how easily a random walk gets from one end to the other.
 
     The walk steps from i to a neighbour j with probability p_ij ∝ exp(−‖x_i − x_j‖/σ),
@@ -129,7 +124,7 @@ def _walk(graph: NeighborhoodGraph, sigma: float | None) -> sparse.csr_array:
     return sparse.csr_array((affinity / total[row], lengths.indices, lengths.indptr), lengths.shape)
 
 
-def _visit_probability(walk: sparse.csr_array, targets: Ints, steps: int) -> Floats:
+def _visit_probability(walk: sparse.csr_array, targets: Indices, steps: int) -> Array:
     """Probability (n, r) that the walk from each node visits each target within some steps."""
     columns = np.arange(len(targets))
     visited = np.zeros((walk.shape[0], len(targets)))
@@ -173,9 +168,9 @@ class MergedGraph(NamedTuple):
     """A graph without edges of length zero, and where the points went."""
 
     graph: NeighborhoodGraph
-    group: Ints
+    group: Indices
     """Merged node of every point, (n,)."""
-    multiplicities: Ints
+    multiplicities: Indices
     """Number of points in every merged node."""
 
 
@@ -213,7 +208,7 @@ def merge_coincident(
     )
 
 
-def cliques(graph: NeighborhoodGraph) -> list[Ints]:
+def cliques(graph: NeighborhoodGraph) -> list[Indices]:
     """Maximal cliques of at least 3 nodes, at least one around every edge that has any.
 
     Each grows greedily from an edge: the candidate with the most neighbours among the other

@@ -18,12 +18,12 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.graphs.repair import cliques
+from sdpkit.typing import Array, Indices
 
-Array = NDArray[np.float64]
 Nodes = frozenset[int]
 
 # Directions of overlapping bodies count as parallel below this singular value.
@@ -102,7 +102,7 @@ def _widened(pieces: Sequence[tuple[Nodes, Array]], n: int) -> Array:
     return out
 
 
-def clear_edges(graph: NeighborhoodGraph, points: Array) -> NDArray[np.int64]:
+def clear_edges(graph: NeighborhoodGraph, points: Array) -> Indices:
     """(m, 2) the edges of nodes whose surroundings are beyond doubt.
 
     A node is left out if it nearly coincides with a neighbour: what a rigid part says about so

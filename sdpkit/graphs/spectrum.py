@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from sdpkit.inputs import integer
-
-Floats: TypeAlias = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _SMALL_SPECTRUM_POINTS = 200  # up to this, the whole spectrum is cheaper than a few vectors
 
 
-def smooth_basis(matrix: sparse.csr_array, n_basis: int) -> Floats:
+def smooth_basis(matrix: sparse.csr_array, n_basis: int) -> Array:
     """Q, (n, m): the m bottom eigenvectors on 1⊥, orthonormal.
 
     >>> path = sparse.csr_array([[1.0, -1, 0], [-1, 2, -1], [0, -1, 1]])
@@ -33,7 +29,7 @@ def smooth_basis(matrix: sparse.csr_array, n_basis: int) -> Floats:
     return np.asarray(np.linalg.qr(vectors - vectors.mean(axis=0))[0])
 
 
-def smoothest(laplacian: sparse.csr_array, k: int) -> tuple[Floats, Floats]:
+def smoothest(laplacian: sparse.csr_array, k: int) -> tuple[Array, Array]:
     """The k smallest eigenvalues on 1⊥, rising, with eigenvectors (n, k), of a connected graph
     (or of any positive semidefinite matrix whose null space is the constant).
 
@@ -51,7 +47,7 @@ def smoothest(laplacian: sparse.csr_array, k: int) -> tuple[Floats, Floats]:
         options={"SymmetricMode": True},
     )
 
-    def pseudo_inverse(x: Floats) -> Floats:
+    def pseudo_inverse(x: Array) -> Array:
         centred = x.ravel() - x.mean()
         y = np.concatenate([[0.0], grounded.solve(centred[1:])])
         return np.asarray(y - y.mean())

@@ -26,12 +26,12 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.graphs.rigid import without_points
 from sdpkit.numerics.patience import is_over
+from sdpkit.typing import Array, Indices
 
-Array = NDArray[np.float64]
 Patch = tuple[int, ...]
 
 EPS = float(np.finfo(np.float64).eps)
@@ -89,7 +89,7 @@ class _Search:
     """
 
     points: Array
-    edges: NDArray[np.int64]
+    edges: Indices
 
     def beyond(self, known: Array) -> Array:
         """(n, k) orthonormal directions beyond the orthonormal `known` ones."""
@@ -110,7 +110,7 @@ class _Search:
                     found = wider
         return found[:, known.shape[1] :]
 
-    def _exposed(self, patch: NDArray[np.int64], known: Array) -> Array | None:
+    def _exposed(self, patch: Indices, known: Array) -> Array | None:
         """(s, k) the directions that a stress inside a patch exposes."""
         place = np.full(len(self.points), -1)
         place[patch] = np.arange(patch.size)
@@ -137,7 +137,7 @@ class _Search:
         return list(dict.fromkeys(patches))
 
 
-def supported(directions: Array, patch: NDArray[np.int64]) -> Array:
+def supported(directions: Array, patch: Indices) -> Array:
     """(s, k) those combinations of orthonormal directions that vanish outside of a patch."""
     u, inside, v = scipy.linalg.svd(directions[patch], full_matrices=False)
     near = inside > 1 - 1e-8
@@ -146,7 +146,7 @@ def supported(directions: Array, patch: NDArray[np.int64]) -> Array:
     return np.asarray(u[:, near][:, clear])
 
 
-def extended(known: Array, patch: NDArray[np.int64], more: Array) -> Array:
+def extended(known: Array, patch: Indices, more: Array) -> Array:
     """Orthonormal directions that span the known ones and those of a patch."""
     wide = np.zeros((len(known), more.shape[1]))
     wide[patch] = more
@@ -174,7 +174,7 @@ class _StressSpace:
     stresses: Array
 
     @classmethod
-    def on_face(cls, points: Array, edges: NDArray[np.int64], null: Array) -> _StressSpace | None:
+    def on_face(cls, points: Array, edges: Indices, null: Array) -> _StressSpace | None:
         """None where there is no stress, or the points fill the face."""
         face = scipy.linalg.qr(null)[0][:, null.shape[1] :]
         # Cliques are flat up to the rounding of lengths, points up to its root: the same lengths.

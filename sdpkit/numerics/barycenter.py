@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 REGULARISATION = 1e-3
 """Share of the trace added to the diagonal, where neighbours outnumber dimensions (Saul and

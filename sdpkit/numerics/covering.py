@@ -27,9 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # The gap in log det that is asked for, and the steps it may take.
 TOL = 1e-12

@@ -10,7 +10,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.numerics.covering import (
     MAX_ITER,
@@ -24,9 +23,7 @@ from sdpkit.numerics.covering import (
 )
 from sdpkit.numerics.kernels import fast_kernel, kernel_part
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 # A pivot this far below its diagonal says: change coordinates with more care.
 _PIVOT = 1e-10

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpkit.numerics.kernels import kernel_part, proof_kernel
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 UNIT = float(np.finfo(np.float64).eps) / 2
 """The largest relative error of one rounding."""
@@ -41,7 +39,7 @@ def _product_error(a: float, b: float, product: float) -> float:
 
 
 @proof_kernel("i8[:]", "f8[:]", "out f8[:]", "out f8[:]", "out f8[:]")
-def add_all(places: Ints, values: Array, high: Array, low: Array, size: Array) -> None:
+def add_all(places: Indices, values: Array, high: Array, low: Array, size: Array) -> None:
     """Add values to entries in twice the precision."""
     for t in range(values.size):
         _add(high, low, size, places[t], values[t])
@@ -49,7 +47,7 @@ def add_all(places: Ints, values: Array, high: Array, low: Array, size: Array) -
 
 @proof_kernel("i8[:]", "i8[:]", "f8[:]", "f8[:,:]", "out f8[:,:]", "out f8[:,:]", "out f8[:,:]")
 def subtract_times(
-    to: Ints, of: Ints, weights: Array, g: Array, high: Array, low: Array, size: Array
+    to: Indices, of: Indices, weights: Array, g: Array, high: Array, low: Array, size: Array
 ) -> None:
     """Subtract weights_t times row of_t of g from row to_t, in twice the precision."""
     for t in range(weights.size):
@@ -74,8 +72,8 @@ def doubled_products(u: Array, g: Array, start: Array) -> Array:
 
 @proof_kernel("i8[:]", "i8[:]", "i4[:]", "f8[:]", "out f8[:]", "out f8[:]", "out f8[:]")
 def subtract_product(
-    indptr: Ints,
-    starts: Ints,
+    indptr: Indices,
+    starts: Indices,
     places: NDArray[np.int32],
     x: Array,
     high: Array,

@@ -6,13 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse.linalg
-from numpy.typing import NDArray
 
 from sdpkit.numerics.pattern import Pattern
 from sdpkit.numerics.updated_factor import LowRankUpdate, factored
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array
 
 
 def smallest_on_centred(

@@ -19,10 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 _EPS = float(np.finfo(np.float64).eps)
 _NOTHING = 1e-13  # entries of a direction, relative to its largest, that are left out
@@ -45,19 +43,19 @@ class LocalFace:
     lost: a bound on what entries that were left out are worth, for an edge
     """
 
-    edges: Ints
-    braces: Ints
+    edges: Indices
+    braces: Indices
     directions: sp.csr_array
     map: sp.csr_array
     stiffness: Array
-    touched: Ints
+    touched: Indices
     sizes: sp.csr_array
     stiff: float
     defect: float
     lost: float
 
     @classmethod
-    def of(cls, edges: Ints, null: Array) -> LocalFace | None:
+    def of(cls, edges: Indices, null: Array) -> LocalFace | None:
         """None where a direction is not local, not orthogonal to 1, or hardly independent."""
         length = np.linalg.norm(null, axis=0)
         if not null.size or not length.all():
@@ -78,7 +76,7 @@ class LocalFace:
         return cls._of_local(edges, sp.csr_array(kept), left_out)
 
     @classmethod
-    def _of_local(cls, edges: Ints, directions: sp.csr_array, left_out: float) -> LocalFace:
+    def _of_local(cls, edges: Indices, directions: sp.csr_array, left_out: float) -> LocalFace:
         n, incidence = directions.shape[0], _incidence(edges, directions.shape[0])
         moves = sp.csr_array(incidence @ directions)
         moves.data[np.abs(moves.data) <= _NOTHING] = 0.0  # any y will do
@@ -137,7 +135,7 @@ def _orthonormalising(unit: Array) -> Array | None:
     return np.asarray(np.linalg.inv(np.linalg.cholesky(gram)).T)
 
 
-def _incidence(edges: Ints, n: int) -> sp.csr_array:
+def _incidence(edges: Indices, n: int) -> sp.csr_array:
     """(m, n) rows e_i − e_j."""
     signs = np.tile([1.0, -1.0], len(edges))
     return sp.csr_array(
@@ -145,7 +143,7 @@ def _incidence(edges: Ints, n: int) -> sp.csr_array:
     )
 
 
-def _vectors(matrix: sp.csr_array) -> list[tuple[Ints, Array]]:
+def _vectors(matrix: sp.csr_array) -> list[tuple[Indices, Array]]:
     """The nodes of each row, rising, and its entries."""
     rows = sp.csr_array(matrix)
     rows.eliminate_zeros()
@@ -154,7 +152,9 @@ def _vectors(matrix: sp.csr_array) -> list[tuple[Ints, Array]]:
     return list(zip(np.split(nodes, cuts), np.split(rows.data, cuts), strict=True))
 
 
-def _places(n: int, edges: Ints, vectors: list[tuple[Ints, Array]]) -> tuple[dict[int, int], Ints]:
+def _places(
+    n: int, edges: Indices, vectors: list[tuple[Indices, Array]]
+) -> tuple[dict[int, int], Indices]:
     """The place of each pair i·n + j, i < j, among the edges and the braces after them; and the
     braces: pairs of nodes of one vector that are no edges."""
     keys = (edges.min(axis=1) * n + edges.max(axis=1)).tolist()
@@ -169,7 +169,7 @@ def _places(n: int, edges: Ints, vectors: list[tuple[Ints, Array]]) -> tuple[dic
 
 
 def _pair_weights(
-    n: int, places: dict[int, int], vectors: list[tuple[Ints, Array]], size: int
+    n: int, places: dict[int, int], vectors: list[tuple[Indices, Array]], size: int
 ) -> sp.csr_array:
     """(size, t) for each of t vectors p the weights −p_i p_j of its pairs of nodes."""
     rows, columns, values = [], [], []

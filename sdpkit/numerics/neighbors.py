@@ -16,15 +16,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.inputs import integer, require_squarable
 from sdpkit.numerics.kernels import proof_kernel
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
-
-Array = NDArray[np.float64]
-Single = NDArray[np.float32]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices, Single
 
 _SLAB_ENTRIES = 2**22  # distances computed at a time, by each thread
 _SLAB_PRODUCTS = 2**23  # the same in single precision: every slab packs all points once more

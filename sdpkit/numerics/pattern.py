@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from sdpkit.numerics.doubled import UNIT, subtract_times
 from sdpkit.numerics.kernels import proof_kernel
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 _HEAVY = 400_000_000  # pairs of a factor's columns that a table has room for
 
@@ -32,15 +30,15 @@ class Pattern:
     """
 
     n: int
-    edges: Ints
-    order: Ints
-    rank: Ints
-    indptr: Ints
-    rows: Ints
-    edge_places: Ints
+    edges: Indices
+    order: Indices
+    rank: Indices
+    indptr: Indices
+    rows: Indices
+    edge_places: Indices
 
     @classmethod
-    def of(cls, n: int, edges: Ints) -> Pattern:
+    def of(cls, n: int, edges: Indices) -> Pattern:
         """Order the nodes for low fill and analyse the factor."""
         order = minimum_degree(n, edges)
         rank = np.empty(n, dtype=np.int64)
@@ -69,7 +67,7 @@ class Pattern:
         return self.pairs > _HEAVY
 
     @cached_property
-    def starts(self) -> Ints:
+    def starts(self) -> Indices:
         """(n + 1,) where the pairs of each column start."""
         counts = np.diff(self.indptr)
         return np.concatenate([[0], np.cumsum(counts * (counts + 1) // 2)])
@@ -82,7 +80,7 @@ class Pattern:
         return out
 
     @cached_property
-    def columns(self) -> Ints:
+    def columns(self) -> Indices:
         """The column of each entry of L, as `rows` are their rows."""
         return np.repeat(np.arange(self.n), np.diff(self.indptr))
 
@@ -95,12 +93,12 @@ class Pattern:
         return [int(k) for k in out]
 
     @cached_property
-    def laplacian_places(self) -> Ints:
+    def laplacian_places(self) -> Indices:
         """(3m,) where the weights of the edges go: to both diagonal entries, and between them."""
         return np.concatenate([*self.ends.T, self.edge_places])
 
     @cached_property
-    def ends(self) -> Ints:
+    def ends(self) -> Indices:
         """(m, 2) the edges as flat places of diagonal entries."""
         return np.ascontiguousarray(self.rank[self.edges])
 
@@ -134,7 +132,7 @@ class Pattern:
         return high, low, 16 * (self.n + len(self.edges)) * UNIT**2 * size
 
 
-def minimum_degree(n: int, edges: Ints) -> Ints:
+def minimum_degree(n: int, edges: Indices) -> Indices:
     """(n,) an elimination order of low fill: multiple minimum degree, as SuperLU finds it."""
     i, j = edges.T
     ones = np.ones(len(edges))
@@ -151,7 +149,7 @@ def minimum_degree(n: int, edges: Ints) -> Ints:
     return order
 
 
-def _columns(n: int, below: Ints) -> tuple[Ints, Ints]:
+def _columns(n: int, below: Indices) -> tuple[Indices, Indices]:
     """(indptr, rows) of the columns of L, for edges (m, 2) whose first end is eliminated first."""
     order = np.lexsort(below.T)  # by the end that is eliminated last
     i, indptr = below[order, 0], np.searchsorted(below[order, 1], np.arange(n + 1))
@@ -166,7 +164,13 @@ def _columns(n: int, below: Ints) -> tuple[Ints, Ints]:
 
 @proof_kernel("i8[:]", "i8[:]", "i8[:]", "out i8[:]", "out i8[:]", "out i8[:]", "out i8[:]")
 def _climb(
-    indptr: Ints, indices: Ints, starts: Ints, parents: Ints, seen: Ints, counts: Ints, rows: Ints
+    indptr: Indices,
+    indices: Indices,
+    starts: Indices,
+    parents: Indices,
+    seen: Indices,
+    counts: Indices,
+    rows: Indices,
 ) -> None:
     """Row k of L has entries at its neighbours that are eliminated before it, and at all nodes
     above these in the elimination tree (Liu 1990). Counts them per column, and writes down k if
@@ -186,7 +190,9 @@ def _climb(
 
 
 @proof_kernel("i8[:]", "i8[:]", "i8[:]", "out i4[:]")
-def _pair_places(indptr: Ints, rows: Ints, starts: Ints, places: NDArray[np.int32]) -> None:
+def _pair_places(
+    indptr: Indices, rows: Indices, starts: Indices, places: NDArray[np.int32]
+) -> None:
     """For each column the flat places of (i, j), i ≤ j, over the rows i, j below its pivot."""
     n = indptr.size - 1
     for k in range(n):

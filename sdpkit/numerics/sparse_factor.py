@@ -34,9 +34,7 @@ from numpy.typing import NDArray
 from sdpkit.numerics.doubled import UNIT, add_all, subtract_product
 from sdpkit.numerics.kernels import proof_kernel
 from sdpkit.numerics.pattern import Pattern
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 _PANEL = 64  # right-hand sides solved at a time, to stay in cache
 _FROM_LEFT = 10_000_000  # pairs beyond which reading their table costs more than doing without
@@ -109,7 +107,7 @@ class SparseFactor:
         _inverse_tangent(p.indptr, p.starts, p.places, *known, change)
         return -p.lengths(change)
 
-    def inverse_among(self, nodes: Ints) -> Array:
+    def inverse_among(self, nodes: Indices) -> Array:
         """(k, k) T⁻¹ among the given nodes, from the columns of L between them and the root."""
         p, own = self.pattern, self.pattern.rank[nodes]
         columns = _with_ancestors(p.parents, own)
@@ -174,14 +172,14 @@ def _gamma(k: int) -> float:
     return k * UNIT / (1 - k * UNIT)
 
 
-def _factor_left(indptr: Ints, rows: Ints, x: Array) -> int:
+def _factor_left(indptr: Indices, rows: Indices, x: Array) -> int:
     """`_factor` without a table of places."""
     n = indptr.size - 1
     reaching, further, place = np.full((3, n), -1)
     return int(_gather_columns(indptr, rows, np.zeros(n), reaching, further, place, x))
 
 
-def _with_ancestors(parents: list[int], nodes: Ints) -> Ints:
+def _with_ancestors(parents: list[int], nodes: Indices) -> Indices:
     """The nodes and all above them in the elimination tree, ascending."""
     seen: set[int] = set()
     for node in nodes.tolist():
@@ -194,7 +192,13 @@ def _with_ancestors(parents: list[int], nodes: Ints) -> Ints:
 
 @proof_kernel("i8[:]", "i8[:]", "out f8[:]", "out i8[:]", "out i8[:]", "out i8[:]", "out f8[:]")
 def _gather_columns(
-    indptr: Ints, rows: Ints, work: Array, reaching: Ints, further: Ints, place: Ints, x: Array
+    indptr: Indices,
+    rows: Indices,
+    work: Array,
+    reaching: Indices,
+    further: Indices,
+    place: Indices,
+    x: Array,
 ) -> int:
     """Column k is gathered from those that reach it, which linked lists name; `work` is zero at the
     start, the lists are empty (−1)."""
@@ -235,7 +239,7 @@ def _gather_columns(
 
 
 @proof_kernel("i8[:]", "i8[:]", "i4[:]", "out f8[:]")
-def _factor(indptr: Ints, starts: Ints, places: NDArray[np.int32], x: Array) -> int:
+def _factor(indptr: Indices, starts: Indices, places: NDArray[np.int32], x: Array) -> int:
     """Factor in place, column by column; the number of negative pivots, −1 if one vanishes."""
     n = indptr.size - 1
     negative = 0
@@ -257,7 +261,9 @@ def _factor(indptr: Ints, starts: Ints, places: NDArray[np.int32], x: Array) -> 
 
 
 @proof_kernel("i8[:]", "i8[:]", "i4[:]", "f8[:]", "out f8[:]")
-def _inverse(indptr: Ints, starts: Ints, places: NDArray[np.int32], x: Array, z: Array) -> None:
+def _inverse(
+    indptr: Indices, starts: Indices, places: NDArray[np.int32], x: Array, z: Array
+) -> None:
     """Takahashi's recurrence from the last column to the first: Z = D⁻¹L⁻¹ + (I − Lᵀ)Z, z zero at
     the start."""
     n = indptr.size - 1
@@ -281,7 +287,7 @@ def _inverse(indptr: Ints, starts: Ints, places: NDArray[np.int32], x: Array, z:
 
 @proof_kernel("i8[:]", "i8[:]", "i4[:]", "f8[:]", "out f8[:]")
 def _factor_tangent(
-    indptr: Ints, starts: Ints, places: NDArray[np.int32], x: Array, y: Array
+    indptr: Indices, starts: Indices, places: NDArray[np.int32], x: Array, y: Array
 ) -> None:
     """Change dT of T, in place, to the change (dD, dL) of its factors."""
     n = indptr.size - 1
@@ -303,7 +309,13 @@ def _factor_tangent(
 
 @proof_kernel("i8[:]", "i8[:]", "i4[:]", "f8[:]", "f8[:]", "f8[:]", "out f8[:]")
 def _inverse_tangent(
-    indptr: Ints, starts: Ints, places: NDArray[np.int32], x: Array, z: Array, y: Array, out: Array
+    indptr: Indices,
+    starts: Indices,
+    places: NDArray[np.int32],
+    x: Array,
+    z: Array,
+    y: Array,
+    out: Array,
 ) -> None:
     """The change of the selected inverse z along the change y of the factors x; `out` is zero at
     the start."""
@@ -327,7 +339,7 @@ def _inverse_tangent(
 
 
 @proof_kernel("i8[:]", "i8[:]", "f8[:]", "out f8[:,:]")
-def _solve(indptr: Ints, rows: Ints, x: Array, b: Array) -> None:
+def _solve(indptr: Indices, rows: Indices, x: Array, b: Array) -> None:
     """T⁻¹b in place, b (n, k) in elimination order."""
     n, width = b.shape
     for k in range(n):

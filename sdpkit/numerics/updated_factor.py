@@ -21,14 +21,11 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from sdpkit.numerics.doubled import doubled_products
 from sdpkit.numerics.pattern import Pattern
 from sdpkit.numerics.sparse_factor import SparseFactor
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Bools, Indices
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
@@ -127,7 +124,7 @@ class UpdatedFactor:
         return np.asarray(scipy.linalg.lu_solve(self._corner_factor, columns))
 
     @cached_property
-    def _corner_factor(self) -> tuple[Array, Ints]:
+    def _corner_factor(self) -> tuple[Array, Indices]:
         return scipy.linalg.lu_factor(self.corner)  # type: ignore[return-value]
 
     @cached_property
@@ -156,7 +153,7 @@ class UpdatedFactor:
         change += np.einsum("ek,kl,el->e", inner, turn, inner)
         return np.asarray(self.base.inverse_lengths_along(weights) + change)
 
-    def inverse_among(self, nodes: Ints) -> Array:
+    def inverse_among(self, nodes: Indices) -> Array:
         """(k, k) the inverse among the given nodes."""
         part = self.images[nodes]
         return np.asarray(self.base.inverse_among(nodes) + part @ self._inner(part.T))
@@ -214,7 +211,7 @@ def factored(
     return UpdatedFactor(base, back, weights, shift + pins, pins)
 
 
-def _unit_columns(chosen: NDArray[np.bool_]) -> Array:
+def _unit_columns(chosen: Bools) -> Array:
     """(n, k) the unit vectors of the chosen nodes."""
     nodes = np.flatnonzero(chosen)
     out = np.zeros((chosen.size, nodes.size))

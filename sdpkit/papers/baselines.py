@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
 from sdpkit.inputs import integer
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 def kernel_columns(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.ndimage
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 def deskew(images: Array, side: int = 28) -> Array:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Indices
+
 Values = Sequence[float] | NDArray[Any]
 
 
@@ -21,7 +22,7 @@ class Scatter:
     title: str
     points: Array
     color: ArrayLike | None = None
-    edges: NDArray[np.int64] | None = None
+    edges: Indices | None = None
 
     def draw(self, ax: Any) -> None:
         """Onto the axes."""

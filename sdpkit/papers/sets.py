@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.measuring import arrays, labelled
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[Any]
 
 

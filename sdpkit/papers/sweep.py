@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
@@ -15,8 +15,8 @@ from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points
 from sdpkit.results.embedding import Embedding
 from sdpkit.solution.solution import Solution
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 # The inputs themselves are feasible: below this gain of variance nothing was unfolded.
 _LOCKED = 1.01
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError, SdpkitError
 from sdpkit.files import replacing
 from sdpkit.plotting.style import COLORS, MARKERS, SIGNED, settings
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     from sdpkit.comparison.records import Run
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from sdpkit.results.metric import Metric
     from sdpkit.results.query_metric import QueryMetrics
     from sdpkit.solution.solution import Solution
-    from sdpkit.solving.trajectory import Trajectory
-
-Array = NDArray[np.float64]
+    from sdpkit.solving.sequence import Trajectory
 
 
 def _require_matplotlib() -> None:

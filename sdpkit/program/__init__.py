@@ -8,9 +8,9 @@ solves or judges.
 from sdpkit.program.block import Block
 from sdpkit.program.compilation import maximise, minimise
 from sdpkit.program.cost import Cost
+from sdpkit.program.expressions import Unknown, Variable, named, stack
 from sdpkit.program.form import Program
 from sdpkit.program.safe import NormPenalty, SafeBounds
-from sdpkit.program.sentences import Unknown, Variable, named, stack
 
 __all__ = [
     "Block",

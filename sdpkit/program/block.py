@@ -12,11 +12,12 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_csr, instance, integer, real_array, sparse_matrix
 from sdpkit.program.cost import Cost, dense
+from sdpkit.typing import Array, Indices
 
 if TYPE_CHECKING:
     from sdpkit.numerics.local_face import LocalFace
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from sdpkit.program.gram import Matrix
 
     # Families compile kernels; programs of plain rows do not wait for that.
-
-Array = NDArray[np.float64]
 
 
 # Above this size the matrices of a graph's block stay sparse, and its unknown an operator.
@@ -217,7 +216,7 @@ class Block:
         return bool(np.abs(self.incidence.sum(axis=1)).max(initial=0.0) == 0)
 
     @cached_property
-    def edges(self) -> NDArray[np.int64] | None:
+    def edges(self) -> Indices | None:
         """(p, 2) where the block is that of a graph: M1 = 0, C = a·I + U diag(s) Uᵀ and
         V = (e_i − e_j) over distinct pairs; None otherwise. There may be more null directions, on a
         few nodes each, as facial reduction finds them (`local_face`)."""
@@ -225,7 +224,7 @@ class Block:
         return pairs if self.is_centred or self.local_face is not None else None
 
     @cached_property
-    def _plain_edges(self) -> NDArray[np.int64] | None:
+    def _plain_edges(self) -> Indices | None:
         """The same, whatever the null directions are."""
         v = self.incidence
         if self.features is not None or self.cost.sparse.nnz or not self.n_measurements:
@@ -446,7 +445,7 @@ def _project_out(q: Array, matrix: Array) -> Array:
     return np.asarray(matrix - cross - cross.T)
 
 
-def differences(start: NDArray[np.int64], end: NDArray[np.int64], n: int) -> sp.csr_array:
+def differences(start: Indices, end: Indices, n: int) -> sp.csr_array:
     """(p, n) incidence rows e_start − e_end."""
     each = np.arange(start.size)
     values = np.concatenate([np.ones(start.size), np.full(end.size, -1.0)])

@@ -18,11 +18,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.program.block import Block
 from sdpkit.program.safe import SafeBounds
+from sdpkit.typing import Array, Indices
 
 if TYPE_CHECKING:
     from sdpkit.program.form import Program
@@ -69,7 +69,7 @@ def _floor(program: Program, trace: tuple[float, ...] | None) -> float:
     return cost * min(float(squared.sum()) / nodes, np.inf if trace is None else sum(trace))
 
 
-def _squared_lengths(program: Program) -> NDArray[np.float64] | None:
+def _squared_lengths(program: Program) -> Array | None:
     """(m,) the squared length of an edge that each constraint states, |b_e| over its coefficient.
 
     None unless the blocks are graphs and each constraint has an edge and slacks of its own.
@@ -109,7 +109,7 @@ def traces_of_graphs(program: Program) -> tuple[float, ...] | None:
     return tuple(traces) if np.isfinite(traces).all() else None
 
 
-def _edges_of(block: Block) -> NDArray[np.int64] | None:
+def _edges_of(block: Block) -> Indices | None:
     """(p, 2) the pairs (i, j) of a block with M1 = 0 that is measured by multiples of e_i − e_j
     alone; None otherwise."""
     constant = (np.ptp(block.null, axis=0) == 0) & (block.null != 0).any(axis=0)

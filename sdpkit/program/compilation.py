@@ -20,15 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.program.block import Block, differences
 from sdpkit.program.cost import Cost
-from sdpkit.program.form import Program, Sense
-from sdpkit.program.printing import Sentences, written
-from sdpkit.program.safe import NormPenalty, SafeBounds
-from sdpkit.program.sentences import (
+from sdpkit.program.expressions import (
     Atom,
     Auxiliary,
     Constraint,
@@ -42,12 +39,14 @@ from sdpkit.program.sentences import (
     Variable,
     as_expression,
 )
+from sdpkit.program.form import Program, Sense
+from sdpkit.program.printing import Sentences, written
+from sdpkit.program.safe import NormPenalty, SafeBounds
+from sdpkit.typing import Array, Bools, Indices
 
 if TYPE_CHECKING:
     from sdpkit.program.families import RowFamily
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 # A matrix with more nonzeros above the diagonal than this many per row is measured by its
 # eigenvectors in constraints, as long as those are fewer than the entries.
@@ -351,7 +350,7 @@ class _Columns:
         return sum(variable.size for variable in self.variables.values())
 
     @property
-    def free(self) -> NDArray[np.bool_]:
+    def free(self) -> Bools:
         kinds = [np.full(v.size, v.free) for v in self.variables.values()]
         return np.concatenate([np.zeros(0, dtype=bool), *kinds])
 

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_csr, finite_vector, real_array, real_number
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     from sdpkit.program.gram import Matrix
 
     # Families compile kernels; programs of plain rows do not wait for that.
-
-Array = NDArray[np.float64]
 
 
 def dense(matrix: Any) -> Array:

@@ -13,7 +13,8 @@ There may be far too many rows to write down, and nearly all of them are satisfi
 therefore never lists them: for given outputs it returns, exactly, the rows that are violated or
 within a margin of it, and the exact sum of all hinges. Each row has a number, and `terms` says
 what the rows of given numbers are. Solvers, certificate and files know families by this protocol
-alone. `sdpkit.program.comparisons`, `sdpkit.program.pairs` and `sdpkit.program.listed` hold ours.
+alone. `sdpkit.program.impostors`, `sdpkit.program.labelled_pairs` and
+`sdpkit.program.listed_rows` hold ours.
 """
 
 from __future__ import annotations
@@ -29,9 +30,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import fast_kernel
+from sdpkit.typing import Array, Bools, Indices
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 # The numbers of some rows of a family, increasing.
 Rows = NDArray[np.int64]
 
@@ -126,7 +126,7 @@ class RowFamily(Protocol):
     def terms(self, rows: Rows) -> Terms:
         """What rows of the family say."""
 
-    def has(self, rows: Rows) -> NDArray[np.bool_]:
+    def has(self, rows: Rows) -> Bools:
         """(m,) which of some numbers, anybody's, are rows of this family."""
 
     def part(self, share: float) -> RowFamily:

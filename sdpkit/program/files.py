@@ -235,13 +235,13 @@ def family_of(arrays: dict[str, NDArray[Any]]) -> RowFamily | None:
     if not parts:
         return None
     if "target_pairs" in parts:
-        from sdpkit.program.comparisons import Impostors
+        from sdpkit.program.impostors import Impostors
 
         return Impostors.from_arrays(parts)
     if "thresholds" in parts:
-        from sdpkit.program.pairs import LabelledPairs
+        from sdpkit.program.labelled_pairs import LabelledPairs
 
         return LabelledPairs.from_arrays(parts)
-    from sdpkit.program.listed import ListedRows
+    from sdpkit.program.listed_rows import ListedRows
 
     return ListedRows.from_arrays(parts)

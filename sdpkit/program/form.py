@@ -70,13 +70,13 @@ from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
 from sdpkit.program.printing import Sentences, describe
 from sdpkit.program.safe import NormPenalty, SafeBounds
+from sdpkit.typing import Array, Bools
 
 if TYPE_CHECKING:
     # Families compile kernels; programs of plain rows do not wait for that.
     from sdpkit.program.families import RowFamily, Rows, Terms
     from sdpkit.program.gram import Matrix
 
-Array = NDArray[np.float64]
 Sense = Literal["max", "min"]
 
 
@@ -108,7 +108,7 @@ class Program:
     rhs: Array
     cost_q: Array
     cost_x: Array
-    free_x: NDArray[np.bool_]
+    free_x: Bools
     quadratic_x: Array
     norms: tuple[NormPenalty, ...] = ()
     offset: float = 0.0

@@ -24,9 +24,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.typing import Array, Indices
 
 if TYPE_CHECKING:
     from sdpkit.numerics.pattern import Pattern
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from sdpkit.numerics.updated_factor import LowRankUpdate, UpdatedFactor
     from sdpkit.program.cost import Cost
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Matrix: TypeAlias = Union[Array, "Gram"]
 
 _PANEL = 256  # columns of a dense matrix in the making
@@ -297,7 +295,7 @@ class StackedGram(Gram):
     """
 
     size: int
-    parts: Sequence[tuple[Matrix, Ints]]
+    parts: Sequence[tuple[Matrix, Indices]]
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]

@@ -25,15 +25,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.program.compilation import maximise
+from sdpkit.program.expressions import Unknown, Variable, named, stack
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.sentences import Unknown, Variable, named, stack
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 # Roots in one T. Proofs cost the cube of this, and something for every T.
 _GROUP = 64

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     # Families compile kernels; programs of plain rows do not wait for that.
     pass
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost, dense
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Bools, Indices
 
 # What `write_sdpa` says about the program in the first line; its name comes after that.
 _NOTE = re.compile(r'"sdpkit sense=(max|min) offset=(\S+)')
@@ -236,7 +235,7 @@ class BlockReader:
             part_e = slice(ends[e], ends[e + 1])
             self.coefficients[e - 1] = self._row(upper[part_e], values[part_e], plus)
 
-    def _symmetric(self, ij: NDArray[np.int64], values: Array) -> sp.csr_array:
+    def _symmetric(self, ij: Indices, values: Array) -> sp.csr_array:
         off = ij[:, 0] != ij[:, 1]
         rows = np.concatenate([ij[:, 0], ij[off, 1]])
         columns = np.concatenate([ij[:, 1], ij[off, 0]])
@@ -244,7 +243,7 @@ class BlockReader:
         return sp.csr_array((data, (rows, columns)), shape=(self.size, self.size))
 
     @staticmethod
-    def _majority(ij: NDArray[np.int64], values: Array) -> dict[tuple[int, int], bool]:
+    def _majority(ij: Indices, values: Array) -> dict[tuple[int, int], bool]:
         """For every off-diagonal place, whether e_i + e_j serves more rows than e_i − e_j."""
         votes: dict[tuple[int, int], int] = defaultdict(int)
         for (i, j), value in zip(ij.tolist(), values.tolist(), strict=True):
@@ -253,7 +252,7 @@ class BlockReader:
         return {place: vote >= 0 for place, vote in votes.items()}
 
     def _row(
-        self, ij: NDArray[np.int64], values: Array, plus: dict[tuple[int, int], bool]
+        self, ij: Indices, values: Array, plus: dict[tuple[int, int], bool]
     ) -> dict[int, float]:
         """measurement → coefficient for one constraint matrix."""
         out: dict[int, float] = defaultdict(float)
@@ -272,7 +271,7 @@ class BlockReader:
         return {p: a for p, a in out.items() if a != 0}
 
     def _rank_one(
-        self, ij: NDArray[np.int64], values: Array
+        self, ij: Indices, values: Array
     ) -> tuple[tuple[tuple[int, float], ...], float] | None:
         """(v, a) with F = a·vvᵀ and the first entry of v equal to one, or None."""
         support = np.unique(ij)
@@ -316,9 +315,7 @@ class BlockReader:
         )
 
 
-def _refuse_both_triangles(
-    matrix: NDArray[np.int64], i: NDArray[np.int64], j: NDArray[np.int64]
-) -> None:
+def _refuse_both_triangles(matrix: Indices, i: Indices, j: Indices) -> None:
     below = set(zip(matrix[i > j].tolist(), j[i > j].tolist(), i[i > j].tolist(), strict=True))
     above = set(zip(matrix[i < j].tolist(), i[i < j].tolist(), j[i < j].tolist(), strict=True))
     both = below & above
@@ -346,7 +343,7 @@ class _LinearReader:
         self.rows: sp.csr_array = sp.csr_array(table[1:])
 
 
-def _join_halves(rows: sp.csr_array, cost: Array) -> tuple[sp.csr_array, Array, NDArray[np.bool_]]:
+def _join_halves(rows: sp.csr_array, cost: Array) -> tuple[sp.csr_array, Array, Bools]:
     """(rows, cost, free): nonnegative columns (a, c) and (−a, −c) are one free variable.
 
     As two they have no interior dual; as one they cost no solver anything.
@@ -459,7 +456,7 @@ class Columns:
 
     rows: sp.csr_array
     cost: Array
-    origin: NDArray[np.int64]
+    origin: Indices
     sign: Array
 
     def read(self, values: Array, n_auxiliary: int) -> Array:

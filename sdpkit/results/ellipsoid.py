@@ -21,9 +21,7 @@ from sdpkit.inputs import finite_array, finite_matrix, finite_rows, nonnegative,
 from sdpkit.layout import TINY, Expected, read_layout
 from sdpkit.numerics.covering import TOL
 from sdpkit.numerics.threads import one_blas_thread
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Bools, Indices
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +100,7 @@ class Ellipsoid:
         scale = 1e-9 * np.sqrt(self.radius * max(float(np.trace(self.shape)), 0.0))
         return np.where(off <= scale, out, np.inf)
 
-    def contains(self, X: ArrayLike, tol: float = 1e-9) -> NDArray[np.bool_]:
+    def contains(self, X: ArrayLike, tol: float = 1e-9) -> Bools:
         """(b,) which points lie inside, up to a relative `tol`."""
         return np.asarray(self.lengths(X) <= self.radius * (1 + tol))
 

@@ -34,8 +34,7 @@ from sdpkit.results.archive import read_arrays, write_arrays
 from sdpkit.results.interpolation import Interpolant
 from sdpkit.results.quality import fidelity
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Indices
 
 # Eigenvalues below this share of the trace are noise; a fall by this factor is steep.
 _NOISE_SHARE = 1e-2
@@ -62,9 +61,9 @@ class Embedding:
 
     coordinates: Array
     eigenvalues: Array
-    edges: NDArray[np.int64] = field(repr=False)
+    edges: Indices = field(repr=False)
     tensions: Array | None = field(repr=False)
-    components: NDArray[np.int64] = field(repr=False)
+    components: Indices = field(repr=False)
     inputs: SquaredDistances | None = field(default=None, repr=False)
     variance: float | None = field(default=None, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
@@ -172,12 +171,12 @@ class Embedding:
 
     def _by_component(
         self,
-        home: NDArray[np.int64],
+        home: Indices,
         X_new: ArrayLike | None,
         distances: ArrayLike | None,
-        near: NDArray[np.int64],
+        near: Indices,
         squared: Array,
-    ) -> Iterator[tuple[Any, Array | None, NDArray[np.int64], Array]]:
+    ) -> Iterator[tuple[Any, Array | None, Indices, Array]]:
         """(which new points, their inputs, neighbours and squared distances) per component."""
         if not self.components.any():
             yield slice(None), None if X_new is None else np.asarray(X_new), near, squared

@@ -8,12 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.numerics.kernels import fast_kernel
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 EVERY_LABEL = -1
 # Energies that differ by no more than this share are equal.

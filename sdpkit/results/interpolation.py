@@ -30,14 +30,12 @@ from typing import Self
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.numerics.neighbors import nearest, row_blocks
 from sdpkit.numerics.threads import one_blas_thread
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 _CENTRES = 2000  # points that g passes through; its system is dense
 # Centres are at least this many spacings apart: closer ones would only add rounding errors.
@@ -60,12 +58,12 @@ class _Axes:
     points: (q + 1,) indices;  lower: (q, q) triangular;  squares: (q,) from points[0] to the others
     """
 
-    points: Ints
+    points: Indices
     lower: Array
     squares: Array
 
     @classmethod
-    def along(cls, inputs: SquaredDistances, centres: Ints, count: int) -> Self:
+    def along(cls, inputs: SquaredDistances, centres: Indices, count: int) -> Self:
         """At most `count` axes, each along the centre farthest from the span of those before."""
         origin = int(centres[0])
         squares = inputs.between(origin, centres)
@@ -117,8 +115,8 @@ class Interpolant:
 
     inputs: SquaredDistances
     outputs: Array
-    distinct: Ints
-    centres: Ints
+    distinct: Indices
+    centres: Indices
     axes: _Axes
     alpha: Array
     trend: Array
@@ -165,7 +163,7 @@ class Interpolant:
 
     def _nearest(
         self, k: int, X: ArrayLike | None, distances: ArrayLike | None
-    ) -> tuple[Ints, Array]:
+    ) -> tuple[Indices, Array]:
         """The nearest distinct inputs of new points and their squares, (t, min(k, m))."""
         m = len(self.distinct)
         among = None if m == len(self.outputs) else self.distinct
@@ -203,7 +201,7 @@ class Interpolant:
             out[rows] = self._correction(smooth[rows], here, all_lengths[used].T)
         return out
 
-    def _correction(self, smooth: Array, near: Ints, lengths: Array) -> Array:
+    def _correction(self, smooth: Array, near: Indices, lengths: Array) -> Array:
         """f − g, (t, r), for g(x), the training points near x and how far they are, (t, k)."""
         first = lengths.min(axis=1)
         total, out = np.zeros(len(first)), np.zeros_like(smooth)
@@ -221,7 +219,7 @@ class Interpolant:
         return np.asarray(out / total[:, None])
 
 
-def _rows(values: ArrayLike | None, rows: slice | Ints) -> Array | None:
+def _rows(values: ArrayLike | None, rows: slice | Indices) -> Array | None:
     return None if values is None else np.asarray(values)[rows]
 
 
@@ -233,7 +231,7 @@ def _ordered_squares(rows: Array) -> Array:
     return total
 
 
-def _distinct(inputs: SquaredDistances) -> Ints:
+def _distinct(inputs: SquaredDistances) -> Indices:
     """(m,) the first of every group of coincident inputs."""
     each = np.arange(inputs.n_points)
     if len(each) == 1:
@@ -242,7 +240,7 @@ def _distinct(inputs: SquaredDistances) -> Ints:
     return np.flatnonzero((inputs.between(each, other) > 0) | (other > each))
 
 
-def _spread(inputs: SquaredDistances) -> tuple[Array, Ints]:
+def _spread(inputs: SquaredDistances) -> tuple[Array, Indices]:
     """Distances of distinct inputs to the nearest other, (m,), and the centres among them.
 
     Of two points that almost coincide, the second is left out.
@@ -266,7 +264,7 @@ def _output_spacing(outputs: Array) -> float:
 
 
 def _spline(
-    inputs: SquaredDistances, centres: Ints, axes: _Axes, values: Array
+    inputs: SquaredDistances, centres: Indices, axes: _Axes, values: Array
 ) -> tuple[Array, Array]:
     """(α, coefficients of p) of g through `values`, (c, r), at the centres.
 

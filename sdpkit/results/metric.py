@@ -39,9 +39,8 @@ from sdpkit.results.energies import (
     first_lowest,
 )
 from sdpkit.results.targets import target_neighbors
+from sdpkit.typing import Array, Indices, Single
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 Rule = Literal["knn", "energy"]
 Targets = Literal["learned", "euclidean"]
 
@@ -63,7 +62,7 @@ class _ByClass:
     points: Points
     first: Indices
     reaches: Array
-    farthest: NDArray[np.float32]
+    farthest: Single
 
 
 @dataclass(frozen=True, eq=False, repr=False)

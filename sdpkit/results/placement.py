@@ -22,14 +22,13 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.numerics.barycenter import barycenter_weights
 from sdpkit.numerics.threads import one_blas_thread
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Bools
 
 # One corrector step aims at this share of the present complementarity; a tenth, with the
 # second-order correction, needs about 16 iterations and was never seen to jam.
@@ -204,7 +203,7 @@ class _Point:
         p, m = (root + residual) / 2, (root - residual) / 2
         return cls(np.zeros((r, t)), one, one, one, p, m, np.zeros((k, t)), ones, ones)
 
-    def select(self, kept: NDArray[np.bool_]) -> _Point:
+    def select(self, kept: Bools) -> _Point:
         return _Point(*(getattr(self, f.name)[..., kept] for f in fields(self)))
 
     @property

@@ -14,15 +14,15 @@ rotated, translated or scaled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.inputs import MatrixLike, finite_array, finite_matrix, integer
 from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.typing import Array, Indices
 
 __all__ = [
     "Quality",
@@ -37,9 +37,6 @@ __all__ = [
     "position_errors",
     "relative_inconsistency",
 ]
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -231,7 +228,7 @@ def relative_inconsistency(
 
 
 @one_blas_thread
-def aligned(Y: ArrayLike, X: ArrayLike) -> Floats:
+def aligned(Y: ArrayLike, X: ArrayLike) -> Array:
     """Y, (n, r), moved onto X, (n, r), by the best rotation, reflection and translation.
 
     Procrustes without scaling: where lengths are known, so is the scale.
@@ -252,7 +249,7 @@ def aligned(Y: ArrayLike, X: ArrayLike) -> Floats:
 
 
 @one_blas_thread
-def position_errors(inferred: ArrayLike, true: ArrayLike, *, align: bool = True) -> Floats:
+def position_errors(inferred: ArrayLike, true: ArrayLike, *, align: bool = True) -> Array:
     """Distances between inferred and true positions, (n,), after the best rigid motion.
 
     With anchors the frame is known: align=False.
@@ -280,7 +277,7 @@ def _pair(
     return inputs, outputs
 
 
-def _agreement(target: SquaredDistances, source: SquaredDistances, neighbors: Ints) -> float:
+def _agreement(target: SquaredDistances, source: SquaredDistances, neighbors: Indices) -> float:
     """1 − min_s Σ (s·b − a)² / Σ a² for distances a of target and b of source, over neighbours.
 
     The best s is ⟨a, b⟩/⟨b, b⟩, which leaves ⟨a, b⟩² / (⟨a, a⟩ ⟨b, b⟩).
@@ -292,13 +289,13 @@ def _agreement(target: SquaredDistances, source: SquaredDistances, neighbors: In
     return min(1.0, cosine * cosine)
 
 
-def _shared(first: Ints, second: Ints) -> float:
+def _shared(first: Indices, second: Indices) -> float:
     """The share of entries that the rows of two neighbour lists, (n, k), have in common."""
     rows = np.arange(len(first))[:, None] * len(first)  # one number per (point, neighbour)
     return len(np.intersect1d(rows + first, rows + second, assume_unique=True)) / first.size
 
 
-def _unit(lengths: SquaredDistances, neighbors: Ints) -> Floats:
+def _unit(lengths: SquaredDistances, neighbors: Indices) -> Array:
     """Distances from every point to its neighbours, (n, k), as one vector of norm 1 (or 0)."""
     distances = np.sqrt(lengths.between(np.arange(len(neighbors))[:, None], neighbors))
     largest = distances.max()

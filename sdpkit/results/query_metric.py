@@ -24,16 +24,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.ellipsoid import cover
 from sdpkit.results.metric import vote
+from sdpkit.typing import Array, Bools, Indices
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 Variant = Literal["relative", "published"]
 
 # Doubles in one slab of differences, (queries, points, dimensions).
@@ -81,7 +79,7 @@ class QueryMetrics:
         return np.asarray((self.directions * self.weights[:, None]) @ _turned(self.directions))
 
     @property
-    def _tangent(self) -> NDArray[np.bool_]:
+    def _tangent(self) -> Bools:
         return np.arange(self.queries.shape[1]) < self.dimensions[:, None]
 
     @property

@@ -24,13 +24,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, positive
 from sdpkit.numerics.threads import one_blas_thread
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # Share of the mean squared length that every edge weighs in the preconditioner at least.
 _FLOOR = 0.3

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sdpkit.errors import InputError
 from sdpkit.inputs import nonnegative, require_squarable
 from sdpkit.numerics.threads import one_blas_thread
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 @one_blas_thread

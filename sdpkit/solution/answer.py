@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     from sdpkit.program.families import Rows
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from sdpkit.solution.checkpoint import Checkpoint
     from sdpkit.solution.progress import Progress
     from sdpkit.solution.solution import Solution
-
-
-Array = NDArray[np.float64]
 
 
 class Stop(StrEnum):

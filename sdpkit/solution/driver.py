@@ -37,6 +37,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import Option, checked_options
 from sdpkit.solution.progress import LOG, shown
+from sdpkit.typing import Array
 
 COLUMNS = (
     "iteration",
@@ -189,7 +190,7 @@ class Driver:
 
     def record(
         self,
-        matrices: Callable[[], tuple[NDArray[np.float64], ...]] | None = None,
+        matrices: Callable[[], tuple[Array, ...]] | None = None,
         /,
         *,
         objective: float = np.nan,

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
@@ -30,8 +29,7 @@ from sdpkit.program.gram import Matrix
 from sdpkit.program.safe import NormPenalty, SafeBounds
 from sdpkit.solution.answer import Answer
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Bools, Indices
 
 # Above this many rows a dense rank test costs more than it can save.
 _MAX_ROWS_TESTED = 4000
@@ -59,7 +57,7 @@ class Reduction:
     program: Program
     bases: tuple[Array, ...]
     grounded: tuple[bool, ...]
-    rows: NDArray[np.int64]
+    rows: Indices
     implied: sp.csr_array
     row_scale: Array
     rhs_scale: float
@@ -103,7 +101,7 @@ class Reduction:
         return np.asarray(scaled[self.rows] + self.implied.T @ scaled[self._dropped])
 
     @property
-    def _dropped(self) -> NDArray[np.int64]:
+    def _dropped(self) -> Indices:
         return np.delete(np.arange(self.original.n_rows), self.rows)
 
     def _lift_matrices(self, matrices: tuple[Matrix, ...] | None) -> tuple[Array, ...] | None:
@@ -300,7 +298,7 @@ def _symmetric(matrix: Array) -> Array:
     return (matrix + matrix.T) / 2
 
 
-def _suspects(program: Program) -> NDArray[np.bool_]:
+def _suspects(program: Program) -> Bools:
     """(m,) the rows that a face may have made dependent on others.
 
     Distinct edges are independent. On a face a relation Σ c_e A_e = NYᵀ + YNᵀ vanishes outside
@@ -323,8 +321,8 @@ def _suspects(program: Program) -> NDArray[np.bool_]:
 
 
 def independent_rows(
-    program: Program, suspects: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.int64], sp.csr_array]:
+    program: Program, suspects: Bools | None = None
+) -> tuple[Indices, sp.csr_array]:
     """(m',) the rows that are not implied by others, those beside `suspects` untested, and
     (m − m', m') the others as combinations of them, all at unit norm.
 
@@ -346,7 +344,7 @@ def independent_rows(
     return kept, sp.csr_array((combined.ravel(), places), shape=(rows.size, kept.size))
 
 
-def _pivoted(program: Program, candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
+def _pivoted(program: Program, candidates: Indices) -> tuple[Indices, Array]:
     """(pivot order, (·, rank) the rows beyond the rank as combinations of those before, all at
     unit norm).
 
@@ -426,7 +424,7 @@ def _is_graph(program: Program) -> bool:
     return len(keys) == program.rows_q.shape[1]
 
 
-def _row_gram(program: Program, rows: NDArray[np.int64]) -> Array:
+def _row_gram(program: Program, rows: Indices) -> Array:
     """<A_e, A_f> for all pairs of the given rows: A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ, summed over blocks."""
     gram = np.zeros((rows.size, rows.size))
     for block, span in zip(program.blocks, program.spans, strict=True):
@@ -451,7 +449,7 @@ def _normalised(program: Program, norms: Array) -> Program:
     )
 
 
-def _take_rows(program: Program, rows: NDArray[np.int64]) -> Program:
+def _take_rows(program: Program, rows: Indices) -> Program:
     """The program with these rows, and without the measurements that none of them uses."""
     taken = sp.csc_array(program.rows_q[rows])
     used = (np.diff(taken.indptr) > 0) | (program.cost_q != 0)

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sdpkit.errors import InputError
 from sdpkit.plotting.cards import card
 from sdpkit.plotting.pictures import plot_convergence
 from sdpkit.solution.answer import Stop
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     from sdpkit.certificate.certificate import Certificate
@@ -21,9 +19,7 @@ if TYPE_CHECKING:
     from sdpkit.program.families import Rows
     from sdpkit.program.form import Program
     from sdpkit.program.gram import Matrix
-    from sdpkit.solving.trajectory import Trajectory
-
-Array = NDArray[np.float64]
+    from sdpkit.solving.sequence import Trajectory
 
 
 # Library → what writes a solution into its models. Doors lie above this room and enter themselves.

@@ -1,10 +1,5 @@
-"""Who is asked to solve a program, and how the answer is judged.
+"""From a problem to a certified solution.
 
-Here belongs the way from a problem to a solution: the list of solvers, the choice among them, the
-call, the judgement, and problems that take several programs.
+Here belongs the pipeline of `sdpkit.solve`: the registry of solvers and the choice among them, the
+call of a solver, what is tried where its answer does not pass, and the status.
 """
-
-from sdpkit.solving.call import solve
-from sdpkit.solving.judgement import ConvergenceWarning
-
-__all__ = ["ConvergenceWarning", "solve"]

@@ -18,7 +18,6 @@ from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.faces import Face, FaceProof, has_simple_null
 from sdpkit.certificate.points import FeasiblePoint, without_objective
@@ -34,8 +33,7 @@ from sdpkit.solution.solver import Solver
 from sdpkit.solving.asking import answer_of, of_second_question
 from sdpkit.solving.choice import offers, refusal, suitable
 from sdpkit.solving.registry import get_solver
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # Programs up to this size are asked for their deepest point: entries of all blocks, and rows.
 _ENTRIES = 250_000

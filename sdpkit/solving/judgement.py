@@ -9,11 +9,10 @@ from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
-from sdpkit.certificate.judge import certify
-from sdpkit.certificate.onto_rows import leading_part, onto_rows
+from sdpkit.certificate.certify import certify
+from sdpkit.certificate.onto_constraints import leading_part, onto_rows
 from sdpkit.certificate.points import FeasiblePoint
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import Ray
@@ -38,9 +37,7 @@ from sdpkit.solving.asking import answer_of, of_second_question
 from sdpkit.solving.choice import offers, refusal, suitable
 from sdpkit.solving.feasibility import may_be_found
 from sdpkit.solving.rays import elastic, find_ray
-
-Array = NDArray[np.float64]
-
+from sdpkit.typing import Array
 
 _LIMITS = {
     Stop.TIME_LIMIT: Status.TIME_LIMIT,

@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from sdpkit.certificate.certificate import Certificate
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rigor import Verification
 from sdpkit.errors import SdpkitError
 from sdpkit.program.form import Program

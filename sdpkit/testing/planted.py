@@ -23,16 +23,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost, dense
 from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
-from sdpkit.program.listed import ListedRows
+from sdpkit.program.listed_rows import ListedRows
 from sdpkit.solution.solution import Status
+from sdpkit.typing import Array, Bools
 
-Array = NDArray[np.float64]
 Rng = np.random.Generator
 
 
@@ -73,7 +72,7 @@ class _Draft:
     inner: list[Array]
     x: Array
     x_inner: Array
-    free: NDArray[np.bool_]
+    free: Bools
     rows_q: Array
     rows_x: Array
     relations: Array

@@ -31,7 +31,6 @@ from sdpkit.program.form import Program
 from sdpkit.solution.solution import Status
 from sdpkit.testing.planted import (
     KINDS,
-    Array,
     Planted,
     Rng,
     congruent,
@@ -44,6 +43,7 @@ from sdpkit.testing.planted import (
     unimodular,
     weak,
 )
+from sdpkit.typing import Array
 
 
 def product(first: Sequence[float] | Array, second: Sequence[float] | Array) -> Fraction:

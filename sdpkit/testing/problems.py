@@ -13,7 +13,7 @@ from typing import Any
 from sdpkit.errors import SdpkitError
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Solution, Status
-from sdpkit.solving.call import solve
+from sdpkit.solving.solve import solve
 
 Check = Callable[[], None]
 

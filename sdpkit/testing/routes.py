@@ -24,7 +24,7 @@ from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import read_sdpa, write_sdpa
 from sdpkit.solution.solution import Solution, Status
-from sdpkit.solving.call import solve
+from sdpkit.solving.solve import solve
 from sdpkit.testing.planted import Planted, Rng
 
 TOL = 1e-6

@@ -13,17 +13,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.errors import SdpkitError, UnsuitableSolverError
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.call import solve
 from sdpkit.solving.choice import estimate, why_refused
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import defect, registered
+from sdpkit.solving.solve import solve
 from sdpkit.testing.programs import Case, solvable, unsolvable
 
 Check = Callable[[], None]

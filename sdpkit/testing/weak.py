@@ -17,15 +17,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Status
 from sdpkit.testing.planted import unimodular
+from sdpkit.typing import Array, Bools
 
-Array = NDArray[np.float64]
 Rng = np.random.Generator
 
 
@@ -44,7 +43,7 @@ class MatrixProgram:
     rhs: Array
     cost: Array
     cost_x: Array
-    free: NDArray[np.bool_]
+    free: Bools
 
     @classmethod
     def of(cls, matrices: list[Array], rhs: list[float], cost: Array) -> MatrixProgram:

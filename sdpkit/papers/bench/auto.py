@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.hosts import isolated
@@ -29,6 +28,7 @@ from sdpkit.program.form import Program
 from sdpkit.solution.forecast import PRICES
 from sdpkit.solving.choice import choose, offers, suitable
 from sdpkit.solving.registry import get_solver
+from sdpkit.typing import Array
 
 # An engine gets this many times the seconds of the fastest before it, and at least some seconds;
 # the first one gets more.
@@ -284,7 +284,7 @@ def _nearest(
     spent = np.log([max(timing.spent, _UNNOTICED_SECONDS / 10) for timing in runs])
     ended = np.array([math.isfinite(timing.seconds) for timing in runs])
 
-    def residuals(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
+    def residuals(logarithms: Array) -> Array:
         apart = np.log(units @ np.exp(logarithms)) - spent
         near = 0.05 * (logarithms - start)  # a term that no run tells of keeps its price
         return np.asarray(np.r_[np.where(ended, apart, np.minimum(apart, 0.0)), near])

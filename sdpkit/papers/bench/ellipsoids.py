@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve, timed
 from sdpkit.results.ellipsoid import cover
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[Any]
 
 # The gaps in log det that each engine is asked for, until it meets one.

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.measuring import Timed, arrays, median, quiet_solve, timed, timed_solve
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.placement import place
 from sdpkit.results.quality import relative_inconsistency
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Indices
 
 
 def _seconds(action: Callable[[], object], repeats: int = 5) -> float:
@@ -226,17 +224,17 @@ def localization(data: Path | None, radius: float = 500.0) -> None:
         _network("20000 points in a unit square, up to 20 within 0.06", points, near, noise, "")
 
 
-def _within(points: Array, radius: float) -> NDArray[np.int64]:
+def _within(points: Array, radius: float) -> Indices:
     return sdpkit.graphs.neighborhood_graph(points, radius=radius).edges
 
 
-def _up_to(points: Array, n_neighbors: int, radius: float) -> NDArray[np.int64]:
+def _up_to(points: Array, n_neighbors: int, radius: float) -> Indices:
     """The edges of the neighbourhood graph that are no longer than `radius`."""
     graph = sdpkit.graphs.neighborhood_graph(points, n_neighbors=n_neighbors)
     return graph.edges[graph.squared_lengths <= radius**2]
 
 
-def _network(name: str, true: Array, edges: NDArray[np.int64], noise: float, unit: str) -> None:
+def _network(name: str, true: Array, edges: Indices, noise: float, unit: str) -> None:
     lengths = np.linalg.norm(true[edges[:, 0]] - true[edges[:, 1]], axis=1)
     measured = lengths * (1 + noise * np.random.default_rng(0).uniform(-1, 1, lengths.size))
     graph = sdpkit.NeighborhoodGraph(len(true), edges, measured**2)

@@ -30,11 +30,11 @@ from sdpkit.comparison.measuring import (
 from sdpkit.errors import InputError
 from sdpkit.papers.images import deskew
 from sdpkit.papers.sets import split
-from sdpkit.program.comparisons import Impostors
+from sdpkit.program.impostors import Impostors
 from sdpkit.results.metric import Metric, Rule
 from sdpkit.solution.solution import Solution
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[Any]
 
 RULES: tuple[Rule, ...] = ("knn", "energy")

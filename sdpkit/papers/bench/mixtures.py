@@ -21,8 +21,8 @@ from sdpkit.comparison.measuring import labelled, timed, timed_solve
 from sdpkit.papers.bench.lmnn import euclidean
 from sdpkit.papers.sets import four_kernels, split
 from sdpkit.solution.solution import Solution
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[Any]
 
 FURTHER = ("glass", "ionosphere", "wdbc")

@@ -10,12 +10,10 @@ import itertools
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve, timed
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 _NEIGHBORS = (5, 6, 7, 8)
 _CLOUDS = (1000, 2000, 5000)

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from sdpkit.certificate.certificate import Certificate
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.comparison.measuring import quiet_solve, timed_solve
 from sdpkit.papers.bench.engines import roll_program
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Solution
-from sdpkit.solving.call import solve
+from sdpkit.solving.solve import solve
 
 # What SCS is asked for, one after the other, and the iterations it is given.
 _ASKED = (1e-4, 1e-6)

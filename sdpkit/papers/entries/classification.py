@@ -18,8 +18,8 @@ from sdpkit.papers.sets import small_set, split
 from sdpkit.papers.sources import THESIS
 from sdpkit.results.metric import Metric
 from sdpkit.solution.solution import Solution
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[Any]
 Items = Iterator[Row | Panel]
 

@@ -16,8 +16,8 @@ from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Panel, Scatter
 from sdpkit.papers.sets import handwritten, small_set, teapots
 from sdpkit.papers.sources import LECTURE, THESIS
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Items = Iterator[Row | Panel]
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 import sdpkit
@@ -23,8 +22,8 @@ from sdpkit.papers.sets import handwritten
 from sdpkit.papers.sources import THESIS
 from sdpkit.results.quality import evaluate, position_errors
 from sdpkit.results.refinement import refine
+from sdpkit.typing import Array, Indices
 
-Array = NDArray[np.float64]
 Items = Iterator[Row | Panel]
 
 
@@ -155,7 +154,7 @@ def _twos_and_threes(setting: Setting) -> Items:
         yield Scatter(name, Y, y)
 
 
-def network(true: Array, edges: NDArray[np.int64], noise: float) -> sdpkit.NeighborhoodGraph:
+def network(true: Array, edges: Indices, noise: float) -> sdpkit.NeighborhoodGraph:
     """Lengths of the edges, off by up to a share."""
     lengths = np.linalg.norm(true[edges[:, 0]] - true[edges[:, 1]], axis=1)
     measured = lengths * (1 + noise * np.random.default_rng(0).uniform(-1, 1, lengths.size))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.measuring import arrays, quiet_solve
@@ -20,8 +19,8 @@ from sdpkit.papers.sources import THESIS
 from sdpkit.papers.sweep import neighbor_sweep
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate, relative_inconsistency
+from sdpkit.typing import Array, Bools, Indices
 
-Array = NDArray[np.float64]
 Items = Iterator[Row | Panel]
 
 # Table 3.2: local continuity, trust and intersection at l = 15, by column.
@@ -247,7 +246,7 @@ def _out_of_sample(setting: Setting) -> Items:
     yield Bars("relative inconsistency (3.34)", bars, ("SDP", "SDP refined", "LLE"))
 
 
-def near_pairs(X: Array, n_neighbors: int = 5) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def near_pairs(X: Array, n_neighbors: int = 5) -> tuple[Indices, Bools]:
     """(2, m) every frame of a full turn with each of its nearest, and which of these pairs are a
     quarter of a turn apart or more."""
     near, _ = nearest([X], [X], n_neighbors, themselves=True)
@@ -256,7 +255,7 @@ def near_pairs(X: Array, n_neighbors: int = 5) -> tuple[NDArray[np.int64], NDArr
     return pairs, np.minimum(steps, len(X) - steps) >= len(X) // 4
 
 
-def _continuity(X: Array, Y: Array, pairs: NDArray[np.int64]) -> float:
+def _continuity(X: Array, Y: Array, pairs: Indices) -> float:
     """C(Y), eq. (3.27), over given pairs: the squared cosine between their distances."""
     inputs, outputs = (np.linalg.norm(Z[pairs[0]] - Z[pairs[1]], axis=1) for Z in (X, Y))
     return float((inputs @ outputs) ** 2 / ((inputs @ inputs) * (outputs @ outputs)))

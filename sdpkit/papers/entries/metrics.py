@@ -17,8 +17,8 @@ from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
 from sdpkit.papers.sets import small_set, split
 from sdpkit.papers.sources import JOURNAL, THESIS
 from sdpkit.results.metric import Metric
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[Any]
 Items = Iterator[Row | Panel]
 

@@ -17,8 +17,8 @@ from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
 from sdpkit.papers.sets import four_kernels, small_set
 from sdpkit.papers.sources import MIN
 from sdpkit.results.targets import target_table
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[Any]
 Items = Iterator[Row | Panel]
 

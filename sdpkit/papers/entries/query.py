@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
-from sdpkit.doors.query_metric import QueryMetric
+from sdpkit.interfaces.query_metric import QueryMetric
 from sdpkit.papers.entries.metrics import euclidean
 from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Panel
 from sdpkit.papers.sets import small_set
 from sdpkit.papers.sources import QUERY
 from sdpkit.solution.solution import Solution
+from sdpkit.typing import Array, Indices
 
-Array = NDArray[np.float64]
 Labels = NDArray[Any]
 Items = Iterator[Row | Panel]
 
@@ -32,7 +32,7 @@ RHOS = (0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def fold_errors(
-    X: Array, y: Labels, train: NDArray[np.int64], test: NDArray[np.int64], folds: int
+    X: Array, y: Labels, train: Indices, test: Indices, folds: int
 ) -> tuple[Array, list[Solution]]:
     """(4, len(NEIGHBORS)) test points classified wrongly by each of METRICS, and the programs of
     LMNN; m and ρ are chosen by cross-validation inside the training part."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
@@ -16,8 +15,8 @@ from sdpkit.papers.entry import NO_PROGRAM, Entry, Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Panel, Scatter
 from sdpkit.papers.sets import handwritten, teapots
 from sdpkit.papers.sources import THESIS
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Items = Iterator[Row | Panel]
 
 

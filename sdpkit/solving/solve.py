@@ -32,9 +32,8 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.errors import (
     InputError,
     NotEnoughMemoryError,
@@ -66,10 +65,8 @@ from sdpkit.solving.judgement import ConvergenceWarning, convergence_warning, ju
 from sdpkit.solving.margin import wants_margin, with_margin
 from sdpkit.solving.rays import elastic, recession
 from sdpkit.solving.registry import available_solvers, get_solver, is_ours
-from sdpkit.solving.trajectory import Advancing, follow
-
-Array = NDArray[np.float64]
-
+from sdpkit.solving.sequence import Advancing, follow
+from sdpkit.typing import Array
 
 # A forecast of so many times the limit means that the limit will be met.
 _FAR_MORE = 3.0
@@ -108,7 +105,7 @@ def solve(
     Parameters
     ----------
     problem: anything with a `program()` method, or a `Program`; a problem with an `advance()`
-        method takes several programs (`sdpkit.solving.trajectory`), each started from the
+        method takes several programs (`sdpkit.solving.sequence`), each started from the
         one before
     solver: a name from `available_solvers()`, or "auto", which asks every solver for
         its price (`sdpkit.solving.choice`)

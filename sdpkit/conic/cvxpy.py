@@ -5,7 +5,7 @@
     certify_cvxpy(problem)     a certificate for the values that any solver left in the model
     cvxpy_solver(name)         an engine for `problem.solve(solver=…)`
 
-cvxpy compiles the model to cones (`sdpkit.doors.conic`) and inverts its own reductions; this
+cvxpy compiles the model to cones (`sdpkit.conic.data`) and inverts its own reductions; this
 module never guesses at signs or at the order of entries.
 """
 
@@ -20,25 +20,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.certificate import Certificate
-from sdpkit.certificate.judge import certify
-from sdpkit.doors.model_data import ModelData
-from sdpkit.doors.readings import Reading, SlackReading
-from sdpkit.doors.refusals import refuse_atoms, refuse_types
+from sdpkit.certificate.certify import certify
+from sdpkit.conic.model_data import ModelData
+from sdpkit.conic.readings import Reading, SlackReading
+from sdpkit.conic.refusals import refuse_atoms, refuse_types
 from sdpkit.errors import InputError
 from sdpkit.program.form import Program, Sense
 from sdpkit.solution.solution import Solution, register_unpacker
-from sdpkit.solving.call import solve
 from sdpkit.solving.judgement import ConvergenceWarning
+from sdpkit.solving.solve import solve
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     import cvxpy
 
-    from sdpkit.doors.cvxpy_solver import SdpkitSolver
+    from sdpkit.conic.cvxpy_solver import SdpkitSolver
 
-Array = NDArray[np.float64]
 
 # The tolerance of a solve that is only asked for a point inside of the dual.
 _ROUGH = 1e-2
@@ -73,7 +72,7 @@ def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
     Fills the variables' ``.value``, the constraints' `.dual_value` with cvxpy's signs,
     `problem.status`, `problem.value` and, with the certificate, `problem.solver_stats`.
     """
-    from sdpkit.doors.cvxpy_solver import raw_result
+    from sdpkit.conic.cvxpy_solver import raw_result
 
     model = _Model(problem)
     if model.data.reading.compiled.program.fingerprint != solution.program.fingerprint:
@@ -101,7 +100,7 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
     >>> round(float(value), 5), model.solver_stats.extra_stats.passes(1e-7)
     (1.0, True)
     """
-    from sdpkit.doors.cvxpy_solver import SdpkitSolver
+    from sdpkit.conic.cvxpy_solver import SdpkitSolver
     from sdpkit.solving.registry import get_solver
 
     if name != "auto":
@@ -129,7 +128,7 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
     >>> sdpkit.certify_cvxpy(model).passes(1e-6)
     False
     """
-    from sdpkit.doors.completion import complete_dual, complete_primal
+    from sdpkit.conic.completion import complete_dual, complete_primal
 
     _refuse_wild_values(problem)
     model = _Model(problem)
@@ -210,7 +209,7 @@ class _Model:
     def __post_init__(self) -> None:
         import cvxpy
 
-        from sdpkit.doors.log_dets import without_log_dets
+        from sdpkit.conic.log_dets import without_log_dets
 
         refuse_types(self.problem)
         if not self.problem.variables():
@@ -286,7 +285,7 @@ class _Model:
         """The conic data."""
         import cvxpy
 
-        from sdpkit.doors.cvxpy_solver import model_data
+        from sdpkit.conic.cvxpy_solver import model_data
 
         sense: Sense = "max" if isinstance(self.problem.objective, cvxpy.Maximize) else "min"
         return model_data(self.compiled, sense, self._log_det_places())

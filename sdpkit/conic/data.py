@@ -31,9 +31,8 @@ from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program, Sense
 from sdpkit.program.gram import Matrix
 from sdpkit.program.sdpa import BlockReader, SdpaContent
+from sdpkit.typing import Array, Bools, Indices
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Kind = Literal["soc", "psd"]
 
 
@@ -47,7 +46,7 @@ class ConeRows:
 
     kind: Kind
     size: int
-    rows: Ints
+    rows: Indices
     log_det: float = 0.0
 
     @cached_property
@@ -126,7 +125,7 @@ class ConicData:
         return 1.0 if self.sense == "min" else -1.0
 
     @property
-    def nonneg(self) -> Ints:
+    def nonneg(self) -> Indices:
         """The rows of the inequalities."""
         return np.arange(self.n_zero, self.n_zero + self.n_nonneg)
 
@@ -147,7 +146,7 @@ class Draft:
     parts: Sequence[DraftBlock]
     rows_x: sp.csr_array
     cost_x: Array
-    free_x: NDArray[np.bool_]
+    free_x: Bools
     rhs: Array
     relations: NDArray[np.int8]
     quadratic_x: Array
@@ -161,9 +160,9 @@ class Compiled:
     """A program and which rows of its draft it kept; `nulls` became null directions."""
 
     program: Program
-    kept: Ints
+    kept: Indices
     n_rows: int
-    nulls: Ints
+    nulls: Indices
     with_nulls: Program | None
 
     def multipliers(self, dual: Array) -> Array:
@@ -214,7 +213,7 @@ def compile_draft(draft: Draft) -> Compiled:
         for k, (reader, rows) in enumerate(readers)
     ]
 
-    def program(rows: Ints, of: list[Block]) -> Program:
+    def program(rows: Indices, of: list[Block]) -> Program:
         return Program.of(
             of or [_idle(draft.sense)],
             draft.rhs[rows],
@@ -242,7 +241,7 @@ def _idle(sense: Sense) -> Block:
     return Block.of(1, sp.csr_array((0, 1)), name="idle", cost=cost)
 
 
-def _reader(part: DraftBlock) -> tuple[BlockReader, Ints]:
+def _reader(part: DraftBlock) -> tuple[BlockReader, Indices]:
     """The reader of one unknown's entry matrices, and the rows of the draft that it holds."""
     n = part.cone.size
     held = np.flatnonzero(np.diff(part.coefficients.indptr))
@@ -256,13 +255,13 @@ def _reader(part: DraftBlock) -> tuple[BlockReader, Ints]:
     return BlockReader(0, content), held
 
 
-def _scattered(rows: sp.csr_array, where: Ints, m: int, p: int) -> sp.csr_array:
+def _scattered(rows: sp.csr_array, where: Indices, m: int, p: int) -> sp.csr_array:
     """Rows of a matrix placed among m."""
     local = sp.coo_array(rows)
     return sp.csr_array((local.data, (where[local.row], local.col)), shape=(m, p))
 
 
-def _null_rows(rows_q: sp.csr_array, draft: Draft) -> NDArray[np.bool_]:
+def _null_rows(rows_q: sp.csr_array, draft: Draft) -> Bools:
     """Equations Σ a_p q_p = 0 with all a_p of one sign and no auxiliary variable."""
     counts = np.diff(rows_q.indptr)
     positive = np.asarray((rows_q > 0).sum(axis=1)).ravel()

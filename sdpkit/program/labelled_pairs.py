@@ -6,7 +6,7 @@ Every pair i < j of points is a row,
     weight · [l − q_ij]₊   if they have not (dissimilar).
 
 `LabelledPairs` finds the ones that count in tiles of distances; `sdpkit.program.families` says
-what any family must answer. Pairs that are given one by one are `sdpkit.program.listed`'s.
+what any family must answer. Pairs that are given one by one are `sdpkit.program.listed_rows`'s.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from sdpkit.errors import InputError
 from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
-    Array,
-    Indices,
     Rows,
     Terms,
     lengths,
@@ -34,6 +32,7 @@ from sdpkit.program.families import (
     spread_out,
     whole_numbers,
 )
+from sdpkit.typing import Array, Bools, Indices
 
 # Rows and columns of one tile of distances.
 _TILE_ROWS, _TILE_COLUMNS = 256, 1024
@@ -147,7 +146,7 @@ class LabelledPairs:
             pulls[pull], constants[pull], pushes[push], np.cumsum(pull) - 1, np.cumsum(push) - 1
         )
 
-    def has(self, rows: Rows) -> NDArray[np.bool_]:
+    def has(self, rows: Rows) -> Bools:
         """(m,) which of some numbers stand for a pair i < j, and for its kind."""
         known = np.asarray((rows >= 0) & (rows < 2 * self.n_points**2))
         place, j = np.divmod(np.where(known, rows, 0), self.n_points)

@@ -26,8 +26,6 @@ from sdpkit.numerics.kernels import proof_kernel
 from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
-    Array,
-    Indices,
     Rows,
     Terms,
     lengths,
@@ -36,6 +34,7 @@ from sdpkit.program.families import (
     spread_out,
     whole_numbers,
 )
+from sdpkit.typing import Array, Bools, Indices
 
 # Entries and columns of one tile of distances: in single precision they fit a second-level cache.
 _TILE_ENTRIES, _TILE_COLUMNS = 2**18, 1024
@@ -180,7 +179,7 @@ class Impostors:
         ones = np.ones(len(self.target_pairs))
         return Terms(self.target_pairs, ones, pushes, target, np.cumsum(first) - 1)
 
-    def has(self, rows: Rows) -> NDArray[np.bool_]:
+    def has(self, rows: Rows) -> Bools:
         """(m,) which of some numbers stand for a target pair and a point of another class."""
         known = np.asarray(rows >= 0)
         pair, target = np.divmod(np.where(known, rows, 0), len(self.target_pairs))

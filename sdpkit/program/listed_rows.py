@@ -12,16 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_vector
-from sdpkit.program.families import (
-    Array,
-    Indices,
-    Rows,
-    Terms,
-    price,
-    spread_out,
-    values,
-    whole_numbers,
-)
+from sdpkit.program.families import Rows, Terms, price, spread_out, values, whole_numbers
+from sdpkit.typing import Array, Bools, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +129,7 @@ class ListedRows:
         """All rows."""
         return np.arange(self.n_rows)
 
-    def has(self, rows: Rows) -> NDArray[np.bool_]:
+    def has(self, rows: Rows) -> Bools:
         """(m,) which of some numbers are those of rows."""
         return np.asarray((rows >= 0) & (rows < self.n_rows))
 

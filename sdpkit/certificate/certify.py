@@ -48,7 +48,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.certificate.bounds import SafeBound, linear_violation, safe_bound, slack_eigenvalues
 from sdpkit.certificate.certificate import Certificate
@@ -58,11 +58,11 @@ from sdpkit.certificate.scales import ratio, relative_gap_of, value_unit
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix, trace
+from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     from sdpkit.program.families import Rows
 
-Array = NDArray[np.float64]
 
 # A trace of this many times n² times what the rows suggest is remarked upon.
 _FAR = 1e3

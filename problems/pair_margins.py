@@ -20,7 +20,7 @@ gives a feasible θα; its value, or 0 from α = 0 if that is more. Any subset o
 valid bound, while the objective counts all of them.
 
 With labels y every pair of points is a row: similar in a class, dissimilar between classes. These
-pairs are searched (`sdpkit.program.pairs`), never listed.
+pairs are searched (`sdpkit.program.labelled_pairs`), never listed.
 """
 
 from __future__ import annotations
@@ -38,17 +38,15 @@ from sdpkit.inputs import distinct_pairs, finite_array, finite_points
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import MODEL_ENTRIES
 from sdpkit.program.compilation import minimise
+from sdpkit.program.expressions import Unknown
 from sdpkit.program.families import RowFamily
 from sdpkit.program.form import Program
-from sdpkit.program.listed import ListedRows
-from sdpkit.program.pairs import LabelledPairs
+from sdpkit.program.labelled_pairs import LabelledPairs
+from sdpkit.program.listed_rows import ListedRows
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.sentences import Unknown
 from sdpkit.results.metric import Metric, factor
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 # Eigenvalues of C below this share of the largest count as zero.
 _SINGULAR = 1e-10

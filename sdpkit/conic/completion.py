@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from sdpkit.doors.conic import ConicData
-
-Array = NDArray[np.float64]
+from sdpkit.conic.data import ConicData
+from sdpkit.typing import Array
 
 
 def complete_primal(data: ConicData, x: Array, y: Array) -> Array:

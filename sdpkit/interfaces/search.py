@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
@@ -25,6 +24,7 @@ from sklearn.utils.validation import indexable
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.threads import no_other_threads
+from sdpkit.typing import Indices
 
 Candidate = dict[str, Any]
 
@@ -113,8 +113,8 @@ def _walk(
     candidates: Sequence[Candidate],
     X: Any,
     y: Any,
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
+    train: Indices,
+    test: Indices,
     scorer: Any,
     choices: dict[str, Any],
 ) -> list[dict[str, Any]]:

@@ -11,13 +11,10 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.solvers.passes import COMPILED_SIZE
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 _PANEL = 64  # rows gathered at a time, to stay in cache
 
@@ -30,8 +27,8 @@ class Pairs:
     """
 
     n: int
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
+    first: Indices
+    second: Indices
     sign: float
 
     @classmethod
@@ -89,7 +86,7 @@ class Pairs:
         return sp.csr_array((data, indices, indptr), shape=(self.n, self.n))
 
     @cached_property
-    def sparse_places(self) -> tuple[Ints, Ints, Ints]:
+    def sparse_places(self) -> tuple[Indices, Indices, Indices]:
         """Rows and columns of what is not zero, as a csr array has them, and for (i, i), (j, j),
         (i, j) and (j, i) of every measurement which entry it is."""
         i, j = self.first[self.two_ended], self.second[self.two_ended]
@@ -99,12 +96,12 @@ class Pairs:
         return indptr.astype(np.int64), keys % self.n, which
 
     @cached_property
-    def two_ended(self) -> NDArray[np.int64]:
+    def two_ended(self) -> Indices:
         """The measurements that have an e_j."""
         return np.flatnonzero(self.second < self.n)
 
     @cached_property
-    def places(self) -> NDArray[np.int64]:
+    def places(self) -> Indices:
         """Where (i, i), (j, j) and (i, j) lie in a matrix stored by rows."""
         i, j = self.first[self.two_ended], self.second[self.two_ended]
         return np.concatenate([self.first * (self.n + 1), j * (self.n + 1), i * self.n + j])
@@ -139,7 +136,7 @@ class Pairs:
 
 @fast_kernel("i8[:]", "i8[:]", "f8", "f8[:,:]", "f8[:,:]", "out f8[:]")
 def _lengths_of_product(
-    first: Ints, second: Ints, sign: float, a: Array, b: Array, out: Array
+    first: Indices, second: Indices, sign: float, a: Array, b: Array, out: Array
 ) -> None:
     n = a.shape[0]
     for e in range(first.size):
@@ -158,8 +155,8 @@ def _lengths_of_product(
     "i8[:]", "i8[:]", "f8", "f8[:]", "f8[:,:]", "f8[:,:]", "b1", "out f8[:,:]", "out f8[:,:]"
 )  # fmt: skip
 def _add_hadamard(
-    first: Ints, second: Ints, sign: float, weights: Array, a: Array, b: Array, from_zero: bool,
-    row: Array, out: Array,
+    first: Indices, second: Indices, sign: float, weights: Array, a: Array, b: Array,
+    from_zero: bool, row: Array, out: Array,
 ) -> None:  # fmt: skip
     n = a.shape[0]
     for e in range(first.size):

@@ -11,23 +11,22 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 import sdpkit
-from sdpkit.doors.files import SavedMixin
-from sdpkit.doors.fitting import seed_of
-from sdpkit.doors.metrics import (
+from sdpkit.errors import InputError
+from sdpkit.interfaces.files import SavedMixin
+from sdpkit.interfaces.fitting import seed_of
+from sdpkit.interfaces.metrics import (
     LargeMarginNearestNeighbors,
     LinearMap,
     MahalanobisForClustering,
     PairMarginMetric,
     points_of,
 )
-from sdpkit.errors import InputError
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array, Indices
 
 
 class TuplesMixin:
@@ -39,7 +38,7 @@ class TuplesMixin:
         tags.input_tags.three_d_array = True
         return tags
 
-    def _pairs(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, dict[str, NDArray[np.int64]]]:
+    def _pairs(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, dict[str, Indices]]:
         """The points of pairs, each once, and which of them are similar and dissimilar."""
         tuples = points_of(X, 2)
         signs = np.asarray(y)
@@ -52,7 +51,7 @@ class TuplesMixin:
         return points, {"similar": which[signs > 0], "dissimilar": which[signs < 0]}
 
 
-def _distinct(tuples: Array) -> tuple[Array, NDArray[np.int64]]:
+def _distinct(tuples: Array) -> tuple[Array, Indices]:
     """(points (n, d), indices (m, size)): every point of the tuples once."""
     flat = tuples.reshape(-1, tuples.shape[2])
     points, which = np.unique(flat, axis=0, return_inverse=True)
@@ -122,7 +121,7 @@ class LargeMarginFromTriplets(TuplesMixin, LargeMarginNearestNeighbors):
         points = points_of(X, 3, self.n_features_in_)
         return self.pair_distance(points[:, [0, 2]]) - self.pair_distance(points[:, [0, 1]])
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Indices:
         """(m,) +1 for triplets in the right order, −1 for the others."""
         return np.where(self.decision_function(X) > 0, 1, -1).astype(np.int64)
 
@@ -198,7 +197,7 @@ class PseudoMetricOnlineLearning(TuplesMixin, LinearMap, SavedMixin, BaseEstimat
         check_is_fitted(self)
         return self.learner_.decision_function(X)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Indices:
         """(m,) +1 for similar pairs, −1 for the others."""
         check_is_fitted(self)
         return self.learner_.predict(X)

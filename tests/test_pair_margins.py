@@ -17,8 +17,8 @@ from sklearn.datasets import load_iris
 import sdpkit
 from sdpkit import InputError, PairMargins, Program, Solution, Status, certify
 from sdpkit.program.families import laplacians, values
-from sdpkit.program.listed import ListedRows
-from sdpkit.program.pairs import LabelledPairs
+from sdpkit.program.labelled_pairs import LabelledPairs
+from sdpkit.program.listed_rows import ListedRows
 
 Array = NDArray[np.float64]
 Pair = tuple[int, int]
@@ -109,8 +109,8 @@ def test_search_is_exact_where_products_round(place: str, monkeypatch: pytest.Mo
     if place == "an outlier":
         points[-1] += 1e9
     if place == "many tiles":
-        monkeypatch.setattr("sdpkit.program.pairs._TILE_ROWS", 7)
-        monkeypatch.setattr("sdpkit.program.pairs._TILE_COLUMNS", 5)
+        monkeypatch.setattr("sdpkit.program.labelled_pairs._TILE_ROWS", 7)
+        monkeypatch.setattr("sdpkit.program.labelled_pairs._TILE_COLUMNS", 5)
     family = LabelledPairs.of(np.arange(40) % 3, upper=1.0, lower=4.0)
     margins = {p: margin(family, points, p) for p in all_pairs(family)}
     doubtful = {p for p, z in margins.items() if abs(float(z)) <= 1e-12 * (1 + abs(float(z)))}

@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, SolverError, Status
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.program.cost import Cost
 from sdpkit.program.families import Rows, values
 from sdpkit.results.metric import factor
@@ -251,7 +251,7 @@ def test_certificate_sees_a_rank_that_is_too_large() -> None:
 
 
 def test_the_published_method_keeps_to_algorithm_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sdpkit.program.comparisons import Impostors
+    from sdpkit.program.impostors import Impostors
     from sdpkit.solvers.algorithm_3 import ProjectedSubgradients
 
     looks, values = [], []
@@ -490,7 +490,7 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search of many seconds, made of many short pieces, is left soon after the limit."""
-    from sdpkit.program import comparisons
+    from sdpkit.program import impostors
     from sdpkit.solvers import algorithm_3, augmented
 
     X, y = load_digits(return_X_y=True)
@@ -504,11 +504,11 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
 
         return run
 
-    slow = {dtype: slowed(kernel) for dtype, kernel in comparisons._TILE_PAIRS.items()}
-    monkeypatch.setattr(comparisons, "_TILE_PAIRS", slow)
-    monkeypatch.setattr(comparisons, "_UNCOMPILED_POINTS", 0)
-    monkeypatch.setattr(comparisons, "_TILE_ENTRIES", 2**10)  # at least 150 tiles
-    monkeypatch.setattr(comparisons, "_TILE_COLUMNS", 2**6)
+    slow = {dtype: slowed(kernel) for dtype, kernel in impostors._TILE_PAIRS.items()}
+    monkeypatch.setattr(impostors, "_TILE_PAIRS", slow)
+    monkeypatch.setattr(impostors, "_UNCOMPILED_POINTS", 0)
+    monkeypatch.setattr(impostors, "_TILE_ENTRIES", 2**10)  # at least 150 tiles
+    monkeypatch.setattr(impostors, "_TILE_COLUMNS", 2**6)
     for module in (algorithm_3, augmented):
         monkeypatch.setattr(module, "best_scale", lambda *_: 1.0)
     began = time.perf_counter()

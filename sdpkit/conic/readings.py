@@ -1,6 +1,6 @@
 """The two readings of conic data as a program in squared lengths: slacks or multipliers.
 
-`sdpkit.doors.conic` states the data. A reading compiles its program and takes points from one to
+`sdpkit.conic.data` states the data. A reading compiles its program and takes points from one to
 the other in both directions.
 """
 
@@ -12,9 +12,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from sdpkit.doors.conic import (
+from sdpkit.conic.data import (
     Compiled,
     ConeRows,
     ConicData,
@@ -24,9 +23,7 @@ from sdpkit.doors.conic import (
     compile_draft,
 )
 from sdpkit.program.gram import Matrix
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Bools, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +34,13 @@ class DualReading:
     data: ConicData
 
     @cached_property
-    def _fixing(self) -> Ints:
+    def _fixing(self) -> Indices:
         """The equations that fix an entry of x, one for each of these entries."""
         d = self.data
         rows = np.flatnonzero(np.diff(d.matrix.indptr)[: d.n_zero] == 1)
         return rows[np.unique(self._fixed(rows), return_index=True)[1]]
 
-    def _fixed(self, rows: Ints) -> Ints:
+    def _fixed(self, rows: Indices) -> Indices:
         return np.asarray(self.data.matrix.indices[self.data.matrix.indptr[rows]], dtype=np.int64)
 
     @cached_property
@@ -55,12 +52,12 @@ class DualReading:
         return x
 
     @cached_property
-    def _open(self) -> Ints:
+    def _open(self) -> Indices:
         """The entries of x that are not fixed."""
         return np.setdiff1d(np.arange(self.data.cost.size), self._fixed(self._fixing))
 
     @cached_property
-    def _linear(self) -> Ints:
+    def _linear(self) -> Indices:
         """The rows of A whose multipliers are auxiliary variables."""
         return np.setdiff1d(np.arange(self.data.n_zero + self.data.n_nonneg), self._fixing)
 
@@ -132,12 +129,12 @@ class _Eliminated:
     """Entries of x that are slacks: x[columns] = (b[rows] − s)/a; `place` counts cones, −1 for
     inequalities; `twice` marks entries off a matrix's diagonal, which two rows of A hold."""
 
-    rows: Ints
-    columns: Ints
+    rows: Indices
+    columns: Indices
     a: Array
-    place: Ints
-    within: Ints
-    twice: NDArray[np.bool_]
+    place: Indices
+    within: Indices
+    twice: Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +149,7 @@ class SlackReading:
         d = self.data
         single = np.diff(d.matrix.indptr) == 1
         taken = np.zeros(d.cost.size, dtype=bool)
-        found: list[tuple[Ints, int, Ints, NDArray[np.bool_]]] = []
+        found: list[tuple[Indices, int, Indices, Bools]] = []
         for k, cone in enumerate(d.cones):
             within = self._slack_entries(cone, single, taken)
             if within is not None:
@@ -174,13 +171,11 @@ class SlackReading:
             twice=np.concatenate([twice for *_, twice in found]),
         )
 
-    def _column(self, rows: Ints) -> Ints:
+    def _column(self, rows: Indices) -> Indices:
         """The column of each row's first entry."""
         return np.asarray(self.data.matrix.indices[self.data.matrix.indptr[rows]], dtype=np.int64)
 
-    def _slack_entries(
-        self, cone: ConeRows, single: NDArray[np.bool_], taken: NDArray[np.bool_]
-    ) -> Ints | None:
+    def _slack_entries(self, cone: ConeRows, single: Bools, taken: Bools) -> Indices | None:
         """The cone's entries if each is an entry of x that no other cone took, else None."""
         d, n = self.data, cone.size
         if not single[cone.rows].all():
@@ -232,7 +227,7 @@ class SlackReading:
         return int(self._rows.shape[0])
 
     @cached_property
-    def _free(self) -> Ints:
+    def _free(self) -> Indices:
         free = np.ones(self.data.cost.size, dtype=bool)
         free[self.eliminated.columns] = False
         return np.flatnonzero(free)

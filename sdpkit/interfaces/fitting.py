@@ -16,11 +16,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from sdpkit.certificate.certificate import Certificate
-from sdpkit.doors.files import SavedMixin
 from sdpkit.inputs import one_of
+from sdpkit.interfaces.files import SavedMixin
 from sdpkit.solution.answer import Stop
 from sdpkit.solution.solution import Solution
-from sdpkit.solving.call import solve
+from sdpkit.solving.solve import solve
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -14,20 +14,18 @@ from cvxpy.reductions.solution import Solution as CvxpySolution
 from cvxpy.reductions.solution import failure_solution
 from cvxpy.reductions.solvers import utilities
 from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
-from numpy.typing import NDArray
 
-from sdpkit.doors.conic import ConeRows, ConicData, clean
-from sdpkit.doors.model_data import ModelData
-from sdpkit.doors.readings import Reading, SlackReading
+from sdpkit.conic.data import ConeRows, ConicData, clean
+from sdpkit.conic.model_data import ModelData
+from sdpkit.conic.readings import Reading, SlackReading
 from sdpkit.program.form import Sense
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.solution import Solution, Status
-from sdpkit.solving.call import solve
 from sdpkit.solving.feasibility import decide
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
-
-Array = NDArray[np.float64]
+from sdpkit.solving.solve import solve
+from sdpkit.typing import Array
 
 # cvxpy's words for how a solve ended.
 _WORDS = {

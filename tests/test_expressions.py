@@ -28,7 +28,7 @@ from sdpkit import (
 )
 from sdpkit.errors import InputError
 from sdpkit.program import named, stack
-from sdpkit.program.sentences import Expression
+from sdpkit.program.expressions import Expression
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)

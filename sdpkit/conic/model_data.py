@@ -20,14 +20,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from sdpkit.doors.conic import ConeRows, ConicData, clean
-from sdpkit.doors.readings import Reading, smaller_reading
+from sdpkit.conic.data import ConeRows, ConicData, clean
+from sdpkit.conic.readings import Reading, smaller_reading
 from sdpkit.errors import InputError
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from sdpkit.typing import Array, Bools, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +37,8 @@ class ModelData:
     """
 
     data: ConicData
-    scalars: Ints
-    cones: Ints
+    scalars: Indices
+    cones: Indices
     copies: int
 
     @classmethod
@@ -92,7 +89,7 @@ class ModelData:
         return out
 
     @property
-    def _owned(self) -> Ints:
+    def _owned(self) -> Indices:
         """The rows of A that are in use; a cone that a log det implies lost its own."""
         linear = np.arange(self.data.n_zero + self.data.n_nonneg)
         return np.concatenate([linear, *(c.rows for c in self.data.cones)])
@@ -102,7 +99,7 @@ def _owner(data: ConicData, row: int) -> ConeRows:
     return next(cone for cone in data.cones if row in cone.rows)
 
 
-def _with_log_dets(data: ConicData, scalars: Ints, owners: Sequence[ConeRows]) -> ConicData:
+def _with_log_dets(data: ConicData, scalars: Indices, owners: Sequence[ConeRows]) -> ConicData:
     """The data without the scalars, their costs as weights of the cones' log dets."""
     if not scalars.size:
         return data
@@ -164,7 +161,7 @@ def _with_squares(data: ConicData, squares: sp.csr_array) -> tuple[ConicData, in
     ), k
 
 
-def _in_cones(data: ConicData) -> NDArray[np.bool_]:
+def _in_cones(data: ConicData) -> Bools:
     """Which entries of x occur in a cone."""
     rows = np.concatenate([np.zeros(0, dtype=np.int64), *(c.rows for c in data.cones)])
     out = np.zeros(data.cost.size, dtype=bool)
@@ -172,9 +169,7 @@ def _in_cones(data: ConicData) -> NDArray[np.bool_]:
     return out
 
 
-def _factored(
-    squares: sp.csr_array, in_cones: NDArray[np.bool_]
-) -> tuple[sp.csr_array, Array, Array]:
+def _factored(squares: sp.csr_array, in_cones: Bools) -> tuple[sp.csr_array, Array, Array]:
     """(U, λ, q) with P = Uᵀ diag(λ) U + diag(q), q on entries that P does not couple."""
     p: Any = clean(squares + squares.T) / 2
     count, label = sp.csgraph.connected_components(p, directed=False)

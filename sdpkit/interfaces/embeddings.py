@@ -14,21 +14,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sdpkit
-from sdpkit.doors.fitting import CertifiedEstimator, seed_of
 from sdpkit.errors import InputError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import squared_distances_of
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.inputs import finite_vector, integer, one_of
+from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Connect = Literal["bridge", "components", "error"]
 Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
 # How the problems call what `metric` says X is.

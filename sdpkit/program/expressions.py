@@ -23,16 +23,15 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.program.block import differences
 from sdpkit.program.cost import Cost
 from sdpkit.program.printing import SYMBOLS, superscript, written
+from sdpkit.typing import Array, Indices
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 # What is printed of an expression: a sum of coefficient · name; the name of a number is "".
 Words: TypeAlias = tuple[tuple[float, str], ...]
 

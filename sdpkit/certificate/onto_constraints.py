@@ -13,15 +13,13 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from sdpkit.certificate.primal import row_residuals
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # Rows and measurements up to which a point is moved.
 _MAX_ROWS = 3000

@@ -22,9 +22,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sdpkit.certificate.judge import certify
+from sdpkit.certificate.certify import certify
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.patience import until
@@ -33,8 +32,8 @@ from sdpkit.program.gram import is_finite
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
 from sdpkit.solution.solution import WITHOUT_OPTIMUM, Solution, Status, Times
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 _GOOD = (Status.OPTIMAL, Status.STATIONARY)
 
 

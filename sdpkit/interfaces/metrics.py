@@ -23,17 +23,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import sdpkit
-from sdpkit.doors.files import SavedMixin
-from sdpkit.doors.fitting import CertifiedEstimator, seed_of
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, one_of
+from sdpkit.interfaces.files import SavedMixin
+from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
 from sdpkit.layout import Expected
 from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.results.metric import Metric
 from sdpkit.results.relevant_components import relevant_components
 from sdpkit.solution.solution import Solution
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 class MahalanobisMixin:

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sdpkit.doors.files import SavedMixin, labels_of
 from sdpkit.errors import InputError
 from sdpkit.inputs import (
     finite_array,
@@ -22,12 +21,11 @@ from sdpkit.inputs import (
     require_moderate,
     require_squarable,
 )
+from sdpkit.interfaces.files import SavedMixin, labels_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.metric import vote
 from sdpkit.results.query_metric import QueryMetrics, Variant, query_metrics
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from sdpkit.typing import Array, Indices
 
 
 class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
