@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import __main__ as bench
 from plugin_text import SOLVER
 
 import sdpkit
-from sdpkit.cli.main import main
 from sdpkit.comparison.competition import ComparisonProgress, compare
 from sdpkit.comparison.parallel import on_a_cluster, parallel, read_config, runs_at_a_time
 from sdpkit.comparison.table import Comparison
@@ -153,7 +153,7 @@ def test_files_that_cannot_be_used_are_refused(
     path = tmp_path / "config.yml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     command = ["compare", "--instances", "pentagon", "--runs", str(tmp_path / "runs.jsonl")]
-    assert main([*command, "--parallel-config", str(path)]) == 2
+    assert bench.main([*command, "--parallel-config", str(path)]) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "runs.jsonl").exists()
 
@@ -171,7 +171,7 @@ def test_a_configuration_counts_until_the_command_ends(tmp_path: Path) -> None:
 def test_benches_that_stay_in_one_process_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["bench", "forms", "--parallel-config", str(tmp_path / "none")]) == 2
+    assert bench.main(["forms", "--parallel-config", str(tmp_path / "none")]) == 2
     assert "it can be used with auto, grid, limits, sdplib" in capsys.readouterr().err
 
 
@@ -325,8 +325,8 @@ def test_tables_of_the_papers_are_made_there_and_kept_here(
 def test_benches_run_there(
     cluster: Any, notes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["bench", "limits", "--solvers", "interior", "scs", "--time-limit", "0.5"]
-    assert main([*command, "--parallel-config", str(written(tmp_path, cluster))]) == 0
+    command = ["limits", "--solvers", "interior", "scs", "--time-limit", "0.5"]
+    assert bench.main([*command, "--parallel-config", str(written(tmp_path, cluster))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["solver", "interior", "scs"]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.projection import touching
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Solution, Status
 from sdpkit.certificate.certify import certify
-from sdpkit.papers.bench.projection import touching, wedge
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
 from sdpkit.solvers.multiplier_repair import feasible_multipliers
@@ -24,6 +24,7 @@ from sdpkit.solvers.sets import TwoSets, metric, rarer_root
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
+from sdpkit.testing.programs import wedge
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzzing.planted import weak
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status, certify
@@ -22,7 +23,6 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solving import registry
 from sdpkit.solving.judgement import judge
 from sdpkit.solving.registry import get_solver
-from sdpkit.testing.planted import weak
 
 
 def scalar(cost: float = 0.0) -> Block:

@@ -1,8 +1,8 @@
 """What an engine expects to need: work, counted from a program's sizes, at measured prices.
 
 An engine counts its work in a few terms (`work`): its iterations, what they multiply and factor.
-The seconds that a unit of each term takes are fitted to measured runs. `sdpkit bench auto --fit`
-prints this table anew from docs/auto.csv.
+The seconds that a unit of each term takes are fitted to measured runs:
+`make bench NAME=auto ARGS="--fit"` prints this table anew from docs/auto.csv.
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ from scipy.spatial.distance import cdist
 
 import sdpkit
 from sdpkit.comparison.measuring import arrays, quiet_solve
-from sdpkit.papers.bench.projection import wedge
 from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
 from sdpkit.papers.sets import handwritten
 from sdpkit.papers.sources import THESIS
 from sdpkit.results.quality import evaluate, position_errors
 from sdpkit.results.refinement import refine
+from sdpkit.testing.programs import wedge
 from sdpkit.typing import Array, Indices
 
 Items = Iterator[Row | Panel]

@@ -3,19 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import sdpkit
-from sdpkit.comparison.measuring import arrays
-from sdpkit.papers.bench.engines import Fidelities, fidelities, lecture_sets
+from sdpkit.comparison.measuring import arrays, timed_solve
 from sdpkit.papers.entry import NO_PROGRAM, Entry, Proof, Row, Setting
 from sdpkit.papers.pictures import Bars, Panel, Scatter
 from sdpkit.papers.sources import LECTURE
+from sdpkit.solution.solution import Solution
 
 Items = Iterator[Row | Panel]
 METHODS = ("kernel PCA", "SDE (MVU)", "MVE")
+
+
+Solved = tuple[sdpkit.MVU, Solution, float]
+
+
+@dataclass(frozen=True)
+class Fidelities:
+    """One row of the lecture's table: kernel PCA's share, and (problem, solution, seconds)."""
+
+    kernel_pca: float
+    mvu: Solved
+    mve: Solved
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """The share of the variance in two dimensions: kernel PCA, MVU, MVE."""
+        return (self.kernel_pca, share(self.mvu), share(self.mve))
+
+    @property
+    def of_bound(self) -> float:
+        """MVE's value of MVU's bound. No MVE is worth more, so this says how far from the best
+        it can be."""
+        problem, solution, _ = self.mve
+        assert isinstance(problem, sdpkit.MVE)
+        return problem.value(solution) / self.mvu[1].certificate.safe_bound
+
+
+def lecture_sets(
+    folder: Path | None, n: int = 400
+) -> Iterator[tuple[str, tuple[float, float, float], dict[str, Any]]]:
+    """(name, published percentages of kernel PCA, SDE and MVE, arguments of `fidelities`)."""
+    adjacency = None if folder is None else arrays(folder, "netscience")["X"] > 0
+    X, star = sdpkit.datasets.spokes(8, 5, noise_dims=50, noise=0.11), sdpkit.datasets.star_graph()
+    yield "star", (95.0, 29.9, 100.0), {"X": X, "graph": star}
+    for start in ("mvu", "kernel"):
+        given = {"X": sdpkit.datasets.swiss_roll(n), "n_neighbors": 4, "start": start}
+        given["connect"] = "bridge"
+        yield f"Swiss roll, {n} points, from {start}", (45.8, 99.9, 99.9), given
+    twos = {"X": _twos(), "n_neighbors": 4, "connect": "bridge", "start": "mvu"}
+    yield "twos of scikit-learn's digits", (18.4, 88.4, 97.8), twos
+    if adjacency is not None:
+        for form in ("inequality", "slack"):
+            yield f"network, {form}", (5.9, 95.3, 99.2), {"graph": adjacency, "form": form}
+
+
+def fidelities(start: Any = "kernel", tol: float | None = None, **given: Any) -> Fidelities:
+    """Kernel PCA, MVU and MVE of the same graph, the latter two solved and timed."""
+    mvu, mve = sdpkit.MVU(**given), sdpkit.MVE(**given, start=start)
+    solved = (mvu, *_solved(mvu, tol)), (mve, *_solved(mve, tol))
+    return Fidelities(mve.kernel_pca().fidelity, *solved)
+
+
+def _twos() -> Any:
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    return digits.data[digits.target == 2]
+
+
+def _solved(problem: sdpkit.MVU, tol: float | None) -> tuple[Solution, float]:
+    run = timed_solve(problem, tol=tol)
+    return run.result, run.seconds
+
+
+def share(solved: Solved) -> float:
+    """The share of the variance in two dimensions."""
+    return solved[0].recover(solved[1], n_components=2).fidelity
 
 
 def _proofs(found: Fidelities) -> tuple[Proof, Proof, Proof]:
