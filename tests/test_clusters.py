@@ -21,6 +21,7 @@ from bench import __main__ as bench
 from plugin_text import SOLVER
 
 import sdpkit
+from sdpkit.cli.main import main
 from sdpkit.comparison.competition import ComparisonProgress, compare
 from sdpkit.comparison.parallel import on_a_cluster, parallel, read_config, runs_at_a_time
 from sdpkit.comparison.table import Comparison
@@ -153,7 +154,7 @@ def test_files_that_cannot_be_used_are_refused(
     path = tmp_path / "config.yml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     command = ["compare", "--instances", "pentagon", "--runs", str(tmp_path / "runs.jsonl")]
-    assert bench.main([*command, "--parallel-config", str(path)]) == 2
+    assert main([*command, "--parallel-config", str(path)]) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "runs.jsonl").exists()
 

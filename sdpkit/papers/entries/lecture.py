@@ -11,12 +11,13 @@ import numpy as np
 
 import sdpkit
 from sdpkit.comparison.measuring import arrays, timed_solve
-from sdpkit.papers.entry import NO_PROGRAM, Entry, Proof, Row, Setting
+from sdpkit.papers.entry import NO_PROGRAM, Proof, Row, Setting
 from sdpkit.papers.pictures import Bars, Panel, Scatter
-from sdpkit.papers.sources import LECTURE
+from sdpkit.papers.published import Published
 from sdpkit.solution.solution import Solution
 
 Items = Iterator[Row | Panel]
+PAPER = Published.of("lecture")
 METHODS = ("kernel PCA", "SDE (MVU)", "MVE")
 
 
@@ -102,11 +103,11 @@ def _fidelity(setting: Setting) -> Items:
             METHODS, published, shares, _proofs(found), strict=True
         ):
             yield Row.number(f"{name}: {method}", theirs, ours, 2.0, " %", proof)
-        yield Row.claim(
-            f"{name}: MVE against MVU",
-            "at least as much",
+        yield PAPER.claim(
+            "MVE",
             f"{shares[2]:.1f} against {shares[1]:.1f} %",
             shares[2] >= shares[1] - 0.1,
+            name=name,
         )
     yield Bars("share of the variance in two dimensions, per cent", bars, METHODS)
 
@@ -120,20 +121,17 @@ def _tree(name: str, bars: dict[str, tuple[float, ...]], **given: Any) -> Items:
         _, mvu, mve = _proofs(found)
         problem, solution, _ = found.mve
         closest = problem.progress(solution).get("closest pair")
-        yield Row.claim(
-            f"{name}, {word}: share of the variance in two dimensions, SDE and MVE",
-            "MVE has at least as much",
+        yield PAPER.claim(
+            "shares",
             f"{shares[1]:.3f}, {shares[2]:.3f}",
             shares[2] >= shares[1] - 1e-3,
             mve,
+            name=name,
+            word=word,
         )
         if full and closest is not None:
-            yield Row.claim(
-                f"{name}, {word}: closest pair, of its input distance",
-                "no distance shrinks",
-                f"{closest:.4f}",
-                closest > 0.99,
-                mvu,
+            yield PAPER.claim(
+                "closest pair", f"{closest:.4f}", closest > 0.99, mvu, name=name, word=word
             )
         yield Scatter(f"{name}, {word}", problem.recover(solution, 2).coordinates)
 
@@ -156,38 +154,10 @@ def _phylogenies(setting: Setting) -> Items:
     yield Bars("share of the variance in two dimensions", bars, METHODS)
 
 
-ENTRIES = {
-    "lecture-fidelity": Entry(
-        "Share of the variance in two dimensions, by kernel PCA, SDE and MVE",
-        f"{LECTURE}, last table",
-        _fidelity,
-        (
-            "the lecture describes neither noise nor sizes: ours are a star of 8 spokes of 5 with "
-            "50 dimensions of noise, a roll, scikit-learn's twos, and with --data a collaboration "
-            "network of 379 nodes; its faces are not available",
-            "numbers agree within two points",
-        ),
-        points=(400, 400),
-        uses=("netscience",),
-        seconds=41,
-        differs="kernel PCA of roll and twos, MVU of the twos: other data and other kernels; the "
-        "lecture gives neither",
-    ),
-    "lecture-spanning-trees": Entry(
-        "Spanning trees, with and without distances that may not shrink",
-        f"{LECTURE}, spanning trees",
-        _spanning_trees,
-        ("a tree over normal points in three dimensions; the lecture's points are not given",),
-        points=(20, 60),
-        seconds=4,
-        growth=3.0,
-    ),
-    "lecture-phylogenies": Entry(
-        "Trees of species",
-        f"{LECTURE}, spanning trees",
-        _phylogenies,
-        ("26 salamanders and 82 anoles instead of 30 salamanders and 56 crustaceans",),
-        needs=("phylo_salamanders", "phylo_anoles"),
-        seconds=0.7,
-    ),
-}
+ENTRIES = PAPER.entries(
+    {
+        "lecture-fidelity": _fidelity,
+        "lecture-spanning-trees": _spanning_trees,
+        "lecture-phylogenies": _phylogenies,
+    }
+)
