@@ -17,6 +17,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Solution
+from sdpkit.solvers.multiplier_repair import feasible_multipliers
 from sdpkit.solving.solve import solve
 from sdpkit.testing.programs import wedge
 
@@ -153,10 +154,8 @@ def _eigh_seconds(n: int) -> float:
 
 
 def _repaired(solution: Solution) -> Certificate:
-    from sdpkit.solving.registry import get_solver
-
-    repair: Any = get_solver("projection")
-    dual = None if solution.dual is None else repair.feasible(solution.program, solution.dual)
+    given = solution.dual
+    dual = None if given is None else feasible_multipliers(solution.program, given)
     return certify(solution.program, solution.matrices, solution.x, dual)
 
 

@@ -52,13 +52,9 @@ class Published:
 
     def entries(self, makers: Mapping[str, Make]) -> dict[str, Entry]:
         """Every entry with the function that makes it."""
-        return {
-            name: Entry(
-                make=make,
-                **{
-                    key: tuple(value) if isinstance(value, list) else value
-                    for key, value in self.described[name].items()
-                },
-            )
-            for name, make in makers.items()
-        }
+        found = {}
+        for name, make in makers.items():
+            said = self.described[name].items()
+            given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said}
+            found[name] = Entry(make=make, **given)
+        return found
