@@ -20,7 +20,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -29,9 +29,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.interruption import is_interrupted
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import check_names
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.reduction import reduce
@@ -167,7 +167,7 @@ class CvxpyBackend:
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Compile, call, map back."""
-        started = time.perf_counter()
+        started, limit = time.perf_counter(), settings.time_limit
         reduction = reduce(program, orthonormal=self.orthonormal)
         reduced = reduction.program
         entries = sum(b.size * (b.size + 1) // 2 for b in reduced.blocks) + reduced.n_auxiliary
@@ -179,7 +179,7 @@ class CvxpyBackend:
         outcome, (matrices, x, dual), setup = found
         solved = time.perf_counter() - started - setup
         stop = outcome.stop if form is _matrix_form else _mirrored(outcome.stop)
-        limit, notes = settings.time_limit, tuple[str, ...]()
+        notes = tuple[str, ...]()
         if limit is not None and stop is not Stop.TIME_LIMIT and self.cvxpy_name in _TIMELESS:
             notes = (f"{self.name} has no time limit; the {limit:g} s asked for were not kept",)
             notes = notes if solved > limit else ()
@@ -227,9 +227,6 @@ class CvxpyBackend:
         """Build the model, call the solver, read the point; and the seconds of the first part."""
         model = form(reduced)
         setup = time.perf_counter() - started
-        limit = settings.time_limit
-        if limit is not None:
-            settings = replace(settings, time_limit=max(limit - setup, _LEAST_SECONDS))
         outcome = self._call(model, settings)
         return outcome, model.read() if outcome.has_point else (None, None, None), setup
 

@@ -18,11 +18,12 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, SolverError, Status
 from sdpkit.certificate.certify import certify
+from sdpkit.errors import ConvergenceWarning
+from sdpkit.numerics.deadline import Deadline
 from sdpkit.program.cost import Cost
 from sdpkit.program.families import Rows, values
 from sdpkit.results.metric import factor
 from sdpkit.solution.answer import Settings, Stop
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver, known_solvers
 
 Array = NDArray[np.float64]
@@ -512,7 +513,7 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
     for module in (algorithm_3, augmented):
         monkeypatch.setattr(module, "best_scale", lambda *_: 1.0)
     began = time.perf_counter()
-    answer = solver.solve(program, Settings(tol=1e-9, time_limit=0.3))
+    answer = solver.solve(program, Settings(tol=1e-9, deadline=Deadline.after(0.3)))
     assert time.perf_counter() - began < 3.0
     assert answer.stop is Stop.TIME_LIMIT
     assert all(np.isfinite(matrix).all() for matrix in answer.matrices)

@@ -21,6 +21,7 @@ import sdpkit.program.form
 from sdpkit import MVU, Block, Cost, Localization, Program, Status
 from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rays import certify_infeasible
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics import sparse_factor
 from sdpkit.numerics.eigenpairs import lowest_on_centred, smallest_on_centred
 from sdpkit.numerics.pattern import Pattern
@@ -34,7 +35,6 @@ from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel
 from sdpkit.solvers.lowrank_start import cold_start, first_ranks, layout
 from sdpkit.solving.choice import choose
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVE, MVU, Solution, Status, datasets
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.problems.mve import _leading
 from sdpkit.results.embedding import gram
 from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solvers.interior import INTERIOR
 from sdpkit.solving.choice import refusal
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import available_solvers, get_solver
 
 Array = NDArray[np.float64]

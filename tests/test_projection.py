@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Solution, Status
 from sdpkit.certificate.certify import certify
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
 from sdpkit.solvers.multiplier_repair import feasible_multipliers
 from sdpkit.solvers.sets import TwoSets, metric, rarer_root
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
 from sdpkit.testing.programs import wedge

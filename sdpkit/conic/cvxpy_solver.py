@@ -18,12 +18,13 @@ from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from sdpkit.conic.data import ConeRows, ConicData, clean
 from sdpkit.conic.model_data import ModelData
 from sdpkit.conic.readings import Reading, SlackReading
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.program.form import Sense
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.feasibility import decide
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
+from sdpkit.solving.run import Run
 from sdpkit.solving.solve import solve
 from sdpkit.typing import Array
 
@@ -224,7 +225,9 @@ def _status(reading: Reading, solution: Solution) -> str:
 
 def _without_multipliers(reading: Reading, solution: Solution) -> str:
     """cvxpy's word for a model whose dual is infeasible: it is unbounded if it has a point."""
-    found = decide(SlackReading(reading.data).compiled.program, get_solver("interior"), Settings())
+    found = decide(
+        Run(Settings()), SlackReading(reading.data).compiled.program, get_solver("interior")
+    )
     if found.ray is not None:
         return str(cvxpy.INFEASIBLE)
     # A dual that is infeasible on a face only gives no direction.

@@ -88,9 +88,8 @@ def leading_eigenpairs(
     be zero; `LinAlgError` if its images are not finite.
 
     >>> values, vectors = leading_eigenpairs(lambda x: 0.0 * x, 100, 2)
-    >>> values, (vectors.T @ vectors).round(9)
-    (array([0., 0.]), array([[1., 0.],
-           [0., 1.]]))
+    >>> values, np.allclose(vectors.T @ vectors, np.eye(2))
+    (array([0., 0.]), True)
     """
     if n <= max(40, 2 * k + 2):
         matrix = np.column_stack([apply(column) for column in np.eye(n)])

@@ -113,7 +113,7 @@ class RowFamily(Protocol):
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the rows with z > −slack at `outputs`, one (n, r) array per block.
 
-        This and `hinge_sum` go over all rows: they call `numerics.patience.continue_or_raise`
+        This and `hinge_sum` go over all rows: they call `numerics.deadline.continue_or_raise`
         now and then, so that a time limit or Ctrl-C can end them.
         """
 

@@ -22,8 +22,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.kernels import proof_kernel
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Rows,
@@ -335,7 +335,7 @@ class Impostors:
     ) -> Iterator[Any]:
         """`work(i, l, q_il)` for the pairs of every tile with q_il < reach_i, on all cores.
 
-        It stops between strips when it is told to (`sdpkit.numerics.patience`).
+        It stops between strips when it is told to (`sdpkit.numerics.deadline`).
         """
         screens = {
             block: self._screen(block, stacked[:, columns[block] : columns[block + 1]], reach)
