@@ -19,9 +19,10 @@ from typing import Any, TypeVar
 
 from sdpkit import __version__
 from sdpkit.comparison.parallel import in_parallel
-from sdpkit.comparison.worker import Job, Outcome, Tell, Worker
+from sdpkit.comparison.worker import Job, Outcome, Worker
 from sdpkit.errors import SdpkitError, SolverError
 from sdpkit.files import free_memory
+from sdpkit.solution.process import Tell
 
 T = TypeVar("T")
 

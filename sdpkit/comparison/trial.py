@@ -38,7 +38,7 @@ from sdpkit.solving.registry import GROUP, get_solver, is_ours, load, register_s
 from sdpkit.solving.solve import first_program, solve
 
 if TYPE_CHECKING:
-    from sdpkit.comparison.worker import Tell
+    from sdpkit.solution.process import Tell
 
 # Points of an embedding that are kept.
 _DRAWN = 500

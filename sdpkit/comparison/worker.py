@@ -28,8 +28,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -37,7 +38,7 @@ from typing import IO, Any
 from sdpkit.errors import SdpkitError, SolverError
 from sdpkit.numerics.kernels import load_kernels
 from sdpkit.numerics.threads import VARIABLE, one_thread_environment, workers
-from sdpkit.solution.process import die_with_parent
+from sdpkit.solution.process import Child, Tell
 
 # What takes seconds to import and some runs need.
 _HEAVY = ("sklearn.datasets", "sklearn.neighbors", "cvxpy")
@@ -52,8 +53,6 @@ _CRASHES: dict[int, str] = {
     signal.SIGILL: "illegal instruction",
     signal.SIGFPE: "arithmetic exception",
 }
-
-Tell = Callable[[str, Any], None]
 
 
 @dataclass(frozen=True)
@@ -208,77 +207,47 @@ def _own_modules() -> Iterator[str]:
 
 def _supervise(link: socket.socket, job: Job) -> Outcome | None:
     """Fork, watch, reap; None if the parent hung up meanwhile."""
-    server, (inlet, outlet) = os.getpid(), os.pipe()
     with tempfile.TemporaryFile() as log:
-        child = os.fork()
-        if child == 0:
-            os.close(inlet)
-            link.close()
-            _be_child(job, outlet, log, server)
-        os.close(outlet)
-        watch = _Watch(child, job, inlet)
-        try:
-            alone = watch.until_it_ends(link)
-        finally:
-            _end(child, watch.status is None)
-            os.close(inlet)
-        return None if alone else watch.outcome(_tail(log))
+        with Child(partial(_work, job, log, link)) as child:
+            watch = _Watch(child, job)
+            if watch.until_it_ends(link):
+                return None
+        return watch.outcome(_tail(log))
 
 
 class _Watch:
     """One child under observation."""
 
-    def __init__(self, child: int, job: Job, inlet: int) -> None:
-        self.child, self.job, self.inlet = child, job, inlet
-        self.started = self.heard = time.perf_counter()
-        self.base = self.peak = _memory(child)
-        self.told: dict[str, Any] = {}
-        self.ending = ""
-        self.status: int | None = None
-        self._bytes = bytearray()
+    def __init__(self, child: Child, job: Job) -> None:
+        self.child, self.job, self.told = child, job, child.told
+        self.started = time.perf_counter()
+        self.base = self.peak = _memory(child.number)
+        self.ending, self.status = "", 0
 
     def until_it_ends(self, link: socket.socket) -> bool:
         """Look at the clock, the memory and the messages until there is an end; whether it is
         that of the parent."""
-        open_ends: list[Any] = [link, self.inlet]
+        open_ends: list[Any] = [link, self.child.inlet]
         pause = _WATCH
         while True:
             ready, _, _ = select.select(open_ends, [], [], pause)
             if link in ready:
                 return True  # nobody speaks while a job is done, so this is the end of the line
-            if self.inlet in ready and not self._listen():
+            if self.child.inlet in ready and not self.child.listen():
                 open_ends, pause = [link], _LAST_WATCH  # it is about to end
-            ended, status = os.waitpid(self.child, os.WNOHANG)
-            if ended:
+            if (status := self.child.status()) is not None:
                 self.status = status
-                while self._pending() and self._listen():
+                while select.select([self.child.inlet], [], [], 0)[0] and self.child.listen():
                     pass
                 return False
             if self._beyond_limits():
                 return False
 
-    def _pending(self) -> bool:
-        return bool(select.select([self.inlet], [], [], 0)[0])
-
-    def _listen(self) -> bool:
-        """Take in what the child says; whether there may be more."""
-        piece = os.read(self.inlet, 1 << 16)
-        self._bytes += piece
-        while len(self._bytes) >= 8:
-            (size,) = struct.unpack("<q", self._bytes[:8])
-            if len(self._bytes) < 8 + size:
-                break
-            word, value = pickle.loads(bytes(self._bytes[8 : 8 + size]))
-            del self._bytes[: 8 + size]
-            self.told[word] = value
-            self.heard = time.perf_counter()
-        return bool(piece)
-
     def _beyond_limits(self) -> bool:
-        self.peak = max(self.peak, _memory(self.child))
+        self.peak = max(self.peak, _memory(self.child.number))
         if self.peak - self.base > self.job.memory:
             self.ending = "out_of_memory"
-        elif time.perf_counter() - self.heard > self._patience():
+        elif time.monotonic() - self.child.heard > self._patience():
             self.ending = "timeout"
         return bool(self.ending)
 
@@ -287,7 +256,7 @@ class _Watch:
         return self.job.patience if loaded else max(self.job.patience, self.job.warming)
 
     def outcome(self, tail: str) -> Outcome:
-        ending, words, status = self.ending, "", self.status or 0
+        ending, words, status = self.ending, "", self.status
         if ending == "timeout":
             words = f"killed: silent for {self._patience():.3g} s"
         elif ending == "out_of_memory":
@@ -305,16 +274,6 @@ class _Watch:
             words = f"{words}: {tail}"
         seconds = time.perf_counter() - self.started
         return Outcome(ending, words, self.told, seconds, self.peak - self.base)
-
-
-def _end(child: int, alive: bool) -> None:
-    """Kill all that the child started, and itself if it is still there."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    if alive:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)  # it may have had no time to lead a session
-        os.waitpid(child, 0)
 
 
 def _tail(log: IO[bytes]) -> str:
@@ -346,14 +305,12 @@ def _memory(process: int) -> float:
 # -- the child ------------------------------------------------------------------------------
 
 
-def _be_child(job: Job, outlet: int, log: IO[bytes], server: int) -> None:
-    """The forked process: do the job, say what there is to say, and never return."""
+def _work(job: Job, log: IO[bytes], link: socket.socket, tell: Tell) -> None:
+    """Do the job, in the forked process; what goes wrong is the last line of the log."""
     import resource  # not on every system, and only here is it needed
 
-    code = 70
     try:
-        os.setsid()
-        die_with_parent(server)
+        link.close()
         _volunteer()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash leaves a row, not a file
         nowhere = os.open(os.devnull, os.O_RDONLY)
@@ -361,23 +318,10 @@ def _be_child(job: Job, outlet: int, log: IO[bytes], server: int) -> None:
             os.dup2(source, target)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         module, _, attribute = job.function.partition(":")
-        function = getattr(importlib.import_module(module), attribute)
-        function(lambda word, value: _tell(outlet, word, value), **job.arguments)
-        code = 0
+        getattr(importlib.import_module(module), attribute)(tell, **job.arguments)
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
-
-
-def _tell(outlet: int, word: str, value: Any) -> None:
-    message = pickle.dumps((word, value))
-    rest = memoryview(struct.pack("<q", len(message)) + message)
-    while rest:
-        rest = rest[os.write(outlet, rest) :]
+        raise
 
 
 def _volunteer() -> None:

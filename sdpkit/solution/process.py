@@ -12,6 +12,7 @@ import os
 import pickle
 import select
 import signal
+import struct
 import sys
 import time
 import warnings
@@ -27,6 +28,10 @@ _WATCH = 0.05
 # Seconds for a child to return what it has after Ctrl-C.
 _GRACE = 1.0
 _PR_SET_PDEATHSIG = 1
+# What stands before a message: its length.
+_HEAD = struct.Struct("<q")
+
+Tell = Callable[[str, Any], None]
 
 
 @dataclass(frozen=True)
@@ -54,65 +59,113 @@ def apart(work: Callable[[], Any], seconds: float | None = None) -> Returned:
     >>> apart(lambda: time.sleep(60), seconds=0.1).stop
     <Stop.TIME_LIMIT: 'time_limit'>
     """
-    sys.stdout.flush()
-    parent = os.getpid()
-    inlet, outlet = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # our threads hold no locks here
-        child = os.fork()
-    if child == 0:
-        _be_child(work, inlet, outlet, parent)
-    os.close(outlet)
-    try:
-        return _watch(child, inlet, seconds)
-    finally:
-        os.close(inlet)
-        stop_process(child)
+
+    def answer(tell: Tell) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+        try:
+            tell("value", work())
+        except Exception as error:
+            tell("error", error)
+
+    with Child(answer) as child:
+        return _watch(child, seconds)
 
 
-def _watch(child: int, inlet: int, seconds: float | None) -> Returned:
+def _watch(child: Child, seconds: float | None) -> Returned:
     deadline = math.inf if seconds is None else time.monotonic() + seconds
-    heard, told = bytearray(), False
-    while True:
-        if select.select([inlet], [], [], _WATCH)[0]:
-            piece = os.read(inlet, 1 << 20)
-            heard += piece
-            if not piece:
-                break
-        if is_interrupted() and not told:
-            told, deadline = True, min(deadline, time.monotonic() + _GRACE)
+    interrupted = False
+    while not select.select([child.inlet], [], [], _WATCH)[0] or child.listen():
+        if is_interrupted() and not interrupted:
+            interrupted, deadline = True, min(deadline, time.monotonic() + _GRACE)
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGINT)
-        if time.monotonic() > deadline and told:
+                os.kill(child.number, signal.SIGINT)
+        if time.monotonic() > deadline and interrupted:
             return Returned(stop=Stop.INTERRUPTED, words="was stopped by Ctrl-C")
         if time.monotonic() > deadline:
             return Returned(stop=Stop.TIME_LIMIT, words="was stopped at the time limit")
-    if not heard and told:
+    if "error" in child.told:
+        raise child.told["error"]
+    if "value" in child.told:
+        return Returned(child.told["value"])
+    if interrupted:
         return Returned(stop=Stop.INTERRUPTED, words="was stopped by Ctrl-C")
-    if not heard:
-        return Returned(stop=Stop.FAILED, words="crashed: its process ended without an answer")
-    value, error = pickle.loads(bytes(heard))
-    if error is not None:
-        raise error
-    return Returned(value)
+    return Returned(stop=Stop.FAILED, words="crashed: its process ended without an answer")
 
 
-def _be_child(work: Callable[[], Any], inlet: int, outlet: int, parent: int) -> None:
-    """The forked process: work, say what came of it, and never return."""
-    code = 70
-    try:
-        os.close(inlet)
-        os.setsid()
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-        die_with_parent(parent)
-        try:
-            said = pickle.dumps((work(), None))
-        except Exception as error:
-            said = pickle.dumps((None, error))
-        rest = memoryview(said)
+class Child:
+    """A forked process that does some work and tells of it; it ends with this one, and when the
+    block that it is made for is left.
+
+    Attributes
+    ----------
+    number: of the process;  inlet: the pipe that it writes to
+    told: the last value of every word that it told;  heard: when it told the last one
+
+    >>> with Child(lambda tell: tell("answer", 6 * 7)) as child:
+    ...     while child.listen():
+    ...         pass
+    >>> child.told
+    {'answer': 42}
+    """
+
+    def __init__(self, work: Callable[[Tell], None]) -> None:
+        sys.stdout.flush()
+        parent, (self.inlet, outlet) = os.getpid(), os.pipe()
+        self.told: dict[str, Any] = {}
+        self.heard = time.monotonic()
+        self._bytes = bytearray()
+        self._status: int | None = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # our threads hold no locks here
+            self.number = os.fork()
+        if self.number == 0:
+            os.close(self.inlet)
+            _be_child(work, outlet, parent)
+        os.close(outlet)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.inlet)
+        stop_process(self.number, self._status is None)
+
+    def listen(self) -> bool:
+        """Wait for what it says, and take it in; whether there may be more."""
+        piece = os.read(self.inlet, 1 << 20)
+        self._bytes += piece
+        while len(self._bytes) >= _HEAD.size:
+            (size,) = _HEAD.unpack_from(self._bytes)
+            if len(self._bytes) < _HEAD.size + size:
+                break
+            word, value = pickle.loads(self._bytes[_HEAD.size : _HEAD.size + size])
+            del self._bytes[: _HEAD.size + size]
+            self.told[word], self.heard = value, time.monotonic()
+        return bool(piece)
+
+    def status(self) -> int | None:
+        """How it ended, as `os.waitpid` says it; None if it has not."""
+        if self._status is None:
+            ended, status = os.waitpid(self.number, os.WNOHANG)
+            self._status = status if ended else None
+        return self._status
+
+
+def _be_child(work: Callable[[Tell], None], outlet: int, parent: int) -> None:
+    """The forked process: work, and never return."""
+
+    def tell(word: str, value: Any) -> None:
+        message = pickle.dumps((word, value))
+        rest = memoryview(_HEAD.pack(len(message)) + message)
         while rest:
             rest = rest[os.write(outlet, rest) :]
+
+    code = 70
+    try:
+        os.setsid()
+        die_with_parent(parent)
+        work(tell)
         code = 0
     finally:
         with contextlib.suppress(Exception):
@@ -121,14 +174,15 @@ def _be_child(work: Callable[[], Any], inlet: int, outlet: int, parent: int) -> 
         os._exit(code)
 
 
-def stop_process(child: int) -> None:
-    """Kill a child that leads its own session, and all that it started; reap it."""
+def stop_process(child: int, alive: bool = True) -> None:
+    """Kill all that a leader of a session started and, if it was not reaped, itself."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)  # it may have had no time to lead a session
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(child, 0)
+    if alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)  # it may have had no time to lead a session
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(child, 0)
 
 
 def die_with_parent(parent: int) -> None:
@@ -141,4 +195,4 @@ def die_with_parent(parent: int) -> None:
             os._exit(70)
 
 
-__all__ = ["Returned", "apart", "can_fork", "die_with_parent", "stop_process"]
+__all__ = ["Child", "Returned", "Tell", "apart", "can_fork", "die_with_parent", "stop_process"]
