@@ -1,19 +1,54 @@
-"""Checks of the parts of a program against each other."""
+"""Checks of the parts of a program, alone and against each other."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_vector
+from sdpkit.inputs import booleans, finite_vector, sparse_matrix
+from sdpkit.typing import Array, Bools
 
 if TYPE_CHECKING:
     from sdpkit.program.form import Program
 
 RELATIONS = {"<=": -1, "==": 0, ">=": 1}
+
+
+def one_per_measurement(n_measurements: int, n_rows: int) -> sp.sparray:
+    """The rows that are meant where none are given: one per measurement."""
+    if n_rows != n_measurements:
+        raise InputError(
+            f"rhs has {n_rows} entries for {n_measurements} measurements; without rows_q each "
+            "measurement is a row of its own"
+        )
+    return sp.eye_array(n_rows, format="csr")
+
+
+def auxiliary(
+    rows_x: Any, free_x: ArrayLike | None, quadratic_x: ArrayLike | None
+) -> tuple[Any, Bools, Array]:
+    """(rows_x, free_x, quadratic_x) of the auxiliary variables, none of them None but `rows_x`."""
+    rows_x = None if rows_x is None else sparse_matrix(rows_x, "rows_x")
+    n_x = 0 if rows_x is None else int(rows_x.shape[1])
+    free = np.zeros(n_x, dtype=bool) if free_x is None else booleans(free_x, "free_x")
+    if free.shape != (n_x,):
+        raise InputError(f"free_x has shape {free.shape}, expected ({n_x},)")
+    free.setflags(write=False)
+    h = finite_vector(quadratic_x, n_x, "quadratic_x")
+    if (h < 0).any():
+        raise InputError(f"quadratic_x must be nonnegative; its smallest entry is {h.min():g}")
+    return rows_x, free, h
+
+
+def check_parts(program: Program) -> None:
+    """The parts of a program fit each other."""
+    check_norms(program)
+    check_safe(program)
+    check_family(program)
 
 
 def check_norms(program: Program) -> None:

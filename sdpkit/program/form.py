@@ -52,19 +52,17 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.files import reading
 from sdpkit.inputs import (
-    booleans,
     finite_csr,
     finite_vector,
     instance,
     instances,
     real_array,
     real_number,
-    sparse_matrix,
 )
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_rows
 from sdpkit.program.block import Block, differences
-from sdpkit.program.checks import check_family, check_norms, check_safe, signs_of
+from sdpkit.program.checks import auxiliary, check_parts, one_per_measurement, signs_of
 from sdpkit.program.claims import proven_claims
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
@@ -162,31 +160,18 @@ class Program:
         b = np.atleast_1d(real_array(rhs, "rhs"))
         b = finite_vector(b, b.size, "rhs")
         p = sum(block.n_measurements for block in blocks)
-        if rows_q is None and b.size != p:
-            raise InputError(
-                f"rhs has {b.size} entries for {p} measurements; without rows_q each measurement "
-                "is a row of its own"
-            )
-        q = sp.eye_array(p, format="csr") if rows_q is None else rows_q
-        rows_x = None if rows_x is None else sparse_matrix(rows_x, "rows_x")
-        n_x = 0 if rows_x is None else int(rows_x.shape[1])
-        free = np.zeros(n_x, dtype=bool) if free_x is None else booleans(free_x, "free_x")
-        if free.shape != (n_x,):
-            raise InputError(f"free_x has shape {free.shape}, expected ({n_x},)")
-        free.setflags(write=False)
-        h = finite_vector(quadratic_x, n_x, "quadratic_x")
-        if (h < 0).any():
-            raise InputError(f"quadratic_x must be nonnegative; its smallest entry is {h.min():g}")
+        q = one_per_measurement(p, b.size) if rows_q is None else rows_q
+        x, free, h = auxiliary(rows_x, free_x, quadratic_x)
         program = cls(
             name=name,
             sense=sense,
             blocks=blocks,
             rows_q=finite_csr(q, (b.size, p), "rows_q"),
-            rows_x=finite_csr(rows_x, (b.size, n_x), "rows_x"),
+            rows_x=finite_csr(x, (b.size, free.size), "rows_x"),
             relations=signs_of(relations, b.size),
             rhs=b,
             cost_q=finite_vector(cost_q, p, "cost_q"),
-            cost_x=finite_vector(cost_x, n_x, "cost_x"),
+            cost_x=finite_vector(cost_x, free.size, "cost_x"),
             free_x=free,
             quadratic_x=h,
             norms=instances(norms, NormPenalty, "norms"),
@@ -196,9 +181,7 @@ class Program:
             family=family,
         )
         object.__setattr__(program, "sentences", sentences)
-        check_norms(program)
-        check_safe(program)
-        check_family(program)
+        check_parts(program)
         return program
 
     # -- sizes -------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from sdpkit.program.block import Block
 
 if TYPE_CHECKING:
     from sdpkit.program.form import Program
+
+# What is printed of an expression: a sum of coefficient · name; the name of a number is "".
+Words: TypeAlias = tuple[tuple[float, str], ...]
 
 SYMBOLS = {-1: "≤", 0: "=", 1: "≥"}
 # At most so many constraints, unknowns or variables are printed.
@@ -95,6 +98,9 @@ def _total(variables: list[tuple[str, int]]) -> str:
     return f"  ({total})" if total > 1 else ""
 
 
+# -- expressions ----------------------------------------------------------------------------
+
+
 def written(words: Iterable[tuple[float, str]]) -> str:
     """A sum of coefficient · name as mathematics; the name of a number is "".
 
@@ -115,6 +121,29 @@ def written(words: Iterable[tuple[float, str]]) -> str:
         else:
             out += f" − {piece}" if negative else f" + {piece}"
     return out or "0"
+
+
+def sum_of_words(words: Words) -> Words:
+    """The words with all numbers added up where the first of them stood."""
+    number = sum(c for c, body in words if not body)
+    out = [(c, body) for c, body in words if body]
+    if number or not out:
+        out.insert(next((k for k, (_, body) in enumerate(words) if not body), 0), (number, ""))
+    return tuple(out)
+
+
+def factor_name(words: Words) -> str:
+    """What is printed for a factor that has a name; "" for numbers."""
+    if not any(body for _, body in words):
+        return ""
+    return written(words) if len(words) == 1 else f"({written(words)})"
+
+
+def product_of_words(factor: str, words: Words) -> Words:
+    """`factor` before a single name, or before several in parentheses."""
+    if len(words) == 1 and words[0][1]:
+        return ((words[0][0], f"{factor} {words[0][1]}"),)
+    return ((1.0, f"{factor} ({written(words)})"),)
 
 
 # -- by its form ----------------------------------------------------------------------------
