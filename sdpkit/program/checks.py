@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import booleans, finite_vector, sparse_matrix
+from sdpkit.inputs import booleans, finite_csr, finite_vector, instances, real_array, sparse_matrix
+from sdpkit.program.block import Block
 from sdpkit.typing import Array, Bools
 
 if TYPE_CHECKING:
@@ -18,14 +20,35 @@ if TYPE_CHECKING:
 RELATIONS = {"<=": -1, "==": 0, ">=": 1}
 
 
-def one_per_measurement(n_measurements: int, n_rows: int) -> sp.sparray:
-    """The rows that are meant where none are given: one per measurement."""
-    if n_rows != n_measurements:
+def check_sense(sense: str) -> None:
+    """A program is maximised or minimised."""
+    if sense not in ("max", "min"):
+        raise InputError(f"sense is {sense!r}; use 'max' or 'min'")
+
+
+def some_blocks(blocks: Block | Sequence[Block]) -> tuple[Block, ...]:
+    """One block or more."""
+    found = instances(blocks, Block, "blocks")
+    if not found:
+        raise InputError("a program needs at least one semidefinite block")
+    return found
+
+
+def right_side(rhs: ArrayLike) -> Array:
+    """(m,) b, finite; a number is one entry."""
+    b = np.atleast_1d(real_array(rhs, "rhs"))
+    return finite_vector(b, b.size, "rhs")
+
+
+def measurement_rows(rows_q: Any, n_measurements: int, n_rows: int) -> sp.csr_array:
+    """A_q as given, or one row per measurement."""
+    if rows_q is None and n_rows != n_measurements:
         raise InputError(
             f"rhs has {n_rows} entries for {n_measurements} measurements; without rows_q each "
             "measurement is a row of its own"
         )
-    return sp.eye_array(n_rows, format="csr")
+    given = sp.eye_array(n_rows, format="csr") if rows_q is None else rows_q
+    return finite_csr(given, (n_rows, n_measurements), "rows_q")
 
 
 def auxiliary(

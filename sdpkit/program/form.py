@@ -56,13 +56,20 @@ from sdpkit.inputs import (
     finite_vector,
     instance,
     instances,
-    real_array,
     real_number,
 )
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_rows
 from sdpkit.program.block import Block, differences
-from sdpkit.program.checks import auxiliary, check_parts, one_per_measurement, signs_of
+from sdpkit.program.checks import (
+    auxiliary,
+    check_parts,
+    check_sense,
+    measurement_rows,
+    right_side,
+    signs_of,
+    some_blocks,
+)
 from sdpkit.program.claims import proven_claims
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
@@ -144,29 +151,23 @@ class Program:
         or one of these (or 0, −1, 1) per row.
 
         >>> from sdpkit import Cost
-        >>> block = Block.of(2, [[1.0, -1.0]], name="K", cost=Cost.of(2, identity=1.0),
-        ...                  null=[1.0, 1.0])
+        >>> block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=[1.0, 1.0])
         >>> print(Program.of(block, [4.0], name="two points"))
         two points
-          maximise    <C, K>,  C = I
-          subject to  A_q q = b  (1 row),  q_p = v_pᵀ K v_p  (1 measurement)
-                      K ∈ S², K ⪰ 0, K1 = 0
+          maximise    <C, M>,  C = I
+          subject to  A_q q = b  (1 row),  q_p = v_pᵀ M v_p  (1 measurement)
+                      M ∈ S², M ⪰ 0, M1 = 0
         """
-        if sense not in ("max", "min"):
-            raise InputError(f"sense is {sense!r}; use 'max' or 'min'")
-        blocks = instances(blocks, Block, "blocks")
-        if not blocks:
-            raise InputError("a program needs at least one semidefinite block")
-        b = np.atleast_1d(real_array(rhs, "rhs"))
-        b = finite_vector(b, b.size, "rhs")
+        check_sense(sense)
+        blocks = some_blocks(blocks)
+        b = right_side(rhs)
         p = sum(block.n_measurements for block in blocks)
-        q = one_per_measurement(p, b.size) if rows_q is None else rows_q
         x, free, h = auxiliary(rows_x, free_x, quadratic_x)
         program = cls(
             name=name,
             sense=sense,
             blocks=blocks,
-            rows_q=finite_csr(q, (b.size, p), "rows_q"),
+            rows_q=measurement_rows(rows_q, p, b.size),
             rows_x=finite_csr(x, (b.size, free.size), "rows_x"),
             relations=signs_of(relations, b.size),
             rhs=b,
