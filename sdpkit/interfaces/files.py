@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-import sdpkit
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.errors import InputError
 from sdpkit.files import one_line, reading
 from sdpkit.inputs import integer, one_of
 from sdpkit.layout import Expected, read_layout
+from sdpkit.problems.pola import POLA
 from sdpkit.program.files import arguments_of, saved_arrays
 from sdpkit.program.form import Program
 from sdpkit.results.archive import read_arrays, write_arrays
@@ -37,7 +37,7 @@ _RESULTS: dict[str, Any] = {
     "Metric": Metric,
     "Embedding": Embedding,
     "Ellipsoid": Ellipsoid,
-    "POLA": sdpkit.POLA,
+    "POLA": POLA,
 }
 _PLAIN = (bool, int, float, str, type(None))
 # The largest magnitude in points and multipliers of certificates, which are summed, not multiplied.
