@@ -29,11 +29,11 @@ class Certificate:
     Attributes
     ----------
     objective, dual_objective: at the returned points, in the program's sense
-    primal_residual, dual_residual: relative, see the module's docstring
+    primal_residual, dual_residual: relative; `sdpkit.certificate.certify` has the scales
     min_eigenvalue_primal: smallest eigenvalue of the worst M;  eigenvalue_scale: its largest
     min_eigenvalue_dual: smallest eigenvalue of any dual slack on its face
     safe_bound: a bound on the optimal value that holds for inexact multipliers
-    bound_source: which of the arguments above gave it
+    bound_source: which argument of `sdpkit.certificate.certify` gave it
     relative_gap: |objective − safe_bound| / unit
     unit: max(|objective|, |safe_bound|, the program's `value_floor`); log dets have another
     terms: the size of the terms whose sums are the objective and the bound

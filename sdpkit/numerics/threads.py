@@ -202,7 +202,8 @@ def one_thread_environment() -> dict[str, str]:
     return {**os.environ, **dict.fromkeys(_THEIRS, "1")}
 
 
-# Both leave things right wherever an interrupt cuts them short, if `_restore` is called after it.
+# -- limits ---------------------------------------------------------------------------------
+# An interrupt may cut `_limit` and `_restore` short anywhere; calling `_restore` then repairs it.
 
 
 def _limit(thread: int) -> None:

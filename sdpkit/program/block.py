@@ -25,15 +25,11 @@ if TYPE_CHECKING:
     from sdpkit.numerics.updated_factor import LowRankUpdate
     from sdpkit.program.gram import Matrix
 
-    # Families compile kernels; programs of plain rows do not wait for that.
-
 
 # Above this size the matrices of a graph's block stay sparse, and its unknown an operator.
 LARGE = 1500
 # A node with this share of all others as neighbours, and the size up to which it matters.
 _HUB, _LARGE_WITH_HUB = 0.25, 4000
-
-
 # Largest number of doubles held by one slab when measurements are evaluated.
 _SLAB = 1 << 22
 # Measurement vectors with a larger share of nonzeros are dense.

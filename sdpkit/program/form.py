@@ -87,7 +87,7 @@ Sense = Literal["max", "min"]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A program in squared lengths; the module's docstring states it and its dual.
+    """A program in squared lengths; the docstring of `sdpkit.program.form` states it and its dual.
 
     Build one with `Program.of`, which fills in what is omitted and validates the rest.
 

@@ -57,7 +57,7 @@ def read_sdpa(path: str | Path) -> Program:
     """Read a `.dat-s` file as a `Program` whose optimal value is SDPA's.
 
     Row e of the program is constraint e of the file, except that rows which only fix null
-    directions (see the module's docstring) are gone.
+    directions (see `sdpkit.program.sdpa`) are gone.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "tiny.dat-s"
