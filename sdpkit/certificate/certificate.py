@@ -44,7 +44,7 @@ class Certificate:
     complementarity: |<S, M>| and its like for x and inequalities, with the same multipliers,
         relative; 0 for programs that are not linear
     warnings: what makes a small backward error say little about the value
-    matrices, x: the point that was judged
+    matrices, x: the certified point
     """
 
     objective: float
@@ -75,7 +75,7 @@ class Certificate:
         return not self.failures(tol)
 
     def failures(self, tol: float) -> list[str]:
-        """What does not meet `tol`, in words; empty if the certificate passes."""
+        """What does not meet `tol`, as texts; empty if the certificate passes."""
         # `not <=` rather than `>`: NaN must fail.
         return [f"{what} is {value:.2g}" for what, value in self._errors if not value <= tol]
 
@@ -97,7 +97,7 @@ class Certificate:
                 ratio(negative, self.eigenvalue_scale),
             ),
             ("primal residual inside the cone", self.cone_residual),
-            ("price of the residuals", self.residual_price),
+            ("cost of the residuals", self.residual_price),
             ("complementarity", self.complementarity),
         ]
 
@@ -127,7 +127,7 @@ class Certificate:
 
         The eigenvalue claim is proved by a shifted Cholesky factorisation with an a-priori
         rounding bound (Rump 2006) and the value is summed exactly. Where the rounded data leave
-        no room (a dual that is not strictly feasible and cannot be moved) it says so.
+        no slack for this (a dual that is not strictly feasible and cannot be moved) it says so.
         """
         value, words = None, "there is no point to verify"
         if self.matrices is not None and self.x is not None:
@@ -148,7 +148,7 @@ class Certificate:
             ("certified relative gap", f"{self.relative_gap:.2e}{self._unit_in_words}"),
             ("backward error", f"{self.backward_error:.2e}"),
             ("primal residual", f"{self.primal_residual:.2e}"),
-            ("price of the residuals", f"{self.residual_price:.2e}"),
+            ("cost of the residuals", f"{self.residual_price:.2e}"),
             ("complementarity", f"{self.complementarity:.2e}"),
             ("dual residual", f"{self.dual_residual:.2e}"),
             (

@@ -27,7 +27,7 @@ from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
 from sdpkit.typing import Array
 
-# cvxpy's words for how a solve ended.
+# How cvxpy names the ends of a solve.
 _WORDS = {
     Status.OPTIMAL: cvxpy.OPTIMAL,
     Status.INACCURATE: cvxpy.OPTIMAL_INACCURATE,
@@ -74,7 +74,7 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
         """Nothing to import: the engines belong to sdpkit."""
 
     def cite(self, data: Any) -> str:
-        """A BibTeX entry; cvxpy ≥ 1.9 asks for one."""
+        """A BibTeX entry, which cvxpy ≥ 1.9 needs."""
         return _CITATION
 
     def apply(self, problem: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -175,7 +175,7 @@ def _conic_data(data: dict[str, Any], sense: Sense) -> ConicData:
 def _without_rounding(matrix: sp.csr_array, rhs: Array, n_zero: int) -> tuple[sp.csr_array, Array]:
     """The rows with 0 = 0 in place of equations that hold nothing but rounding.
 
-    cvxpy writes such equations, for example to say that F − Fᵀ = 0 where F is symmetric already.
+    cvxpy writes such equations, for example F − Fᵀ = 0 where F is symmetric already.
     """
     sizes = np.maximum(abs(matrix).max(axis=1).toarray().ravel(), np.abs(rhs))
     noise = sizes <= _NOISE * max(np.abs(matrix.data).max(initial=0.0), 1e-300)
@@ -223,7 +223,7 @@ def _status(reading: Reading, solution: Solution) -> str:
 
 
 def _without_multipliers(reading: Reading, solution: Solution) -> str:
-    """cvxpy's word for a model whose dual is infeasible: it is unbounded if it has a point."""
+    """cvxpy's status of a model whose dual is infeasible: it is unbounded if it has a point."""
     found = decide(SlackReading(reading.data).compiled.program, get_solver("interior"), Settings())
     if found.ray is not None:
         return str(cvxpy.INFEASIBLE)

@@ -33,7 +33,7 @@ from sdpkit.typing import Array
 
 Connect = Literal["bridge", "components", "error"]
 Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
-# How the problems call what `metric` says X is.
+# The argument of the problems that X is, by `metric`.
 _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "kernel"}
 
 

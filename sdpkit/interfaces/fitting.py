@@ -37,7 +37,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 Callback = Callable[[Mapping[str, Any]], Any]
 
 
-# A dataclass writes the `__init__` that scikit-learn asks for: it stores its keywords and does
+# A dataclass writes the `__init__` that scikit-learn requires: it stores its keywords and does
 # nothing else. Comparison and printing stay scikit-learn's.
 @dataclass(kw_only=True, eq=False, repr=False)
 class CertifiedEstimator(SavedMixin, CallbackSupportMixin, BaseEstimator):

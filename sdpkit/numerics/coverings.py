@@ -25,7 +25,7 @@ from sdpkit.numerics.kernels import fast_kernel, kernel_part
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.typing import Array, Indices
 
-# A pivot this far below its diagonal says: change coordinates with more care.
+# With a pivot this far below its diagonal, coordinates must be changed with more care.
 _PIVOT = 1e-10
 
 
@@ -237,7 +237,7 @@ def _cover(
     """weights ← the best weights found for every set, in at most `max_iter` steps each, from those
     that are there.
 
-    The unknowns are φ (`phi`), t and the slacks t − g; s, y, k and `room` are space to work in.
+    The unknowns are φ (`phi`), t and the slacks t − g; s, y, k and `room` are scratch arrays.
     """
     m, size = sets.shape[1], sets.shape[2]
     phi, slack, g, ratio, d_phi, d_slack = room[0], room[1], room[2], room[3], room[5], room[6]

@@ -239,8 +239,8 @@ class Block:
 
     @cached_property
     def local_face(self) -> LocalFace | None:
-        """Null directions of a graph beside the constant, each on a few nodes; None if there are
-        none, or others."""
+        """Null directions of a graph other than the constant, each on a few nodes; None if there
+        are none, or others."""
         from sdpkit.numerics.local_face import LocalFace
 
         constant = np.ptp(self.null, axis=0) == 0
@@ -321,7 +321,7 @@ class Block:
         singular = np.r_[singular, np.zeros(self.size - singular.size)]
         hidden = right[singular <= 64 * self.size * np.finfo(float).eps].T / scale[:, None]
         hidden = np.asarray(np.linalg.qr(hidden)[0])
-        # In units of other directions a cost may look like nothing: it must be nothing in its own.
+        # In units of other directions a cost may look negligible: compare it with its own size.
         cost = self.cost.dense()
         sizes = np.linalg.norm(np.abs(cost) @ np.abs(hidden), axis=0).clip(min=np.finfo(float).tiny)
         if not hidden.shape[1] or np.abs(cost @ hidden / sizes).max() <= 1e-10:
@@ -329,7 +329,7 @@ class Block:
         return np.zeros((self.size, 0))
 
     def _measurements_see_all(self) -> bool:
-        """Whether VᵀV + NNᵀ is positive definite beyond doubt; False says nothing."""
+        """Whether VᵀV + NNᵀ is positive definite beyond doubt; False leaves it open."""
         if not self.n_measurements:
             return False
         image = dense(self.adjoint(np.ones(self.n_measurements)))

@@ -45,7 +45,7 @@ def measurement_rows(rows_q: Any, n_measurements: int, n_rows: int) -> sp.csr_ar
     if rows_q is None and n_rows != n_measurements:
         raise InputError(
             f"rhs has {n_rows} entries for {n_measurements} measurements; without rows_q each "
-            "measurement is a row of its own"
+            "measurement is one constraint"
         )
     given = sp.eye_array(n_rows, format="csr") if rows_q is None else rows_q
     return finite_csr(given, (n_rows, n_measurements), "rows_q")
@@ -82,7 +82,10 @@ def check_norms(program: Program) -> None:
         if not 0 < penalty.weight < np.inf:
             raise InputError(f"a norm penalty needs a positive weight, not {penalty.weight}")
         if not group or seen & group or len(group) < len(penalty.group):
-            raise InputError(f"a norm penalty needs a group of its own, not {penalty.group}")
+            raise InputError(
+                "groups of norm penalties must be disjoint, without repetitions and not empty; "
+                f"one is {penalty.group}"
+            )
         if not all(0 <= j < program.n_auxiliary and program.free_x[j] for j in group):
             raise InputError("a norm penalty takes free auxiliary variables only")
         if program.quadratic_x[list(group)].any():
@@ -105,12 +108,13 @@ def check_safe(program: Program) -> None:
 
 
 def check_family(program: Program) -> None:
-    """A family fits the blocks, and nothing stands beside it."""
+    """A family fits the blocks, and the program has nothing else but costs."""
     if program.family is None:
         return
     if program.sense != "min" or program.n_rows or program.n_auxiliary or program.has_log_det:
         raise InputError(
-            "a program with a family is a minimisation without rows, auxiliary variables or log det"
+            "a program with a family is a minimisation without other constraints, auxiliary "
+            "variables or log det"
         )
     named = program.family.block_of
     if named.max(initial=0) >= len(program.blocks):

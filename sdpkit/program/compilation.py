@@ -28,7 +28,7 @@ from sdpkit.program.cost import Cost
 from sdpkit.program.expressions import Constraint, Expression, Unknown, as_expression
 from sdpkit.program.form import Program, Sense
 from sdpkit.program.penalties import curvature, log_det_weight, penalties_of
-from sdpkit.program.printing import Sentences, written
+from sdpkit.program.printing import Wording, written
 from sdpkit.program.safe import SafeBounds
 from sdpkit.program.tables import Columns, Coo, Table, columns_of, record, tables_of
 from sdpkit.typing import Array
@@ -142,7 +142,7 @@ def _compiled(
         notes=notes,
         family=family,
         name=name,
-        sentences=_wording(goal, rows, len(hidden), columns),
+        wording=_wording(goal, rows, len(hidden), columns),
     )
 
 
@@ -175,13 +175,11 @@ def _blocks(goal: Expression, gain: _Gain, tables: dict[int, Table]) -> list[Blo
     ]
 
 
-def _wording(
-    goal: Expression, rows: list[Constraint], n_hidden: int, columns: Columns
-) -> Sentences:
+def _wording(goal: Expression, rows: list[Constraint], n_hidden: int, columns: Columns) -> Wording:
     """What is printed; the first `n_hidden` constraints are not."""
     texts = [""] * n_hidden + [row.text for row in rows[n_hidden:]]
     sizes = [row.expression.size for row in rows]
-    return Sentences(
+    return Wording(
         written(goal.words),
         tuple(zip(texts, sizes, strict=True)),
         tuple((v.name, v.size, v.free) for v in columns.variables.values()),

@@ -1,4 +1,4 @@
-"""Programs said as the papers write them: unknowns, variables, expressions, constraints.
+"""Programs written as in the papers: unknowns, variables, expressions, constraints.
 
     K = Unknown("K", n, null=np.ones(n))                  # K ⪰ 0, K1 = 0
     up, down = Variable(m, "ξ⁺"), Variable(m, "ξ⁻")       # ≥ 0 unless free=True
@@ -93,7 +93,7 @@ class Unknown:
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes `lengths` and `distances` speak of: N, or n without features."""
+        """How many nodes `lengths` and `distances` refer to: N, or n without features."""
         return self.size if self.features is None else int(self.features.shape[0])
 
     def lengths(self, vectors: Any = None) -> Expression:
@@ -184,8 +184,8 @@ class Unknown:
 
     def _refuse(self, *others: Any) -> NoReturn:
         raise InputError(
-            f"{self.name} is a matrix, and programs speak of numbers: write {self.name}.trace(), "
-            f".inner(C), .lengths(V), .distances(edges) or {self.name}[i, j]. "
+            f"{self.name} is a matrix, which cannot be used as an expression: write "
+            f"{self.name}.trace(), .inner(C), .lengths(V), .distances(edges) or {self.name}[i, j]. "
             f"{self.name} ⪰ 0 always holds; {self.name} N = 0 is Unknown(…, null=N)"
         )
 
@@ -390,8 +390,8 @@ class Expression:
 class Combination(Expression):
     """What arithmetic makes.
 
-    Beside `Variable`, not above it: of a ≤ b Python asks b first where b's class is derived from
-    a's, and the sides of a constraint would change places.
+    Not a base class of `Variable`: for a ≤ b Python would call b's method first where b's class is
+    derived from a's, and the sides of a constraint would change places.
     """
 
     def __repr__(self) -> str:
@@ -454,8 +454,8 @@ def as_expression(value: Any) -> Expression:
     numbers = np.atleast_1d(finite_array(value, "a number or vector in an expression"))
     if numbers.ndim != 1:
         raise InputError(
-            f"an array of shape {numbers.shape} stands beside expressions, which are vectors; "
-            "write A @ e for a matrix product"
+            f"an array of shape {numbers.shape} cannot be combined with expressions, which are "
+            "vectors; write A @ e for a matrix product"
         )
     equal = numbers.size and bool((numbers == numbers[0]).all())
     words: Words = ((float(numbers[0]), ""),) if equal else ((1.0, "b"),)

@@ -20,7 +20,7 @@ instead of subtracted, β log det M subtracted instead of added and the multipli
 that its dual reads  max bᵀw, C − Vᵀdiag(A_qᵀw − …)V ⪰ 0.  Each block has its own β ≥ 0, most
 β = 0; determinants are those on the face, k is its dimension, S ≻ 0 there and M = βS⁻¹ at the
 optimum where β > 0.  M N = 0 (centring, facial reduction) is part of the cone and never
-a row: a row would take the interior away from every interior-point method.
+a constraint: a constraint would take the interior away from every interior-point method.
 
 A minimisation may carry a *family* of penalised inequalities that are too many to write down
 (`sdpkit.program.families`) instead of rows:
@@ -28,14 +28,15 @@ A minimisation may carry a *family* of penalised inequalities that are too many 
     minimise  <C, M> + weight · Σ_t [c_t + q_ij − q_il]₊
     dual:     maximise Σc_tα_t,  0 ≤ α ≤ weight,  C + Σ_t α_t (v_ij v_ijᵀ − v_il v_ilᵀ) ⪰ 0
 
-Any part of the family is a program of plain rows (`Program.restricted`), whose multipliers bound
-the whole.
+Any part of the family is a program of plain constraints (`Program.restricted`), whose multipliers
+bound the whole.
 
 The form is data only: immutable, validated, printable, fingerprinted, saved and loaded as npz.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -73,7 +74,7 @@ from sdpkit.program.checks import (
 from sdpkit.program.claims import proven_claims
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
-from sdpkit.program.printing import Sentences, describe
+from sdpkit.program.printing import Wording, describe
 from sdpkit.program.safe import NormPenalty, SafeBounds
 from sdpkit.typing import Array, Bools
 
@@ -100,7 +101,7 @@ class Program:
     cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
     norms: Euclidean-norm penalties;  offset: a constant added to the objective
     family: penalised inequalities that are not written down, or None
-    sentences: the words in which the program was said, for printing only, or None
+    wording: how the program was written, for printing only, or None
     notes: what a reader of the solution should know about how the program was made
     """
 
@@ -120,8 +121,8 @@ class Program:
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
     family: RowFamily | None = None
-    # Not taken over by `dataclasses.replace`: a program with other data says something else.
-    sentences: Sentences | None = field(default=None, init=False)
+    # Not taken over by `dataclasses.replace`: with other data it would be wrong.
+    wording: Wording | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -143,7 +144,7 @@ class Program:
         notes: Sequence[str] = (),
         family: RowFamily | None = None,
         name: str = "program",
-        sentences: Sentences | None = None,
+        wording: Wording | None = None,
     ) -> Program:
         """Build and validate a program.
 
@@ -181,9 +182,15 @@ class Program:
             notes=tuple(notes),
             family=family,
         )
-        object.__setattr__(program, "sentences", sentences)
+        object.__setattr__(program, "wording", wording)
         check_parts(program)
         return program
+
+    @property
+    def sentences(self) -> Wording | None:
+        """`wording` under its former name."""
+        warnings.warn("Program.sentences is now Program.wording", DeprecationWarning, stacklevel=2)
+        return self.wording
 
     # -- sizes -------------------------------------------------------------------------------
 
@@ -443,11 +450,13 @@ class Program:
     def restricted(self, rows: Rows) -> Program:
         """The program with only these rows of its family, written with slacks:
 
-        q_il − q_ij + ξ_t ≥ c_t,  ξ_t ≥ 0  at the price of the family's weight.
+        q_il − q_ij + ξ_t ≥ c_t,  ξ_t ≥ 0, with the family's weight on Σξ in the objective.
         """
         family = self.family
         if family is None:
-            raise InputError("only a program with a family can be restricted to some of its rows")
+            raise InputError(
+                "only a program with a family can be restricted to some of its inequalities"
+            )
         terms = family.terms(rows)
         count, n = terms.size, family.n_points
         pairs = np.concatenate([terms.pulls[terms.pull], terms.pushes[terms.push]])
@@ -485,7 +494,7 @@ class Program:
         )
 
     def with_margin(self, margin: float) -> Program:
-        """The same program asked for a dual with S ⪰ margin · I, r ≥ margin, ‖r_G‖ ≤ ρ − margin."""
+        """The same program with a stricter dual: S ⪰ margin · I, r ≥ margin, ‖r_G‖ ≤ ρ − margin."""
         shift = self.sign * margin
         blocks = tuple(
             replace(block, cost=block.cost.plus_identity(shift, block.unseen))
@@ -547,5 +556,5 @@ class Program:
         return card_of(str(self))
 
     def plot(self, ax: Any = None) -> Any:
-        """Which squared lengths each row touches, as a pattern of dots; returns the axes."""
+        """Which squared lengths each constraint contains, as dots; returns the axes."""
         return plot_rows(self, ax)

@@ -1,7 +1,7 @@
 """The curved terms of an objective: its penalties and log dets, checked for convexity.
 
-A penalty is written on auxiliary variables. One of any other expression e gets variables of its own
-and the constraint that makes them equal to e.
+A penalty is written on auxiliary variables. One of any other expression e gets new
+variables and the constraint that makes them equal to e.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs printed as mathematics: by the sentences they were said in, or else by their form."""
+"""Programs printed as mathematics: as they were written, or else by their form."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MOST_LINES = 6
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """A program in the words in which it was said.
+class Wording:
+    """How a program was written: objective, constraints and variables, for printing.
 
     Attributes
     ----------
@@ -47,13 +47,17 @@ class Sentences:
 
 def describe(program: Program) -> str:
     """A program as mathematics, in a few lines."""
-    said = program.sentences
-    if said is not None and said.fit(program):
-        objective, rows, variables = said.objective, _rows_said(said), _variables_said(said)
+    wording = program.wording
+    if wording is not None and wording.fit(program):
+        objective, rows, variables = (
+            wording.objective,
+            _written_rows(wording),
+            _written_variables(wording),
+        )
     else:
         objective, rows, variables = _objective(program), _rows(program), _variables(program)
     # A multiple of the identity is printed as tr M.
-    apart = said is None or not said.fit(program)
+    apart = wording is None or not wording.fit(program)
     costs = [
         f"C = {b.cost}"
         for b in program.blocks
@@ -73,18 +77,18 @@ def describe(program: Program) -> str:
     return "\n".join([program.name, head, *lines])
 
 
-# -- as it was said -------------------------------------------------------------------------
+# -- as it was written -----------------------------------------------------------------------
 
 
-def _rows_said(said: Sentences) -> list[str]:
-    shown = [f"{text}  ({counted(count, 'row')})" for text, count in said.rows if text]
+def _written_rows(wording: Wording) -> list[str]:
+    shown = [f"{text}  ({counted(count, 'row')})" for text, count in wording.rows if text]
     return _few(shown, "constraints")
 
 
-def _variables_said(said: Sentences) -> list[str]:
+def _written_variables(wording: Wording) -> list[str]:
     lines = []
     for free, end in ((False, " ≥ 0"), (True, " free")):
-        mine = [(v, count) for v, count, is_free in said.variables if v and is_free is free]
+        mine = [(v, count) for v, count, is_free in wording.variables if v and is_free is free]
         if mine:
             names = ", ".join(dict.fromkeys(name for name, _ in mine))
             counts = {count for _, count in mine}
@@ -113,7 +117,7 @@ def written(words: Iterable[tuple[float, str]]) -> str:
             continue
         size = f"{abs(c):g}"
         piece = size if not body else body if size == "1" else f"{size} {body}"
-        if body.startswith("−") and size == "1":  # a name that begins with a sign of its own
+        if body.startswith("−") and size == "1":  # a name that begins with a sign
             piece = f"({body})"
         negative = c < 0
         if not out:
