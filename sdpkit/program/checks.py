@@ -83,8 +83,8 @@ def check_norms(program: Program) -> None:
             raise InputError(f"a norm penalty needs a positive weight, not {penalty.weight}")
         if not group or seen & group or len(group) < len(penalty.group):
             raise InputError(
-                "groups of norm penalties must be disjoint, without repetitions and not empty; "
-                f"one is {penalty.group}"
+                "a norm penalty needs variables without repetitions that no other has, not "
+                f"{penalty.group}"
             )
         if not all(0 <= j < program.n_auxiliary and program.free_x[j] for j in group):
             raise InputError("a norm penalty takes free auxiliary variables only")

@@ -27,10 +27,17 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.expressions import Constraint, Expression, Unknown, as_expression
 from sdpkit.program.form import Program, Sense
+from sdpkit.program.measurements import (
+    Coo,
+    MeasurementTable,
+    VariableColumns,
+    columns_of,
+    record,
+    tables_of,
+)
 from sdpkit.program.penalties import curvature, log_det_weight, penalties_of
 from sdpkit.program.printing import Wording, written
 from sdpkit.program.safe import SafeBounds
-from sdpkit.program.tables import Columns, Coo, Table, columns_of, record, tables_of
 from sdpkit.typing import Array
 
 if TYPE_CHECKING:
@@ -156,7 +163,9 @@ def _goal(objective: Any) -> Expression:
     return goal
 
 
-def _record_all(rows: list[Constraint], tables: dict[int, Table], columns: Columns) -> int:
+def _record_all(
+    rows: list[Constraint], tables: dict[int, MeasurementTable], columns: VariableColumns
+) -> int:
     """Add all constraints, one below the other; returns how many rows they have."""
     start = 0
     for row in rows:
@@ -166,7 +175,7 @@ def _record_all(rows: list[Constraint], tables: dict[int, Table], columns: Colum
     return start
 
 
-def _blocks(goal: Expression, gain: _Gain, tables: dict[int, Table]) -> list[Block]:
+def _blocks(goal: Expression, gain: _Gain, tables: dict[int, MeasurementTable]) -> list[Block]:
     if not tables:
         raise InputError("a program needs an Unknown: this one has only variables and numbers")
     return [
@@ -175,7 +184,9 @@ def _blocks(goal: Expression, gain: _Gain, tables: dict[int, Table]) -> list[Blo
     ]
 
 
-def _wording(goal: Expression, rows: list[Constraint], n_hidden: int, columns: Columns) -> Wording:
+def _wording(
+    goal: Expression, rows: list[Constraint], n_hidden: int, columns: VariableColumns
+) -> Wording:
     """What is printed; the first `n_hidden` constraints are not."""
     texts = [""] * n_hidden + [row.text for row in rows[n_hidden:]]
     sizes = [row.expression.size for row in rows]
@@ -239,7 +250,10 @@ class _Gain:
 
     @classmethod
     def of(
-        cls, linear: Sequence[tuple[Atom, Any]], tables: dict[int, Table], columns: Columns
+        cls,
+        linear: Sequence[tuple[Atom, Any]],
+        tables: dict[int, MeasurementTable],
+        columns: VariableColumns,
     ) -> _Gain:
         gain = cls()
         for atom, coefficients in linear:

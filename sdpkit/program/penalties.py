@@ -15,9 +15,9 @@ from sdpkit.errors import InputError
 from sdpkit.program.atoms import Auxiliary, LogDet, Penalty
 from sdpkit.program.expressions import Constraint, Expression, Unknown, Variable
 from sdpkit.program.form import Sense
+from sdpkit.program.measurements import VariableColumns
 from sdpkit.program.printing import written
 from sdpkit.program.safe import NormPenalty
-from sdpkit.program.tables import Columns
 from sdpkit.typing import Array
 
 
@@ -83,7 +83,7 @@ def _weighted(penalty: Penalty, weight: float, taken: set[int]) -> WeightedPenal
 
 
 def curvature(
-    penalties: list[WeightedPenalty], columns: Columns
+    penalties: list[WeightedPenalty], columns: VariableColumns
 ) -> tuple[Array, list[NormPenalty]]:
     """The quadratic penalty h_j of every column, and the norm penalties."""
     h, norms = np.zeros(columns.size), []

@@ -1,7 +1,7 @@
 """The measurements of each unknown and the columns of the variables, collected term by term.
 
-`tables_of` makes one `Table` per unknown, `columns_of` the `Columns` of all auxiliary variables,
-and `record` adds the coefficients of a constraint to them.
+`tables_of` makes one `MeasurementTable` per unknown, `columns_of` the `VariableColumns` of all
+auxiliary variables, and `record` adds the coefficients of a constraint to them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Coo:
 
 
 @dataclass(eq=False)
-class Columns:
+class VariableColumns:
     """The auxiliary variables, one after the other, and their part of the rows."""
 
     variables: dict[int, Auxiliary] = field(default_factory=dict)
@@ -77,9 +77,9 @@ class Columns:
         return self.entries.csr((m, self.size))
 
 
-def columns_of(atoms: Iterable[Atom]) -> Columns:
+def columns_of(atoms: Iterable[Atom]) -> VariableColumns:
     """The columns of the variables among these atoms, in their order."""
-    columns = Columns()
+    columns = VariableColumns()
     for atom in atoms:
         if isinstance(atom, Auxiliary):
             columns.meet(atom)
@@ -87,7 +87,7 @@ def columns_of(atoms: Iterable[Atom]) -> Columns:
 
 
 @dataclass(eq=False)
-class Table:
+class MeasurementTable:
     """The measurements of one unknown.
 
     Attributes
@@ -216,13 +216,13 @@ class Table:
         )
 
 
-def tables_of(goal: Expression, rows: list[Constraint]) -> dict[int, Table]:
+def tables_of(goal: Expression, rows: list[Constraint]) -> dict[int, MeasurementTable]:
     """One table per unknown, in the order in which they appear."""
-    tables: dict[int, Table] = {}
+    tables: dict[int, MeasurementTable] = {}
     dense: dict[int, set[int]] = {}
     for atom, _ in [*goal.terms, *(term for row in rows for term in row.expression.terms)]:
         if not isinstance(atom, Auxiliary | Penalty):
-            tables.setdefault(id(atom.unknown), Table(atom.unknown))
+            tables.setdefault(id(atom.unknown), MeasurementTable(atom.unknown))
     for row in rows:
         for atom, _ in row.expression.terms:
             if isinstance(atom, Inner) and _is_dense(atom.cost):
@@ -232,7 +232,9 @@ def tables_of(goal: Expression, rows: list[Constraint]) -> dict[int, Table]:
     return tables
 
 
-def record(atom: Atom, a: Any, start: int, tables: dict[int, Table], columns: Columns) -> None:
+def record(
+    atom: Atom, a: Any, start: int, tables: dict[int, MeasurementTable], columns: VariableColumns
+) -> None:
     """Add coefficients a · atom to the rows from `start` on."""
     rows = a.row.astype(np.int64) + start
     if isinstance(atom, Auxiliary):
