@@ -30,7 +30,7 @@ import scipy.linalg
 
 from sdpkit.typing import Array
 
-# The gap in log det that is asked for, and the steps it may take.
+# The gap in log det to reach, and the steps it may take.
 TOL = 1e-12
 MAX_ITER = 60
 # Steps without a better gap after which rounding is to blame.

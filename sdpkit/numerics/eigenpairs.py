@@ -75,7 +75,7 @@ def lowest_on_centred(
 
     try:
         values, vectors = leading_eigenpairs(inverse, n, k)
-    except np.linalg.LinAlgError:  # a factor that overflows says nothing
+    except np.linalg.LinAlgError:  # a factor that overflows proves nothing
         return np.full(k, -100.0 * size), np.zeros((n, k))
     positive = values > 0
     return sigma + np.divide(1.0, values, out=np.zeros(k), where=positive), vectors

@@ -15,10 +15,10 @@ A factorisation without pivoting proves what its residual allows: the floating-p
 exactly the inertia of D, and T differs from L D Lᵀ by a matrix whose norm is bounded afterwards
 (`backward_error`), whatever rounding did on the way.
 
-Graphs of high dimension fill in so much that a table of pairs has no room (`Pattern.is_heavy`).
-They are factored column by column from the left, which needs no table, and their error is bounded
-a priori (Higham 2002, theorem 10.3: |T − LDLᵀ| ≤ γ |L||D||Lᵀ|, entry by entry), which is less
-sharp and proves as much.
+Graphs of high dimension fill in so much that a table of pairs would be too large
+(`Pattern.is_heavy`). They are factored column by column from the left, which needs no table, and
+their error is bounded a priori (Higham 2002, theorem 10.3: |T − LDLᵀ| ≤ γ |L||D||Lᵀ|, entry by
+entry), which is less sharp and proves as much.
 
 All kernels add in the order in which they are written: inertia and residuals are proofs.
 """
