@@ -37,8 +37,8 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.algorithm_3 import RowsSeen
-from sdpkit.solvers.augmented import HingeProgram
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
+from sdpkit.solvers.hinge_program import HingeProgram
 from sdpkit.typing import Array
 
 _MAX_ITERATIONS = 3000
