@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -32,7 +32,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_covering
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.forecast import forecast
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.solver import Capabilities
 from sdpkit.typing import Array, Indices
 
@@ -250,10 +250,12 @@ class CoveringSolver:
         few = min(block.n_measurements, 40 * block.size)
         return 8.0 * (4 * block.n_measurements * block.size + few**2 + 6 * block.size**2)
 
+    costs: ClassVar = UnitCosts((0.01, 1.5e-09))
+
     def seconds(self, program: Program, tol: float) -> float:
-        """At the prices of `covering`; multiplicative updates take a thousand times as long."""
+        """By the costs of `covering`; multiplicative updates take a thousand times as long."""
         steps = 1.0 if self.engine is CoveringWorkingSet else 1000.0
-        return steps * forecast("covering", self.work(program, tol))
+        return steps * self.costs.seconds(self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Steps over the points."""

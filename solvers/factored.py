@@ -29,7 +29,7 @@ there to check the other.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -39,7 +39,7 @@ from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.forecast import forecast
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.solution import Solution
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.augmented import InnerProblem
@@ -276,10 +276,12 @@ class HingeSolver(FamilySolver):
         """A few copies of the outputs; the working set is not known beforehand."""
         return 8.0 * (3 + workers()) * size_of_outputs(program)
 
+    costs: ClassVar = UnitCosts((0.045, 2.7e-06), loading=0.05)
+
     def seconds(self, program: Program, tol: float) -> float:
         """By the measured costs of `factored`; `projected` takes twice as long."""
         slowness = 1.0 if self.method is InTheFactor else 2.0
-        return slowness * forecast("factored", self.work(program, tol))
+        return slowness * self.costs.seconds(self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """The size of the outputs."""

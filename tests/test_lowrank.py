@@ -27,8 +27,9 @@ from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solution.forecast import PRICES
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solvers import lowrank_newton
+from sdpkit.solvers.lowrank import LOWRANK
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel
 from sdpkit.solvers.lowrank_start import cold_start, first_ranks, layout
@@ -459,8 +460,9 @@ def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) ->
     large, rigid = roll(1600).program(), roll(1600, "equality").program()
     assert choose(large)[0].name == "barrier"
     assert choose(roll(20).program())[0].name == "interior"
-    prices = PRICES["lowrank"]
-    monkeypatch.setitem(PRICES, "lowrank", (*prices[:3], prices[3] / 20, prices[4]))
+    units = LOWRANK.costs.units
+    cheaper = UnitCosts((*units[:3], units[3] / 20, units[4]))
+    monkeypatch.setattr(LOWRANK.__class__, "costs", cheaper)
     solver, reason = choose(large)
     assert solver.name == "lowrank"
     assert re.match(r"auto: lowrank, about [\d.]+ s; next barrier, about ", reason)
