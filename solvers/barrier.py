@@ -43,6 +43,7 @@ from sdpkit.solvers.barrier_dual import (
     stiffness_of,
 )
 from sdpkit.solvers.barrier_newton import LOW_RANK_PRODUCTS
+from sdpkit.solvers.in_time import set_up_and_run
 from sdpkit.solvers.recognition import components, drifting_apart, shortcut
 from sdpkit.typing import Array
 
@@ -390,17 +391,20 @@ class Barrier:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else follow the path of centres."""
         driver = Driver(self.name, settings, _MAX_NEWTON_STEPS)
-        without = drifting_apart(program) or shortcut(program)
-        if without is not None:
-            return driver.finish(without)
-        dual = BarrierDual.of(program)
-        saved = driver.saved(layout(dual))
-        starts = list(starting_points(dual, settings, saved))
-        if not starts:
-            words = "no strictly feasible multipliers were found"
-            return driver.finish(Answer(Stop.FAILED, words))
-        steps = 0 if saved is None else int(saved["steps"])
-        return driver.run(BarrierPath(dual, starts, driver, steps))
+
+        def set_up() -> BarrierPath | Answer:
+            without = drifting_apart(program) or shortcut(program)
+            if without is not None:
+                return without
+            dual = BarrierDual.of(program)
+            saved = driver.saved(layout(dual))
+            starts = list(starting_points(dual, settings, saved))
+            if not starts:
+                return Answer(Stop.FAILED, "no strictly feasible multipliers were found")
+            steps = 0 if saved is None else int(saved["steps"])
+            return BarrierPath(dual, starts, driver, steps)
+
+        return set_up_and_run(driver, set_up)
 
 
 def _has_limits_on_a_face(program: Program) -> bool:

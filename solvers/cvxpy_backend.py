@@ -119,8 +119,6 @@ class CvxpyBackend:
     work: Callable[[float], float]
     orthonormal: bool = False
 
-    separate = True  # it works in a process that it stops
-
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
         for package in ("cvxpy", self.package):
@@ -376,7 +374,9 @@ def _not_measured(entries: float) -> float:
 
 def _conic(summary: str, log_det: bool = False) -> Capabilities:
     """cvxpy writes a log det with exponential cones, which not every solver has."""
-    return Capabilities(quadratic=True, norms=True, log_det=log_det, summary=summary)
+    return Capabilities(
+        quadratic=True, norms=True, log_det=log_det, stops_itself=True, summary=summary
+    )
 
 
 SCS = CvxpyBackend(
@@ -409,7 +409,7 @@ SDPA_PYTHON = CvxpyBackend(
     "sdpa-python",
     "SDPA",
     "sdpap",
-    Capabilities(summary="SDPA as a Python package"),
+    Capabilities(stops_itself=True, summary="SDPA as a Python package"),
     _schur,
     _not_measured,
 )

@@ -34,6 +34,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.solver import Capabilities
+from sdpkit.solvers.in_time import set_up_and_run
 from sdpkit.typing import Array, Indices
 
 _MAX_ROUNDS = 100  # working sets
@@ -265,10 +266,14 @@ class CoveringSolver:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Weights, and from them M, t and the multipliers."""
         driver = Driver(self.name, settings, self.max_iter)
-        covering = Covering.of(program)
-        if covering.z.shape[1] < covering.size:
-            return driver.finish(_unbounded(covering))
-        return driver.run(self.engine(covering, program, settings.tol))
+
+        def set_up() -> CoveringWeights | Answer:
+            covering = Covering.of(program)
+            if covering.z.shape[1] < covering.size:
+                return _unbounded(covering)
+            return self.engine(covering, program, settings.tol)
+
+        return set_up_and_run(driver, set_up)
 
 
 def _unbounded(covering: Covering) -> Answer:

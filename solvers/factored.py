@@ -45,6 +45,7 @@ from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.augmented import InnerProblem
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
 from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
+from sdpkit.solvers.in_time import set_up_and_run
 from sdpkit.solvers.inner import InTheCone, InTheFactor
 from sdpkit.solvers.multiplier_method import MULTIPLIERS, MultiplierMethod, ObjectiveEstimate
 from sdpkit.solvers.working_set import WorkingSet
@@ -291,17 +292,21 @@ class HingeSolver(FamilySolver):
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Minimise; interrupted, the best bounds so far are returned."""
         driver = Driver(self.name, settings, self.max_iter)
+        with own_threads() as pool:
+            return set_up_and_run(driver, lambda: self._search(program, settings, pool))
+
+    def _search(self, program: Program, settings: Settings, pool: Any) -> HingeSearch:
+        """The engine at its start."""
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
         problem = HingeProgram.of(program, settings.tol if self.method is InTheFactor else 0.0)
-        with own_threads() as pool:
-            start = problem.start(settings.warm_start)
-            search = HingeSearch(problem, start, self.method, settings.tol, pool)
-            if settings.warm_start is not None:
-                search.resume(settings.warm_start)
-            elif STAGE.applies(problem):
-                part = problem.part(STAGE.share)
-                search.stage = HingeSearch(part, start, self.method, settings.tol, pool)
-            return driver.run(search)
+        start = problem.start(settings.warm_start)
+        search = HingeSearch(problem, start, self.method, settings.tol, pool)
+        if settings.warm_start is not None:
+            search.resume(settings.warm_start)
+        elif STAGE.applies(problem):
+            part = problem.part(STAGE.share)
+            search.stage = HingeSearch(part, start, self.method, settings.tol, pool)
+        return search
 
 
 FACTORED = HingeSolver(

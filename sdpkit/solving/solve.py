@@ -308,7 +308,7 @@ def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
     if not is_ours(solver):
         return _of_others(solver, work)
     limit = settings.time_limit
-    stops_itself = getattr(solver, "separate", False)
+    stops_itself = solver.capabilities.stops_itself
     if limit is None or settings.callback is not None or stops_itself or not can_fork():
         return work()
     if estimate(solver, program, settings.tol).seconds < _FAR_MORE * limit:
