@@ -251,6 +251,8 @@ class Interior:
         """Reduce, follow the central path, lift the best point."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
         reduction = reduce(program)
+        if driver.must_stop and driver.stop is not None:
+            return driver.finish(Answer(driver.stop, driver.words))
         unit = reduction.rhs_scale * reduction.cost_scale
         method = PredictorCorrector(reduction.program, program.value_floor / unit)
         method.meet_short_rows(settings.tol)

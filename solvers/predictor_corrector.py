@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solvers.algebra import (
@@ -347,6 +348,7 @@ class PredictorCorrector:
     def factor(self, p: Iterate) -> None:
         """Invert S, assemble and factor B."""
         inverses = [inverse.matrix for inverse in self.inverses]
+        continue_or_raise()
         values = [cone.values(i) for cone, i in zip(self.cones, inverses, strict=True)]
         self.pull = np.sum(values, axis=0)
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
@@ -498,7 +500,9 @@ class PredictorCorrector:
     def iterate(self, p: Iterate, now: Measures) -> tuple[float, float]:
         """One predictor–corrector iteration; returns the step lengths."""
         self.factor(p)
+        continue_or_raise()
         predictor = self.direction(p, 0.0, None)
+        continue_or_raise()
         primal, dual = (min(1.0, a) for a in self.lengths(p, predictor, 1.0))
         sigma = self._centring(p, predictor, primal, dual, now.mu)
         if self.last_step < _STUCK_LENGTH:
@@ -506,6 +510,7 @@ class PredictorCorrector:
             step = self.direction(p, now.mu, None)
         else:
             step = self.direction(p, sigma * now.mu, predictor)
+        continue_or_raise()
         shrink = 0.9 + 0.09 * min(primal, dual)
         primal, dual = (min(1.0, shrink * a) for a in self.lengths(p, step, 1.0 / shrink))
         primal, dual = self.move(p, step, primal, dual)

@@ -23,6 +23,7 @@ from sdpkit.certificate.primal import row_residuals
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.certificate.scales import relative_gap_of, value_unit
 from sdpkit.layout import TINY, Expected, Layout
+from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -432,10 +433,12 @@ class Projection:
         reduction = reduce(program, orthonormal=True)
 
         def set_up() -> DouglasRachford | Answer:
+            continue_or_raise()
             ray = _unseen_ray(reduction.program)
             if ray is not None:
                 words = "a direction that no constraint sees improves the objective"
                 return Answer(Stop.CLAIMS_UNBOUNDED, words, matrix_ray=ray)
+            continue_or_raise()
             is_fitted = driver.options["metric"] == "fitted"
             fitted = is_fitted and reduction.program.n_rows <= DENSE_ROWS
             method = Splitting(reduction.program, fitted, reduced_anchor(reduction))
