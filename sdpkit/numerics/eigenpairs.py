@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse.linalg
 
+from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.pattern import Pattern
 from sdpkit.numerics.updated_factor import LowRankUpdate, factored
 from sdpkit.typing import Array
@@ -63,6 +64,7 @@ def lowest_on_centred(
     if update is None and np.all(weights >= 0):
         down = [-cost - 1e-9 * size, *down[4:]]
     for sigma in (0.0, *down) if cost != 0 else down:
+        continue_or_raise()
         factor = factored(pattern, weights, -cost - sigma, update)
         if factor.negative == (1 if cost + sigma > 0 else 0):
             break
@@ -70,6 +72,7 @@ def lowest_on_centred(
         return np.full(k, -100.0 * size), np.zeros((n, k))
 
     def inverse(x: Array) -> Array:
+        continue_or_raise()
         y = factor.solve(x.ravel() - x.mean())
         return np.asarray(y - y.mean())
 

@@ -183,7 +183,7 @@ def cut_short(solver: Solver) -> Answer:
 def _may_outlast(program: Program, solver: Solver, settings: Settings) -> bool:
     """Whether one of its steps may take longer than all the time that is left."""
     limit = settings.time_limit
-    stops_itself = getattr(solver, "separate", False)
+    stops_itself = solver.capabilities.stops_itself
     if limit is None or settings.callback is not None or stops_itself or not can_fork():
         return False
     return estimate(solver, program, settings.tol).seconds >= _FAR_MORE * limit
