@@ -40,6 +40,7 @@ from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.lle import lle_basis
 from sdpkit.inputs import boolean, finite_matrix, one_of
+from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import maximise
 from sdpkit.program.expressions import Expression, Unknown, Variable, named
@@ -57,7 +58,8 @@ Penalty = Literal["squared", "norm"]
 _SOFTNESS = 0.1
 # Residuals of this share of ‖d‖ are as good as none: the optimum may be zero (exact lengths).
 _NEGLIGIBLE = 1e-2
-_SLAB = 4096  # rows of a QR factorisation at a time
+# Rows of a QR factorisation at a time, and columns of a panel.
+_SLAB, _PANEL = 1024, 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -443,6 +445,15 @@ class Fixed:
     weights: Array
 
 
+def _with_rows(R: Array, rows: Array) -> Array:
+    """The triangular factor of a QR factorisation with further rows, which are overwritten. What
+    is below the diagonal of R is not looked at."""
+    width = min(_PANEL, len(R))
+    return np.asarray(
+        scipy.linalg.lapack.dtpqrt(0, width, R, rows, overwrite_a=True, overwrite_b=True)[0]
+    )
+
+
 def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Array, Array]:
     """(V, rows, d, w): residuals rows·q − d, m(m+1)/2 + 1 of them, of the same norm for every M.
 
@@ -453,18 +464,17 @@ def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Ar
     a, b = np.triu_indices(m)
     off = a != b
     twice = np.where(off, 2.0, 1.0)
-    R: Array = np.zeros((0, a.size + 2))
+    R: Array = np.zeros((a.size + 2, a.size + 2), order="F")
     for start in range(0, len(vectors), _SLAB):
         # One slab after the other: the rows of a large graph need never be held at once.
+        continue_or_raise()
         part = slice(start, start + _SLAB)
         columns = vectors[part].T
-        full = np.vstack(
-            [columns[a] * columns[b] * twice[:, None], squared[part], np.ones(columns.shape[1])]
-        )
-        stacked = np.vstack([R, full.T])
-        R = np.asarray(scipy.linalg.qr(stacked, mode="r", check_finite=False)[0], np.float64)
-        R = R[: a.size + 2]
-    R = R[: a.size + 1]
+        full = np.empty((columns.shape[1], a.size + 2), order="F")
+        np.multiply((columns[a] * columns[b]).T, twice, out=full[:, :-2])
+        full[:, -2], full[:, -1] = squared[part], 1.0
+        R = _with_rows(R, full)
+    R = np.triu(R)[: a.size + 1]
     # M_ab = (|e_a + e_b|² − |e_a|² − |e_b|²)/2
     position = np.arange(a.size)
     diagonal = position[~off]
