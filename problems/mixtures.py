@@ -379,8 +379,13 @@ class DistanceMixture:
 
     def _family(self, groups: Indices | None) -> Impostors:
         first = self.parts[0]
-        return Impostors.of(
-            first.target_pairs, first.labels, weight=self.mu, groups=groups, summed=True
+        return Impostors(
+            first.target_pairs,
+            first.labels,
+            float(self.mu),
+            np.zeros_like(first.labels),
+            groups,
+            summed=True,
         )
 
     @one_blas_thread

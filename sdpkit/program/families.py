@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.kernels import fast_kernel
+from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.typing import Array, Bools, Indices
 
 # The numbers of some rows of a family, increasing.
@@ -45,6 +46,8 @@ _MANY_POINTS = 50_000
 # The mean squared distance of outputs from their centre below which no start is made, in units of
 # the family's constants.
 _LEAST_SPREAD = 0.1
+# Distances that are measured between two looks at the time.
+_PAIRS_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +251,7 @@ class _Lines:
 
     def _value(self, log_t: float, cost: float) -> float:
         """t·cost + weight·Σ[z]₊."""
+        continue_or_raise()
         t = float(np.exp(log_t))
         hinges = np.maximum(self.constants + t * self.slopes, 0.0).sum()
         return t * cost + self.weight * float(hinges)
@@ -283,8 +287,11 @@ def side_by_side(family: RowFamily, outputs: Sequence[Array]) -> tuple[Array, In
 def lengths(stacked: Array, columns: Indices, block_of: Indices, pairs: Indices) -> Array:
     """(p,) ‖y_i − y_o‖² of pairs (i, o) in the columns of o's block; 0 where o is −1."""
     out = np.empty(len(pairs))
-    start, end = np.ascontiguousarray(pairs.T)
-    _squared_lengths(stacked, columns, block_of, start, end, out)
+    for first in range(0, len(pairs), _PAIRS_AT_A_TIME):
+        continue_or_raise()
+        some = slice(first, first + _PAIRS_AT_A_TIME)
+        start, end = np.ascontiguousarray(pairs[some].T)
+        _squared_lengths(stacked, columns, block_of, start, end, out[some])
     return out
 
 

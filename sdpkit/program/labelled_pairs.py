@@ -191,6 +191,7 @@ class LabelledPairs:
         doubt = 4 * (stacked.shape[1] + 8) * np.finfo(float).eps
 
         def run(tile: tuple[Indices, Indices]) -> Any:
+            continue_or_raise()
             i, j = tile
             sizes = squares[i][:, None] + squares[j]
             q = sizes - 2 * (centred[i] @ centred[j].T)
