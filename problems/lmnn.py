@@ -292,7 +292,7 @@ class LMNN:
 
     @cached_property
     def coordinates(self) -> tuple[Coordinates, ...]:
-        """How each block sees the inputs; see the module on null(P)."""
+        """How each block sees the inputs (`sdpkit.problems.free_directions`)."""
         return tuple(self._coordinates(block) for block in range(self.n_metrics))
 
     def _coordinates(self, block: int) -> Coordinates:
@@ -303,7 +303,7 @@ class LMNN:
             1 - self.mu,
             self.ridge,
         )
-        # A limited rank leaves no room to add free directions.
+        # A limited rank leaves no free directions to add.
         return pull.coordinates(split=self.n_components is None)
 
     @property
@@ -429,16 +429,16 @@ class LMNN:
         if self.kernel_map is not None:
             components = [part @ self.kernel_map.T for part in components]
         return Metric(
-            tuple(components),
-            self.points,
-            self.labels,
-            self.classes,
-            self.block_of,
-            self.target_pairs,
-            self.n_neighbors,
-            self.mu,
-            np.arange(len(self.classes)) if self._per_class else None,
-            notes,
+            components=tuple(components),
+            X=self.points,
+            labels=self.labels,
+            classes=self.classes,
+            block_of=self.block_of,
+            target_pairs=self.target_pairs,
+            n_neighbors=self.n_neighbors,
+            mu=self.mu,
+            block_of_class=np.arange(len(self.classes)) if self._per_class else None,
+            notes=notes,
         )
 
     def _components(

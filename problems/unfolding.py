@@ -320,7 +320,7 @@ class Unfolding(ABC):
             return {}
         return {"closest pair": float(self.all_pairs.closeness(solution).min())}
 
-    # -- what the program is told ------------------------------------------------------------
+    # -- what the program carries -----------------------------------------------------------
 
     def _notes(self) -> list[str]:
         notes = []

@@ -83,7 +83,7 @@ class RowFamily(Protocol):
 
     @property
     def weight(self) -> float:
-        """The price of a unit of violation, and the largest multiplier of a row."""
+        """The cost of a unit of violation, and the largest multiplier of a row."""
 
     @property
     def n_points(self) -> int:
@@ -208,7 +208,7 @@ class _Lines:
     Attributes
     ----------
     constants, slopes: (r,) c and slope
-    weight: the price of their violation;  each: the number of rows that each stands for
+    weight: the cost of their violation;  each: the number of rows that each stands for
     """
 
     constants: Array
@@ -261,7 +261,7 @@ def nearby_scale(
     family: RowFamily, outputs: Sequence[Array], cost: float, rows: Rows | None = None
 ) -> float:
     """The t ∈ [⅓, 3] that minimises the same, on the rows near `outputs` alone: for a start that
-    is good already, at a small part of the price. `rows` saves the search for them."""
+    is good already, at a small part of the work. `rows` saves the search for them."""
     terms = family.terms(family.near(outputs, 0.5 * family.unit) if rows is None else rows)
     constants = terms.row_constants
     slopes = values(family, terms, outputs) - constants
@@ -312,7 +312,7 @@ def whole_numbers(values: ArrayLike, what: str) -> Indices:
     return out.astype(np.int64)
 
 
-def price(weight: float) -> float:
+def checked_weight(weight: float) -> float:
     """A positive weight."""
     if not 0 < weight < np.inf:
         raise InputError(f"the weight of a family is {weight}; it must be positive")

@@ -1,6 +1,6 @@
 """The family of LMNN: every comparison of a target neighbour with a point of another class.
 
-A comparison t = (i, j, l) asks that l be one unit farther from i than its target j is, and pays
+A comparison t = (i, j, l) requires l to be one unit farther from i than its target j is, and costs
 
     weight · [1 + q_ij − q_il]₊
 
@@ -28,8 +28,8 @@ from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Rows,
     Terms,
+    checked_weight,
     lengths,
-    price,
     side_by_side,
     spread_out,
     whole_numbers,
@@ -52,7 +52,7 @@ _TREE_POINTS, _TREE_QUERIES = 20_000, 1000
 _SCREENED_ANCHORS, _SCREENED_DIMENSION = 2000, 24
 # What a pair costs that passes, and each of its directions, in directions of a product; and the
 # sampled pairs that say how many will pass.
-_LENGTH_PRICE, _SAMPLED_PAIRS = (5000, 40), 8192
+_LENGTH_COST, _SAMPLED_PAIRS = (5000, 40), 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Impostors:
     Attributes
     ----------
     target_pairs: (p, 2) pairs (i, j), ordered by i;  labels: (n,) class numbers
-    weight: the price of a unit of violation
+    weight: the cost of a unit of violation
     block_of: (n,) the block by which the distance *to* a point is measured
     groups: (n_blocks, n), or None: l counts for i only if they share the group of l's block.
         Points in different groups are kept apart at no cost (see `sdpkit.problems.lmnn`).
@@ -108,7 +108,7 @@ class Impostors:
             raise InputError(f"block_of and groups must have one entry for each of {y.size} points")
         if summed and blocks.any():
             raise InputError("block_of must be 0 where distances are summed over the blocks")
-        return cls(pairs, y, price(weight), blocks, shared, search, summed)
+        return cls(pairs, y, checked_weight(weight), blocks, shared, search, summed)
 
     @property
     def n_points(self) -> int:
@@ -388,9 +388,9 @@ class Impostors:
             return int(r)  # all are of one class, and nothing is searched
         partial = np.cumsum(np.square(turned[i] - turned[other]), axis=1)
         passed = partial < np.maximum(reach[points[i]], reach[points[other]])[:, None]
-        each, more = _LENGTH_PRICE
-        price = np.arange(1, r + 1) + (each + more * r) * passed.mean(axis=0)
-        return int(np.argmin(price)) + 1
+        each, more = _LENGTH_COST
+        cost = np.arange(1, r + 1) + (each + more * r) * passed.mean(axis=0)
+        return int(np.argmin(cost)) + 1
 
 
 @dataclass(frozen=True)
