@@ -29,7 +29,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.form import Program
 from sdpkit.solvers.barrier_rows import independent_edges
 from sdpkit.solvers.recognition import cost_extremes, stacked_edges

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.solvers.barrier_dual import BarrierPoint
 from sdpkit.typing import Array, Indices
 

@@ -1,19 +1,20 @@
 """Long computations of an engine, ended by its time limit and by Ctrl-C.
 
 A limit must be noticed wherever an engine is: while it is set up, in loops (`continue_or_raise` of
-`sdpkit.numerics.patience`), and in calls of LAPACK, which take seconds for large matrices and look
+`sdpkit.numerics.deadline`), and in calls of LAPACK, which take seconds for large matrices and look
 at neither the clock nor the keyboard.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 import scipy.linalg
 
-from sdpkit.numerics.patience import Abandoned, continue_or_raise, until
+from sdpkit.numerics.deadline import Abandoned, continue_or_raise
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.driver import Driver, Engine
 from sdpkit.solution.process import apart, can_fork
@@ -34,11 +35,11 @@ def set_up_and_run(driver: Driver, set_up: Callable[[], Engine | Answer]) -> Ans
     An answer that needs no engine is returned as it is.
     """
     try:
-        with until(lambda: driver.out_of_time):
+        with driver.settings.deadline.applies():
             engine = set_up()
     except Abandoned:
         if not driver.must_stop or driver.stop is None:
-            raise  # somebody else has no patience
+            raise  # another deadline was over
         return driver.finish(Answer(driver.stop, driver.words))
     return driver.finish(engine) if isinstance(engine, Answer) else driver.run(engine)
 
@@ -51,8 +52,8 @@ def stoppable(driver: Driver, size: int, work: Callable[[], T]) -> T:
     continue_or_raise()
     if size < LONG_SIZE or not can_fork():
         return work()
-    limit = driver.settings.time_limit
-    returned = apart(work, None if limit is None else max(limit - driver.seconds, 0.0))
+    left = driver.settings.deadline.left
+    returned = apart(work, None if left == math.inf else left)
     if returned.stop is None:
         found: T = returned.value
         return found

@@ -23,7 +23,7 @@ from sdpkit.certificate.primal import row_residuals
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.certificate.scales import relative_gap_of, value_unit
 from sdpkit.layout import TINY, Expected, Layout
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop

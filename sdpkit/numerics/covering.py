@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.typing import Array
 
 # The gap in log det to reach, and the steps it may take.

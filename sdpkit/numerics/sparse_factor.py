@@ -31,9 +31,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.doubled import UNIT, add_all, subtract_product
 from sdpkit.numerics.kernels import proof_kernel
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.pattern import Pattern
 from sdpkit.typing import Array, Indices
 

@@ -53,8 +53,8 @@ _CLEAR = (Status.OPTIMAL, Status.STATIONARY, *WITHOUT_OPTIMUM)
 class Problem(Protocol):
     """Anything that compiles to a program.
 
-    It may have a method `retry(tol)` as well, which returns another program with the same optimum,
-    or None: that is solved where the first answer does not pass.
+    It may have a method `retry(tried)` as well, which returns another program with the same
+    optimum, or None: that is solved where the answer to `tried` does not pass.
     """
 
     def program(self) -> Program:
