@@ -701,7 +701,7 @@ def test_agreement_at_a_thousand(form: str) -> None:
 
 def test_the_growth_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """Of rows that follow powers of n exactly, failed ones left out."""
-    from sdpkit.papers.bench import engines
+    from bench import engines
 
     rows = [
         (

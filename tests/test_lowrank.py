@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fuzzing.planted import solvable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -38,7 +39,6 @@ from sdpkit.solvers.lowrank_start import cold_start, first_ranks, layout
 from sdpkit.solving.choice import choose
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
-from sdpkit.testing.planted import solvable
 
 Array = NDArray[np.float64]
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
@@ -488,7 +488,7 @@ def test_memory_follows_the_fill(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_of_digits_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.papers.bench import digits
+    from bench import digits
 
     digits.unfold("noise", np.random.default_rng(0).standard_normal((40, 6)), peers=True)
     printed = capsys.readouterr().out

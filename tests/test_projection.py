@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.projection import touching
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -17,13 +18,13 @@ import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Solution, Status
 from sdpkit.certificate.certify import certify
 from sdpkit.errors import ConvergenceWarning
-from sdpkit.papers.bench.projection import touching, wedge
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
 from sdpkit.solvers.multiplier_repair import feasible_multipliers
 from sdpkit.solvers.sets import TwoSets, metric, rarer_root
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
+from sdpkit.testing.programs import wedge
 
 Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")

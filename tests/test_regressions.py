@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzzing.planted import weak
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status, certify
@@ -26,7 +27,6 @@ from sdpkit.solving.escalation import ESCALATION, escalate
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.run import Run
 from sdpkit.solving.verdict import verdict
-from sdpkit.testing.planted import weak
 
 
 def scalar(cost: float = 0.0) -> Block:

@@ -11,6 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzzing.weak import (
+    FEASIBLE,
+    INFEASIBLE,
+    UNBOUNDED,
+    MatrixProgram,
+    complaint,
+    disguised,
+    embedded,
+    entry,
+    rotated,
+)
 
 import sdpkit
 from sdpkit import Block, Cost, Program
@@ -30,17 +41,6 @@ from sdpkit.solving.choice import offers
 from sdpkit.solving.feasibility import decide
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.run import Run
-from sdpkit.testing.weak import (
-    FEASIBLE,
-    INFEASIBLE,
-    UNBOUNDED,
-    MatrixProgram,
-    complaint,
-    disguised,
-    embedded,
-    entry,
-    rotated,
-)
 
 KINDS = {**INFEASIBLE, **FEASIBLE, **UNBOUNDED}
 INTERIOR = get_solver("interior")

@@ -45,7 +45,7 @@ _ROOM = 2**14
 # Columns of a row that are looked at together.
 _GLANCE = 64
 # Up to this dimension of the outputs a ball tree prunes more than a matrix product computes
-# (`sdpkit bench impostors` measures it).
+# (`make bench NAME=impostors` measures it).
 _TREE_DIMENSION = 3
 _TREE_POINTS, _TREE_QUERIES = 20_000, 1000
 # From this many anchors and directions on, pairs are screened by their leading directions alone.

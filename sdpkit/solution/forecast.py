@@ -1,8 +1,8 @@
 """What an engine expects to need: work, counted from a program's sizes, times measured costs.
 
 An engine counts its work in a few terms (`work`): its iterations, what they multiply and factor.
-Beside that stand the seconds that a unit of each term takes (`costs`), fitted to measured runs of
-docs/auto.csv.
+Beside that stand the seconds that a unit of each term takes (`costs`), fitted to measured runs:
+`make bench NAME=auto ARGS="--fit"` prints them for docs/auto.csv.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ is called. Methods for teaching are left out, and so are the solvers that only c
 program with a family of comparisons is written down for solvers that take rows only, if there are
 at most 3000 comparisons.
 
-The seconds of our engines are counted work at measured prices (`sdpkit bench auto`); others
+The seconds of our engines are counted work at measured prices (`make bench NAME=auto`); others
 extrapolate a few measurements.
 """
 

@@ -1,4 +1,4 @@
-"""How good the choice of `solver="auto"` is: `sdpkit bench auto`.
+"""How good the choice of `solver="auto"` is: `make bench NAME=auto`.
 
 Every suitable engine of ours solves every instance; the choice of `auto` is compared with the
 fastest one. The runs are kept in a table, docs/auto.csv (`--measure`), so that the choice can be
@@ -21,9 +21,9 @@ import scipy.optimize
 import scipy.sparse as sp
 
 import sdpkit
+from bench.threads import processor_time
 from sdpkit.comparison.hosts import isolated
 from sdpkit.comparison.parallel import in_parallel
-from sdpkit.papers.bench.threads import processor_time
 from sdpkit.program.form import Program
 from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solving.choice import choose, offers, suitable
