@@ -203,8 +203,7 @@ def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
         thread = get_ident()
         if thread in _inside:
-            if len(sys.modules) != _modules:  # an import may have loaded another library
-                _limit(thread)
+            one_thread_for_new_libraries()
             return function(*args, **kwargs)
         try:
             try:
@@ -217,6 +216,14 @@ def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
             _restore(thread)
 
     return limited
+
+
+def one_thread_for_new_libraries() -> None:
+    """Inside a function that runs with `one_blas_thread`: the same for BLAS libraries that an
+    import has loaded since."""
+    thread = get_ident()
+    if thread in _inside and len(sys.modules) != _modules:
+        _limit(thread)
 
 
 def one_thread_environment() -> dict[str, str]:
