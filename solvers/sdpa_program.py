@@ -56,8 +56,6 @@ class SdpaProgram:
     stop: Callable[[int, str], tuple[Stop, str]]
     slowness: float = 1.0
 
-    separate = True  # it works in a process that it stops
-
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
         if shutil.which(self.executable) is None:
@@ -294,7 +292,9 @@ CSDP = SdpaProgram(
     "csdp",
     "csdp",
     "coinor-csdp",
-    Capabilities(summary="interior point by file; the solver of Weinberger (2007)"),
+    Capabilities(
+        stops_itself=True, summary="interior point by file; the solver of Weinberger (2007)"
+    ),
     _csdp_command,
     read_triplets,
     _csdp_stop,
@@ -303,7 +303,7 @@ SDPA = SdpaProgram(
     "sdpa",
     "sdpa",
     "sdpa",
-    Capabilities(summary="interior point by file"),
+    Capabilities(stops_itself=True, summary="interior point by file"),
     _sdpa_command,
     _sdpa_read,
     _sdpa_stop,

@@ -492,7 +492,7 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
 ) -> None:
     """A search of many seconds, made of many short pieces, is left soon after the limit."""
     from sdpkit.program import impostors
-    from sdpkit.solvers import algorithm_3, augmented
+    from sdpkit.solvers import algorithm_3, hinge_program
 
     X, y = load_digits(return_X_y=True)
     program, solver = LMNN(X[:600], y[:600]).program(), get_solver(name)
@@ -510,7 +510,7 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
     monkeypatch.setattr(impostors, "_UNCOMPILED_POINTS", 0)
     monkeypatch.setattr(impostors, "_TILE_ENTRIES", 2**10)  # at least 150 tiles
     monkeypatch.setattr(impostors, "_TILE_COLUMNS", 2**6)
-    for module in (algorithm_3, augmented):
+    for module in (algorithm_3, hinge_program):
         monkeypatch.setattr(module, "best_scale", lambda *_: 1.0)
     began = time.perf_counter()
     answer = solver.solve(program, Settings(tol=1e-9, deadline=Deadline.after(0.3)))

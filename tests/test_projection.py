@@ -377,7 +377,7 @@ def test_disconnected_before_the_first_iteration() -> None:
     solution = solve(Program.of(block, [4.0, 9.0]), solver="projection")
     assert solution.status is Status.UNBOUNDED
     assert solution.iterations == 0
-    assert "no row sees" in solution.native_status
+    assert "no constraint sees" in solution.native_status
 
 
 def test_two_blocks_of_which_one_is_infeasible() -> None:

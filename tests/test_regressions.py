@@ -471,7 +471,7 @@ def test_residuals_count_at_their_price() -> None:
     program = Program.of(scalar(1.0), [1.0, 1.0], rows_q=[[1.0], [1.0]])
     certificate = certify(program, np.array([[1 - 9e-7]]), dual=[3.0, -2.0])
     assert certificate.residual_price == pytest.approx(4.5e-6, rel=1e-5)
-    assert certificate.failures(1e-6) == ["price of the residuals is 4.5e-06"]
+    assert certificate.failures(1e-6) == ["cost of the residuals is 4.5e-06"]
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -1,4 +1,7 @@
-"""Safe bounds: bounds on the optimal value that hold for inexact multipliers."""
+"""Safe bounds: bounds on the optimal value that hold for inexact multipliers.
+
+`sdpkit.certificate.certify` states the arguments that lead to one.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,8 @@ _ROUNDING = 1e-12
 _DOUBTS = 2000
 # Steps onto the equations of free variables.
 _MAX_CORRECTIONS = 6
-
-
-# What directions of facial reduction may be off.
+# The residual that directions of facial reduction may have.
 FACE_TOLERANCE = 1e-9
-
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -39,8 +39,9 @@ def onto_rows(
     inwards: float = 0.0,
     prices: Array | None = None,
 ) -> tuple[list[Matrix], Array]:
-    """The point moved until no row is off by more than `goal` at its own scale, if it can be, and
-    the rows together cost no more than `goal` at `prices`: (m,) multipliers over the value's unit.
+    """The point moved until no constraint is off by more than `goal` at its own scale, if it can
+    be, and the rows together cost no more than `goal` at `prices`: (m,) multipliers over the
+    value's unit.
 
     It starts `inwards` of the given one, M + inwards·I and x + inwards: a zero stays zero
     otherwise. Where rows are left, the point that came nearest is returned.

@@ -84,7 +84,7 @@ def _rows_inside(
 ) -> float:
     """The worst row of the nearest point with M ⪰ 0, MN = 0 and x ≥ 0, 0 if this is that point.
 
-    What is nothing beside the largest eigenvalue may be all that a small row asks for.
+    A change that is negligible against the largest eigenvalue may be all of a small constraint.
     """
     above = np.where(program.free_x, x, np.maximum(x, 0.0))
     inside, moved = [], bool(np.any(above != x))
@@ -183,7 +183,7 @@ def restored(
 
 
 def _beyond_rank(block: Block, matrix: Array) -> float:
-    """The largest eigenvalue that a limit on the rank has no room for, relative to the largest."""
+    """The largest eigenvalue beyond a limit on the rank, relative to the largest."""
     if block.max_rank is None or block.max_rank >= block.size:
         return 0.0
     values = np.sort(np.abs(scipy.linalg.eigvalsh(matrix)))[::-1]
@@ -213,7 +213,7 @@ def activity(program: Program, q: Array, x: Array) -> float:
 def project_onto_cone(block: Block, matrix: Matrix) -> Matrix:
     """The nearest matrix that is positive semidefinite and vanishes on the null directions.
 
-    A `Gram` is what it is: the certificate says how far it is from the cone.
+    A `Gram` stays as it is: the certificate shows how far it is from the cone.
     """
     if isinstance(matrix, Gram):
         return matrix

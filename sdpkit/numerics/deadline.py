@@ -32,6 +32,7 @@ class Deadline:
     ----------
     end: on the clock `now`, infinite where there is no limit
     grace: seconds that are left after Ctrl-C
+    given_up: whether the work is to stop for another reason
 
     >>> Deadline().left, Deadline().is_over
     (inf, False)
@@ -43,6 +44,7 @@ class Deadline:
     end: float = math.inf
     grace: float = 0.0
     now: Callable[[], float] = clock
+    given_up: Callable[[], bool] | None = None
 
     @classmethod
     def after(cls, seconds: float | None, now: Callable[[], float] = clock) -> Deadline:
@@ -57,6 +59,8 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         """Whether the time has passed, or Ctrl-C was pressed; cheap enough for inner loops."""
+        if self.given_up is not None and self.given_up():
+            return True
         return is_interrupted(self.grace) or self.now() >= self.end
 
     def share(self, part: float) -> Deadline:
@@ -74,6 +78,10 @@ class Deadline:
     def within(self, other: Deadline) -> Deadline:
         """This one, or the other if that ends sooner."""
         return self if self.left <= other.left else other
+
+    def or_when(self, given_up: Callable[[], bool]) -> Deadline:
+        """The same, and over as soon as `given_up()` is true."""
+        return replace(self, given_up=given_up)
 
     def check(self) -> None:
         """Nothing, or `Abandoned` if the time is over."""

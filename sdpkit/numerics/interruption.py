@@ -12,10 +12,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 # When it was pressed, or None.
 _pressed: float | None = None
+# Whether it is meant for the computation that asks: one in the main thread, or in a thread that
+# works for it and has a copy of its context.
+_listens: ContextVar[bool] = ContextVar("listens", default=False)
 
 
 def is_interrupted(seconds: float = 0.0) -> bool:
@@ -25,9 +29,7 @@ def is_interrupted(seconds: float = 0.0) -> bool:
     >>> is_interrupted()
     False
     """
-    if _pressed is None or threading.current_thread() is not threading.main_thread():
-        return False
-    return time.monotonic() - _pressed >= seconds
+    return _pressed is not None and _listens.get() and time.monotonic() - _pressed >= seconds
 
 
 @contextmanager
@@ -42,11 +44,13 @@ def remembering_interrupts() -> Iterator[None]:
         yield
         return
     _pressed = None
+    token = _listens.set(True)
     signal.signal(signal.SIGINT, _remember)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        _listens.reset(token)
         _pressed = None
 
 

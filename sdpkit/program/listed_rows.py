@@ -1,4 +1,4 @@
-"""A family whose rows are given one by one: comparisons or pairs that a user has."""
+"""A family whose rows are given one by one: the user's comparisons or pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_vector
-from sdpkit.program.families import Rows, Terms, price, spread_out, values, whole_numbers
+from sdpkit.program.families import Rows, Terms, checked_weight, spread_out, values, whole_numbers
 from sdpkit.typing import Array, Bools, Indices
 
 
@@ -23,7 +23,7 @@ class ListedRows:
     Attributes
     ----------
     triplets: (m, 3) points (i, j, l); −1 for a j or l that is missing, whose q is 0
-    constants: (m,) c;  weight: the price of a unit of violation
+    constants: (m,) c;  weight: the cost of a unit of violation
     block_of: (n,) the block by which the distance *to* a point is measured
 
     >>> family = ListedRows.of([[0, 1, 2], [0, 1, 3]], n_points=4)
@@ -37,7 +37,7 @@ class ListedRows:
     weight: float
     block_of: Indices
 
-    # A distance is told by one metric, or by that of the point it leads to.
+    # A distance is measured by one metric, or by that of the point it leads to.
     summed = False
 
     @classmethod
@@ -74,7 +74,7 @@ class ListedRows:
             if block_of is None
             else whole_numbers(block_of, "block_of")
         )
-        return cls(t, c, n_points, price(weight), blocks)
+        return cls(t, c, n_points, checked_weight(weight), blocks)
 
     @property
     def n_rows(self) -> int:
@@ -113,7 +113,7 @@ class ListedRows:
         )
 
     def terms(self, rows: Rows) -> Terms:
-        """What rows of the family say."""
+        """The terms of some rows of the family."""
         every = self._all
         return replace(every, pull=every.pull[rows], push=every.push[rows])
 

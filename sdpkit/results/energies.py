@@ -92,10 +92,10 @@ def add_other_energy(
 
 
 @fast_kernel(
-    *("out f4[:,:]", "f4[:]", "f4[:]", "f8[:]", "i8[:]", "i8[:]", "f8[:]", "f4[:]", "f8"),
-    *("out f4[:,:]", "out f8[:,:]", "out i8[:]"),
+    *("out f4[:,:]", "f4[:]", "f4[:]", "f8[:]", "i8[:]", "i8[:]", "f8[:]", "f4[:]"),
+    *("out f4[:,:,:]", "out f8[:,:,:]"),
 )
-def decide_labels(
+def look_at_classes(
     products: Any,
     squares: Any,
     norms: Any,
@@ -104,28 +104,24 @@ def decide_labels(
     first: Any,
     reaches: Any,
     farthest: Any,
-    mu: float,
     nearest: Any,
     bounds: Any,
-    labels: Any,
 ) -> None:
-    """The label of least energy of every query, or −1 where the doubt leaves several.
+    """Distances take the place of `products`; `nearest`, (b, c, k), holds the k smallest of every
+    class, and `bounds`, (b, 4, c), begins with bounds on what a query pushes in every class.
 
     Distances are squares + norms − products, each wrong by its row's doubt at most, and so are the
-    k smallest of a class. `bounds` is room for four numbers per class: bounds on what a query
-    pushes there, bounds on the energy. `nearest` is room for the k smallest distances of every
-    class. Labels are given up as soon as their lower bound is above another's upper one.
+    k smallest of a class.
     """
-    classes, k = nearest.shape
+    k = nearest.shape[2]
     for t in range(products.shape[0]):
         row, doubt = products[t], doubts[t]
         wide = row.dtype.type(1.01 * doubt)
         for o in range(row.size):
             row[o] = squares[t] + (norms[o] - row[o])
-        total_low, total_high, leader, shortest = 0.0, 0.0, 0, np.inf
-        for label in range(classes):
+        for label in range(nearest.shape[1]):
             begin, end = starts[label], starts[label + 1]
-            small = nearest[label]
+            small = nearest[t, label]
             for s in range(k):
                 small[s] = np.inf
             low, high = 0.0, 0.0
@@ -147,12 +143,25 @@ def decide_labels(
                         for p in range(first[start + c], first[start + c + 1]):
                             low += max(0.0, reaches[p] - d - doubt)
                             high += max(0.0, reaches[p] - d + doubt)
-            bounds[0, label], bounds[1, label] = low, high
-            total_low += low
-            total_high += high
+            bounds[t, 0, label], bounds[t, 1, label] = low, high
+
+
+@fast_kernel("f4[:,:]", "f8[:]", "i8[:]", "f8", "f4[:,:,:]", "out f8[:,:,:]")
+def bound_energies(
+    distances: Any, doubts: Any, starts: Any, mu: float, nearest: Any, bounds: Any
+) -> None:
+    """Bounds on the energy of every label, in bounds[:, 2] and bounds[:, 3]. Labels are given up,
+    with an upper bound of infinity, as soon as their lower bound is above another's upper one."""
+    classes, k = nearest.shape[1], nearest.shape[2]
+    for t in range(distances.shape[0]):
+        row, doubt, known = distances[t], doubts[t], bounds[t]
+        total_low, total_high, leader, shortest = 0.0, 0.0, 0, np.inf
+        for label in range(classes):
+            total_low += known[0, label]
+            total_high += known[1, label]
             length = 0.0
             for s in range(k):
-                length += small[s]
+                length += nearest[t, label, s]
             if length < shortest:
                 leader, shortest = label, length
         least = np.inf
@@ -161,9 +170,9 @@ def decide_labels(
             label = leader if step == 0 else step - 1
             if step > 0 and label == leader:
                 continue
-            small, begin, end = nearest[label], starts[label], starts[label + 1]
-            low = mu * (total_low - bounds[0, label])
-            high = mu * (total_high - bounds[1, label])
+            small, begin, end = nearest[t, label], starts[label], starts[label + 1]
+            low = mu * (total_low - known[0, label])
+            high = mu * (total_high - known[1, label])
             for s in range(k):
                 low += (1 - mu) * max(0.0, small[s] - doubt)
                 high += (1 - mu) * (small[s] + doubt)
@@ -180,15 +189,14 @@ def decide_labels(
                         above += max(0.0, reach + 2 * doubt - others[o])
                 low += mu * below
                 high += mu * above
-            bounds[2, label], bounds[3, label] = low, high
+            known[2, label], known[3, label] = low, high
             least = min(least, high)
-        best = leader
-        for label in range(classes):
-            if bounds[3, label] < bounds[3, best]:
-                best = label
-        labels[t] = best
-        # The bounds are sums that round too.
-        least = bounds[3, best] * (1 + 1e-9)
-        for label in range(classes):
-            if label != best and not bounds[2, label] > least:
-                labels[t] = -1
+
+
+def decided_labels(bounds: Array) -> Indices:
+    """(b,) the label of least energy, or −1 where the bounds, (b, 4, c), leave several."""
+    low, high = bounds[:, 2], bounds[:, 3]
+    # The bounds are sums that round too.
+    least = high.min(axis=1, keepdims=True) * (1 + 1e-9)
+    alone = np.count_nonzero(~(low > least), axis=1) == 1
+    return np.where(alone, high.argmin(axis=1), -1)

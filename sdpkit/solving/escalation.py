@@ -117,7 +117,7 @@ def smaller_face(run: Run, candidate: Candidate) -> Candidate | None:
     if not callable(retry) or not candidate.is_inaccurate:
         return None
     with compiling(run.deadline):
-        program = retry(candidate.tol)
+        program = retry(candidate.program)
     if program is None:
         return None
     choice = run.choose(program)

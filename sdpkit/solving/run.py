@@ -30,7 +30,7 @@ from sdpkit.numerics.breakdown import broke_down, is_breakdown
 from sdpkit.numerics.deadline import Abandoned, Deadline
 from sdpkit.numerics.interruption import is_interrupted, raising_interrupts
 from sdpkit.numerics.kernels import clock
-from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.numerics.threads import one_thread_for_new_libraries
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop, check_answer
 from sdpkit.solution.driver import Driver
@@ -120,7 +120,6 @@ class Run:
         except SolverError:
             return None
 
-    @one_blas_thread  # again: choosing a solver may have loaded its libraries
     def ask(self, program: Program, solver: Solver, settings: Settings | None = None) -> Answer:
         """The solver's answer to `program`; by default with the settings of the run."""
         settings = self.settings if settings is None else settings
@@ -130,6 +129,7 @@ class Run:
             return by_rows(program, solver, settings, self.ask)
         if is_interrupted():
             return cut_short(solver)
+        one_thread_for_new_libraries()  # choosing a solver may have loaded some
         ours, started = is_ours(solver), clock()
         before = "" if ours else program.fingerprint
 
@@ -183,7 +183,7 @@ def cut_short(solver: Solver) -> Answer:
 def _may_outlast(program: Program, solver: Solver, settings: Settings) -> bool:
     """Whether one of its steps may take longer than all the time that is left."""
     limit = settings.time_limit
-    stops_itself = getattr(solver, "separate", False)
+    stops_itself = solver.capabilities.stops_itself
     if limit is None or settings.callback is not None or stops_itself or not can_fork():
         return False
     return estimate(solver, program, settings.tol).seconds >= _FAR_MORE * limit

@@ -53,8 +53,8 @@ _CLEAR = (Status.OPTIMAL, Status.STATIONARY, *WITHOUT_OPTIMUM)
 class Problem(Protocol):
     """Anything that compiles to a program.
 
-    It may have a method `retry(tol)` as well, which returns another program with the same optimum,
-    or None: that is solved where the first answer does not pass.
+    It may have a method `retry(tried)` as well, which returns another program with the same
+    optimum, or None: that is solved where the answer to `tried` does not pass.
     """
 
     def program(self) -> Program:
@@ -117,34 +117,37 @@ def solve(
         options,
         progress=Progress(sys.stdout) if verbose == 1 else None,
     )
+    run = Run(settings, solver, problem, limit)
+    steps = _solve_steps if callable(getattr(problem, "advance", None)) else solve_program
     with shown(verbose), remembering_interrupts():
-        solution = _solved(Run(settings, solver, problem, limit), checkpoint)
-        if settings.progress is not None:
-            settings.progress.close()
-        LOG.info(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
+        try:
+            solution = steps(run, problem, checkpoint)
+        except Abandoned:
+            solution = _without_program(run)
+        _tell(solution, settings)
     if solution.status not in _CLEAR:
         warnings.warn(f"{solution.status}: {solution.message}", convergence_warning(), stacklevel=3)
     return solution
 
 
-def _solved(run: Run, checkpoint: str | Path | None) -> Solution:
-    """One program, or several one after the other."""
-    try:
-        if not callable(getattr(run.problem, "advance", None)):
-            return solve_program(run, run.problem, checkpoint)
-        files = iter([checkpoint])  # the first program's; those after it depend on its answer
-
-        def solve_step(program: Program, settings: Settings) -> Solution:
-            return solve_program(replace(run, settings=settings), program, next(files, None))
-
-        return follow(cast(Advancing, run.problem), solve_step, run.settings)
-    except Abandoned:
-        return _without_program(run)
+def _tell(solution: Solution, settings: Settings) -> None:
+    """The last line of what `verbose` shows, and the log."""
+    if settings.progress is not None:
+        settings.progress.close()
+    LOG.info(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
 
 
-def solve_program(
-    run: Run, problem: Problem | Program, checkpoint: str | Path | None = None
-) -> Solution:
+def _solve_steps(run: Run, problem: Any, checkpoint: str | Path | None) -> Solution:
+    """Several programs, one after the other."""
+    files = iter([checkpoint])  # the first program's; those after it depend on its answer
+
+    def solve_step(program: Program, settings: Settings) -> Solution:
+        return solve_program(replace(run, settings=settings), program, next(files, None))
+
+    return follow(problem, solve_step, run.settings)
+
+
+def solve_program(run: Run, problem: Any, checkpoint: str | Path | None = None) -> Solution:
     """Compile, choose, ask, certify, escalate: one program."""
     started = clock()
     with compiling(run.certificate_deadline):

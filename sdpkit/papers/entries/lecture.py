@@ -21,7 +21,7 @@ PAPER = Published.of("lecture")
 METHODS = ("kernel PCA", "SDE (MVU)", "MVE")
 
 
-Solved = tuple[sdpkit.MVU, Solution, float]
+Solved = tuple[sdpkit.MVU | sdpkit.MVE, Solution, float]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _twos() -> Any:
     return digits.data[digits.target == 2]
 
 
-def _solved(problem: sdpkit.MVU, tol: float | None) -> tuple[Solution, float]:
+def _solved(problem: sdpkit.MVU | sdpkit.MVE, tol: float | None) -> tuple[Solution, float]:
     run = timed_solve(problem, tol=tol)
     return run.result, run.seconds
 
