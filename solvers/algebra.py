@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import blas, lapack
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.solvers.definite import Breakdown, cholesky
@@ -144,6 +145,7 @@ class Cone:
         right = self._columns(inverse, np.ones_like(weights))
         height = _PANEL if self.pairs is not None else 8 * _PANEL  # others copy their columns
         for start in range(0, out.shape[0], height):
+            continue_or_raise()
             rows = slice(start, min(start + height, out.shape[0]))
             # The product is symmetric: each panel of rows stops at the diagonal.
             part = self._panel(left, rows)

@@ -237,8 +237,6 @@ class Interior:
         n × n products."""
         rows = float(program.n_rows)
         sizes = [_on_face(block) for block in program.blocks]
-        if not program.n_auxiliary and not program.relations.any():
-            rows = min(rows, EntryEquations.n_entries(sizes))  # no more are independent
         gathered, equations = rows**2, rows**3 / 3
         if entries_are_fewer(program):
             entries = EntryEquations.n_entries([block.size for block in program.blocks])

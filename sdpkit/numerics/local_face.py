@@ -20,11 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.typing import Array, Indices
 
 _EPS = float(np.finfo(np.float64).eps)
 _NOTHING = 1e-13  # entries of a direction, relative to its largest, that are left out
 _FEW_NODES = 60  # of a local direction, at most
+# Pairs of nodes whose weights are added up, at most, and for each edge: beyond this the factors of
+# the slack are dense, and their entries take longer to collect than to compute.
+_MOST_PAIRS, _PAIRS_PER_EDGE = 3_000_000, 200
 _SUM = 1e-12  # of the entries of a direction of length one, at most
 _INDEPENDENT = 1e-3  # the smallest singular value of directions of length one
 
@@ -56,7 +60,8 @@ class LocalFace:
 
     @classmethod
     def of(cls, edges: Indices, null: Array) -> LocalFace | None:
-        """None where a direction is not local, not orthogonal to 1, or hardly independent."""
+        """None where a direction is not local, not orthogonal to 1 or hardly independent, or where
+        the face joins too many pairs of nodes."""
         length = np.linalg.norm(null, axis=0)
         if not null.size or not length.all():
             return None
@@ -76,7 +81,9 @@ class LocalFace:
         return cls._of_local(edges, sp.csr_array(kept), left_out)
 
     @classmethod
-    def _of_local(cls, edges: Indices, directions: sp.csr_array, left_out: float) -> LocalFace:
+    def _of_local(
+        cls, edges: Indices, directions: sp.csr_array, left_out: float
+    ) -> LocalFace | None:
         n, incidence = directions.shape[0], _incidence(edges, directions.shape[0])
         moves = sp.csr_array(incidence @ directions)
         moves.data[np.abs(moves.data) <= _NOTHING] = 0.0  # any y will do
@@ -85,6 +92,9 @@ class LocalFace:
         sizes = sp.csr_array(abs(incidence) + abs(moves) @ abs(directions).T)
         moved = np.flatnonzero(np.diff(moves.indptr))
         columns = _vectors(sp.csr_array(directions.T))
+        counts = np.diff(projected.indptr).astype(np.int64)
+        if counts @ (counts - 1) / 2 > max(_MOST_PAIRS, _PAIRS_PER_EDGE * len(edges)):
+            return None
         places, braces = _places(n, edges, [*_vectors(projected[moved]), *columns])
         size = len(edges) + len(braces)
         whole = _pair_weights(n, places, _vectors(projected), size)
@@ -161,6 +171,7 @@ def _places(
     places = {key: e for e, key in enumerate(keys)}
     braces: list[tuple[int, int]] = []
     for nodes, _ in vectors:
+        continue_or_raise()
         for i, j in itertools.combinations(nodes.tolist(), 2):
             if i * n + j not in places:
                 places[i * n + j] = len(edges) + len(braces)
@@ -174,6 +185,7 @@ def _pair_weights(
     """(size, t) for each of t vectors p the weights −p_i p_j of its pairs of nodes."""
     rows, columns, values = [], [], []
     for t, (nodes, entries) in enumerate(vectors):
+        continue_or_raise()
         a, b = np.triu_indices(nodes.size, 1)
         rows += [places[key] for key in (nodes[a] * n + nodes[b]).tolist()]
         columns += [t] * a.size

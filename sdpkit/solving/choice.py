@@ -24,6 +24,7 @@ from sdpkit.errors import (
     UnsuitableSolverError,
 )
 from sdpkit.files import free_memory
+from sdpkit.numerics.deadline import Abandoned
 from sdpkit.program.form import Program
 from sdpkit.solution.solver import Estimate, Solver, unsupported
 from sdpkit.solving.registry import get_solver, listed_solvers, unavailability, why_not
@@ -87,6 +88,8 @@ def _asked(question: Callable[..., Any], *about: Any) -> Any:
     """The answer of a solver that may be another package's, or the exception that it raised."""
     try:
         return question(*about)
+    except Abandoned:
+        raise  # the time of the user is over
     except Exception as error:
         return error
 

@@ -152,8 +152,8 @@ def solve_program(run: Run, problem: Any, checkpoint: str | Path | None = None) 
     started = clock()
     with compiling(run.certificate_deadline):
         program = compiled_program(problem)
-    compiled = clock() - started
-    choice = run.choose(program)
+        compiled = clock() - started
+        choice = run.choose(program)
     file = None if checkpoint is None else _checkpoint(checkpoint, program, choice.solver)
     start = _usable(run.settings.warm_start)
     run = replace(run, settings=replace(run.settings, warm_start=start, checkpoint=file))
@@ -195,7 +195,7 @@ def _solution(candidate: Candidate, compiled: float, certified: float) -> Soluti
 
 
 def _without_program(run: Run) -> Solution:
-    """What is left where the time was over before there was a program: a status and no point."""
+    """What is left where the time was over before a solver was called: a status and no point."""
     interrupted = is_interrupted()
     stop = Stop.INTERRUPTED if interrupted else Stop.TIME_LIMIT
     name = type(run.problem).__name__
@@ -206,7 +206,7 @@ def _without_program(run: Run) -> Solution:
     return Solution(
         status=Status.INTERRUPTED if interrupted else Status.TIME_LIMIT,
         native_status="",
-        message=f"{why} before {name} was compiled; there is no point.{advice}",
+        message=f"{why} while {name} was prepared for a solver; there is no point.{advice}",
         objective=certificate.objective,
         dual_objective=certificate.dual_objective,
         certificate=certificate,
