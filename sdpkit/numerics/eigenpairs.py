@@ -89,7 +89,7 @@ def leading_eigenpairs(
     2k + 1 where that is more.
 
     >>> values, vectors = leading_eigenpairs(lambda x: 0.0 * x, 100, 2)
-    >>> values, (vectors.T @ vectors).round(9)
+    >>> values, (vectors.T @ vectors).round(9) + 0.0
     (array([0., 0.]), array([[1., 0.],
            [0., 1.]]))
     """
