@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.families import RowFamily, values
 from sdpkit.solution.solution import Solution
 from sdpkit.typing import Array, Bools, Indices

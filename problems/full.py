@@ -61,7 +61,7 @@ class AllPairs:
     def add_rows(self, program: Program, pairs: Pairs) -> Program:
         """The program with constraints A(K)_ij ≥ d_ij after its own."""
         (block,) = program.blocks
-        p, safe, said = len(pairs), program.safe, program.sentences
+        p, safe, said = len(pairs), program.safe, program.wording
         further = differences(pairs[:, 0], pairs[:, 1], block.size)
         if said is not None and p:
             said = replace(said, rows=(*said.rows, ("‖y_i − y_j‖² ≥ d_ij", p)))
@@ -76,7 +76,7 @@ class AllPairs:
             ),
             notes=program.notes,
             name=program.name,
-            sentences=said,
+            wording=said,
         )
 
     def closeness(self, solution: Solution) -> Array:

@@ -41,7 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_matrix, finite_points, integer, one_of, read_only
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
 from sdpkit.problems.free_directions import (

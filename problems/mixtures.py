@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_matrix, finite_points, integer
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.free_directions import LeftOut, allowance, free_note, length_notes
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES

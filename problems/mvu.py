@@ -90,15 +90,15 @@ class MVU(Unfolding):
         return self._with_pairs(self._on_edges())
 
     @one_blas_thread
-    def retry(self, solution: Solution, tol: float) -> Program | None:
-        """A program with the same optimum on a smaller face, or None.
+    def retry(self, tried: Program) -> Program | None:
+        """A program with the same optimum on a smaller face than that of `tried`, or None.
 
-        Called by `sdpkit.solve` when the first answer does not pass. The null directions that
-        stresses of the whole graph expose are added to those of the solution's program; None if
-        there are none, or if they are in the solution's program already.
+        `sdpkit.solve` asks for it when the answer to `tried` does not pass. The null directions
+        that stresses of the whole graph expose are added; None if there are none, or if `tried`
+        has them already.
         """
         known = sum(part.null.shape[1] for part in self.parts)
-        if self.full or sum(block.null.shape[1] for block in solution.program.blocks) > known:
+        if self.full or sum(block.null.shape[1] for block in tried.blocks) > known:
             return None
         further = [part.exposed() for part in self.parts]
         found = sum(directions.shape[1] for directions in further)

@@ -20,7 +20,7 @@ from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.graphs.local_stresses import is_stressed, local_directions
 from sdpkit.graphs.rigid import clear_edges, flat_directions
 from sdpkit.graphs.stresses import exposed_directions
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Array, Indices
 

@@ -30,7 +30,7 @@ from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.repair import merge_coincident, split_components
 from sdpkit.inputs import boolean, finite_matrix, finite_rows, one_of
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
 from sdpkit.problems.parts import Part

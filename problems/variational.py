@@ -40,7 +40,7 @@ from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.lle import lle_basis
 from sdpkit.inputs import boolean, finite_matrix, integer, one_of
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import maximise
 from sdpkit.program.expressions import Expression, Unknown, Variable, named

@@ -1,4 +1,4 @@
-"""docs/architecture.md keeps its word: a problem and a solver are one file and one line each."""
+"""docs/architecture.md is right: a problem and a solver are one file and one line each."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def changes(diff: str) -> dict[str, list[str]]:
 
 def test_each_diff_is_one_new_file_and_one_line() -> None:
     problem, solver = (changes(diff) for diff in DIFFS)
-    for added, room in ((problem, "problems/"), (solver, "solvers/")):
+    for added, folder in ((problem, "problems/"), (solver, "solvers/")):
         (new, lines), (old, line) = added.items()
-        assert new.startswith(room)
+        assert new.startswith(folder)
         assert not (ROOT / new).exists()
         assert len(lines) > 10
         assert (ROOT / old).exists()
@@ -57,9 +57,9 @@ def test_each_diff_is_one_new_file_and_one_line() -> None:
 
 
 def test_the_diffs_apply_and_run(tmp_path: Path) -> None:
-    for room in ("sdpkit", "problems", "solvers"):
+    for folder in ("sdpkit", "problems", "solvers"):
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / room, tmp_path / room, ignore=ignored)
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for diff in DIFFS:
         apply = ["git", "apply", "-"]
@@ -71,38 +71,38 @@ def test_the_diffs_apply_and_run(tmp_path: Path) -> None:
     assert run.stdout.strip() == str(tmp_path / "sdpkit" / "__init__.py")
 
 
-def test_the_table_of_rooms_is_the_contract() -> None:
+def test_the_table_of_layers_is_the_contract() -> None:
     """The page names the layers in the order in which import-linter checks them."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contracts = project["tool"]["importlinter"]["contracts"]
     (layers,) = [one["layers"] for one in contracts if one["type"] == "layers"]
-    table = PAGE.split("| room |")[1].split("\n\n")[0]
+    table = PAGE.split("| layer |")[1].split("\n\n")[0]
     named = [re.findall(r"`(\w+)/?`", row.split(" | ")[0]) for row in table.splitlines()[2:]]
     written = [re.split(r" [|:] ", layer) for layer in layers]
     merged = [*written[:-2], [*written[-2], *written[-1]]]  # inputs, errors share a row
     assert [sorted(row) for row in named] == [sorted(layer) for layer in merged]
 
 
-def test_every_room_is_a_layer() -> None:
+def test_every_module_has_a_layer() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contracts = project["tool"]["importlinter"]["contracts"]
     (layers,) = [one["layers"] for one in contracts if one["type"] == "layers"]
-    named = {room for layer in layers for room in re.split(r" [|:] ", layer)}
-    rooms = {path.parent.name for path in (ROOT / "sdpkit").glob("*/__init__.py")}
+    named = {folder for layer in layers for folder in re.split(r" [|:] ", layer)}
+    folders = {path.parent.name for path in (ROOT / "sdpkit").glob("*/__init__.py")}
     files = {path.stem for path in (ROOT / "sdpkit").glob("*.py") if path.stem[0] != "_"}
-    assert named == {*rooms, *files, "problems", "solvers"}
+    assert named == {*folders, *files, "problems", "solvers"}
 
 
-@pytest.mark.parametrize("room", sorted((ROOT / "sdpkit").glob("*/__init__.py")))
-def test_every_room_says_what_belongs_in_it(room: Path) -> None:
-    assert room.read_text().startswith('"""')
+@pytest.mark.parametrize("folder", sorted((ROOT / "sdpkit").glob("*/__init__.py")))
+def test_every_folder_has_a_docstring(folder: Path) -> None:
+    assert folder.read_text().startswith('"""')
 
 
 def test_no_two_classes_share_a_name() -> None:
-    """A name means one thing across the rooms."""
+    """A name means one thing across the package."""
     places: dict[str, list[str]] = {}
-    for room in ("sdpkit", "problems", "solvers"):
-        for path in sorted((ROOT / room).rglob("*.py")):
+    for folder in ("sdpkit", "problems", "solvers"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
             for name in re.findall(r"^class (\w+)", path.read_text(), flags=re.MULTILINE):
                 places.setdefault(name, []).append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -24,7 +24,7 @@ def test_example_runs(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plt.close("all")
     certificate = names.get("certificate") or names["certificates"][0]
     assert certificate.relative_gap < 1e-4
-    assert "sentences" in capsys.readouterr().out
+    assert "sdpkit" in capsys.readouterr().out
     # A title, its rule, and a number or a figure that the text speaks of.
     title, rule = (names["__doc__"] or "").strip().splitlines()[:2]
     assert set(rule) == {"="}

@@ -333,7 +333,7 @@ SLACK = [
 ]
 
 
-def test_programs_print_their_sentences(tmp_path: Path) -> None:
+def test_programs_print_as_they_were_written(tmp_path: Path) -> None:
     program = slack_form()
     assert str(program).splitlines() == SLACK
     program.save(tmp_path / "p.npz")
@@ -346,7 +346,7 @@ def test_programs_print_their_sentences(tmp_path: Path) -> None:
 
 def test_words_that_no_longer_fit_are_not_printed() -> None:
     program = slack_form()
-    changed = Program.of(program.blocks, program.rhs, sentences=program.sentences)
+    changed = Program.of(program.blocks, program.rhs, wording=program.wording)
     assert "A_q q = b" in str(changed)
     assert "tr K" not in str(program.with_margin(1e-3))
     minimised = dataclasses.replace(program, sense="min", cost_x=-program.cost_x)

@@ -18,9 +18,9 @@ from sklearn.datasets import load_iris, load_wine
 
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.program.families import values
 from sdpkit.results.targets import target_neighbors, target_table
-from sdpkit.solving.judgement import ConvergenceWarning
 
 Array = NDArray[np.float64]
 

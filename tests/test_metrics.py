@@ -16,10 +16,10 @@ from sklearn.datasets import load_iris
 
 import sdpkit
 from sdpkit import LMNN, InputError, Status
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.results.metric import Metric
 from sdpkit.results.targets import target_neighbors
-from sdpkit.solving.judgement import ConvergenceWarning
 
 Array = NDArray[np.float64]
 

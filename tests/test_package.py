@@ -1,4 +1,4 @@
-"""The package as a whole: what is imported when, who may import whom, and what is documented."""
+"""The package as a whole: what is imported when, which module may import which, and the docs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pytest
 import sdpkit
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = {"sdpkit": "sdpkit", "problems": "sdpkit.problems", "solvers": "sdpkit.solvers"}
-FILES = {room: sorted((ROOT / room).glob("**/*.py")) for room in ROOMS}
+FOLDERS = {"sdpkit": "sdpkit", "problems": "sdpkit.problems", "solvers": "sdpkit.solvers"}
+FILES = {folder: sorted((ROOT / folder).glob("**/*.py")) for folder in FOLDERS}
 HEAVY = ("cvxpy", "sklearn", "matplotlib", "pandas", "scs", "clarabel", "cvxopt")
 
 
@@ -62,8 +62,8 @@ def test_building_a_problem_needs_no_solver() -> None:
     assert not loaded & {"cvxpy", "matplotlib", "pandas", "sklearn", "sdpkit.solvers"}
 
 
-def test_no_room_leaks_to_the_top() -> None:
-    """`problems` and `solvers` are rooms of sdpkit, never packages of their own."""
+def test_no_folder_leaks_to_the_top() -> None:
+    """`problems` and `solvers` are parts of sdpkit, never packages of their own."""
     loaded = modules_after("import sdpkit; sdpkit.MVU; sdpkit.available_solvers()")
     assert not loaded & {"problems", "solvers"}
     assert {"sdpkit.problems.mvu", "sdpkit.solvers"} <= loaded
@@ -105,7 +105,7 @@ def test_every_error_is_ours() -> None:
     assert all(issubclass(error, sdpkit.SdpkitError) for error in errors)
 
 
-# -- who may import whom ------------------------------------------------------------------------
+# -- which module may import which --------------------------------------------------
 
 
 def is_type_checking(node: ast.stmt) -> bool:
@@ -159,29 +159,49 @@ def test_solvers_know_no_problem(path: Path) -> None:
     assert not reaches(names, "problems") | reaches(names, "solvers")
     # Nor through the top of the package, which hands out problems by name.
     problems = {
-        name for name, (room, _) in sdpkit._EXPORTS.items() if room.startswith("sdpkit.problems")
+        name
+        for name, (folder, _) in sdpkit._EXPORTS.items()
+        if folder.startswith("sdpkit.problems")
     }
     assert not names & {f"sdpkit.{name}" for name in problems}
     assert "sdpkit.problems" not in path.read_text()
 
 
+def layers_above_problems() -> set[str]:
+    """The modules of sdpkit that may import problems, by the contract of import-linter."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (layers,) = (
+        contract["layers"]
+        for contract in project["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    )
+    above = layers[: layers.index("problems")]
+    return {name.strip() for layer in above for name in layer.split("|")}
+
+
 @pytest.mark.parametrize("path", FILES["sdpkit"], ids=lambda path: path.stem)
-def test_the_language_knows_neither(path: Path) -> None:
-    """Only the registry and the top of the package name them, as strings."""
+def test_only_layers_above_problems_import_them(path: Path) -> None:
+    """Below, only the top of the package names problems, and only the registry names solvers; both
+    as strings."""
     names = imports_of(path)
-    assert not reaches(names, "sdpkit.problems") | reaches(names, "sdpkit.solvers")
-    assert not reaches(names, "problems") | reaches(names, "solvers")
     constants = {
         node.value
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    named = {text for text in constants if text.startswith(("sdpkit.problems", "sdpkit.solvers"))}
-    assert not named or path.name in ("registry.py", "__init__.py")
+    assert not reaches(names, "sdpkit.solvers")
+    assert not reaches(names, "problems") | reaches(names, "solvers")
+    if path.name not in ("registry.py", "__init__.py"):
+        assert not {text for text in constants if text.startswith("sdpkit.solvers")}
+    module = path.relative_to(ROOT / "sdpkit").parts[0].removesuffix(".py")
+    if module not in layers_above_problems():
+        assert not reaches(names, "sdpkit.problems")
+        named = {text for text in constants if text.startswith("sdpkit.problems")}
+        assert not named or path.name in ("registry.py", "__init__.py")
 
 
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
-    """At the top of a module of the language: numpy, scipy and the standard library only."""
+    """At the top of a module of sdpkit or problems: numpy, scipy and the standard library only."""
     interfaces = [ROOT / "sdpkit" / name for name in ("interfaces", "conic")]
     for path in FILES["sdpkit"] + FILES["problems"]:
         if any(path.is_relative_to(folder) for folder in interfaces):
@@ -210,12 +230,12 @@ def test_top_level_layout() -> None:
     assert found - made - usual == required
 
 
-def test_rooms_are_mapped_into_the_package(project: dict) -> None:  # type: ignore[type-arg]
+def test_folders_are_mapped_into_the_package(project: dict) -> None:  # type: ignore[type-arg]
     setuptools = project["tool"]["setuptools"]
     folders = {
         path.parent.relative_to(ROOT).as_posix()
-        for room in ROOMS
-        for path in (ROOT / room).glob("**/__init__.py")
+        for folder in FOLDERS
+        for path in (ROOT / folder).glob("**/__init__.py")
     }
     wanted = {folder.replace("/", ".") for folder in folders}
     wanted = {name if name.startswith("sdpkit") else f"sdpkit.{name}" for name in wanted}
@@ -253,8 +273,8 @@ def test_required_packages_are_declared(project: dict) -> None:  # type: ignore[
 
 def modules() -> list[ModuleType]:
     names = ["sdpkit"]
-    for room, package in ROOMS.items():
-        names += [f"{package}.{m.name}" for m in pkgutil.iter_modules([str(ROOT / room)])]
+    for folder, package in FOLDERS.items():
+        names += [f"{package}.{m.name}" for m in pkgutil.iter_modules([str(ROOT / folder)])]
     skipped = {"sdpkit.__main__"}
     return [importlib.import_module(name) for name in sorted({*names} - skipped)]
 

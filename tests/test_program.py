@@ -457,7 +457,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Program.of(
             BLOCK, [1.0, 1.0], **FREE, norms=[NormPenalty(1.0, (0, 1)), NormPenalty(1.0, (1,))]
         ),
-        "a group of its own",
+        "variables without repetitions",
     ),
     "norm with a variable twice": (
         lambda: Program.of(BLOCK, [1.0, 1.0], **FREE, norms=[NormPenalty(1.0, (0, 0))]),
@@ -473,7 +473,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "empty norm": (
         lambda: Program.of(BLOCK, [1.0, 1.0], **FREE, norms=[NormPenalty(1.0, ())]),
-        "a group of its own",
+        "variables without repetitions",
     ),
     "trace per block": (
         lambda: Program.of(BLOCK, [1.0, 1.0], safe=SafeBounds(trace=(1.0, 2.0))),

@@ -29,11 +29,11 @@ class Certificate:
     Attributes
     ----------
     objective, dual_objective: at the returned points, in the program's sense
-    primal_residual, dual_residual: relative, see the module's docstring
+    primal_residual, dual_residual: relative; `sdpkit.certificate.certify` has the scales
     min_eigenvalue_primal: smallest eigenvalue of the worst M;  eigenvalue_scale: its largest
     min_eigenvalue_dual: smallest eigenvalue of any dual slack on its face
     safe_bound: a bound on the optimal value that holds for inexact multipliers
-    bound_source: which of the arguments above gave it
+    bound_source: which argument of `sdpkit.certificate.certify` gave it
     relative_gap: |objective − safe_bound| / unit
     unit: max(|objective|, |safe_bound|, the program's `value_floor`); log dets have another
     terms: the size of the terms whose sums are the objective and the bound
@@ -44,7 +44,7 @@ class Certificate:
     complementarity: |<S, M>| and its like for x and inequalities, with the same multipliers,
         relative; 0 for programs that are not linear
     warnings: what makes a small backward error say little about the value
-    matrices, x: the point that was judged
+    matrices, x: the certified point
     """
 
     objective: float
@@ -70,12 +70,32 @@ class Certificate:
     matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
     x: Array | None = field(default=None, repr=False)
 
+    @classmethod
+    def missing(cls, program: Program, reason: str) -> Certificate:
+        """A certificate that proves nothing, because none could be computed."""
+        inf = float("inf")
+        return cls(
+            objective=float("nan"),
+            dual_objective=float("nan"),
+            primal_residual=inf,
+            dual_residual=inf,
+            min_eigenvalue_primal=-inf,
+            eigenvalue_scale=float("nan"),
+            min_eigenvalue_dual=-inf,
+            safe_bound=inf if program.sense == "max" else -inf,
+            bound_source=reason,
+            relative_gap=inf,
+            dimacs=(inf,) * 6,
+            program=program,
+            multipliers=None,
+        )
+
     def passes(self, tol: float) -> bool:
         """True if residuals, eigenvalues and the certified gap all meet `tol`."""
         return not self.failures(tol)
 
     def failures(self, tol: float) -> list[str]:
-        """What does not meet `tol`, in words; empty if the certificate passes."""
+        """What does not meet `tol`, as texts; empty if the certificate passes."""
         # `not <=` rather than `>`: NaN must fail.
         return [f"{what} is {value:.2g}" for what, value in self._errors if not value <= tol]
 
@@ -97,7 +117,7 @@ class Certificate:
                 ratio(negative, self.eigenvalue_scale),
             ),
             ("primal residual inside the cone", self.cone_residual),
-            ("price of the residuals", self.residual_price),
+            ("cost of the residuals", self.residual_price),
             ("complementarity", self.complementarity),
         ]
 
@@ -127,7 +147,7 @@ class Certificate:
 
         The eigenvalue claim is proved by a shifted Cholesky factorisation with an a-priori
         rounding bound (Rump 2006) and the value is summed exactly. Where the rounded data leave
-        no room (a dual that is not strictly feasible and cannot be moved) it says so.
+        no slack for this (a dual that is not strictly feasible and cannot be moved) it says so.
         """
         value, words = None, "there is no point to verify"
         if self.matrices is not None and self.x is not None:
@@ -148,7 +168,7 @@ class Certificate:
             ("certified relative gap", f"{self.relative_gap:.2e}{self._unit_in_words}"),
             ("backward error", f"{self.backward_error:.2e}"),
             ("primal residual", f"{self.primal_residual:.2e}"),
-            ("price of the residuals", f"{self.residual_price:.2e}"),
+            ("cost of the residuals", f"{self.residual_price:.2e}"),
             ("complementarity", f"{self.complementarity:.2e}"),
             ("dual residual", f"{self.dual_residual:.2e}"),
             (

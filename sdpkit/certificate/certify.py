@@ -14,8 +14,9 @@ first, let S(w) be the dual slack and λ its smallest eigenvalue on the face. Th
 each bound the optimum from above, and the smallest is taken. A minimisation is the negated
 maximisation. Eigenvalues are floating point here; `Certificate.verify` makes them rigorous.
 
-A program with a family of comparisons is judged by the multipliers α of *some* of them, while its
-objective counts them all: the bound is  θ·Σα  for the largest θ ≤ 1 with  C + θ·Σα_t(…) ⪰ 0.
+The certificate of a program with a family of comparisons uses the multipliers α of *some* of them,
+while its objective counts them all. The bound is  θ·Σα  for the largest θ ≤ 1 with
+C + θ·Σα_t(…) ⪰ 0.
 
 Graphs of more than 1500 nodes have no n × n matrices here. The smallest eigenvalue of their dual
 slack is a proven lower bound from sparse factors (`sdpkit.numerics.sparse_factor`), and their
@@ -25,21 +26,21 @@ Denominators, written down once:
 
     relative_gap      |bound − objective| / unit, unit = max(|objective|, |bound|, floor), offsets
                       included; with a log det: over max(Σβ, |linear part| − Σβn): a log det moves
-                      by a constant with the unit of length, so that its own size says nothing
+                      by a constant with the unit of length, so that its size means nothing
     primal_residual   largest violation of a row, less its unavoidable rounding
                       64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);
                       and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
     cone_residual     the same of the rows at the nearest point with M ⪰ 0, MN = 0, x ≥ 0: what is
                       nothing beside the largest eigenvalue may be all that a small row asks for
     residual_price    Σ|w_e|·violation_e over the gap's unit, w the bound's multipliers
-    complementarity   Σ|<S, M>| + Σ|r_j x_j| + Σ|w_e|·(room in inequality e), of linear programs,
+    complementarity   Σ|<S, M>| + Σ|r_j x_j| + Σ|w_e|·(slack of inequality e), of linear programs,
                       over the gap's unit: without residuals it is the gap, and with them
                       neither may hide the other
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
 
 with 0/0 = 0. The floor (`Program.value_floor`) is stated by a problem, Σd/n for MVU; for programs
-from files, from cvxpy and of your own it is 1, and less where all data are tiny: `optimal` implies
-|objective − bound| ≤ tol·max(1, |objective|, |bound|) there.
+from files and from cvxpy, and for those you build yourself, it is 1, and less where all data are
+tiny: `optimal` implies |objective − bound| ≤ tol·max(1, |objective|, |bound|) there.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from sdpkit.program.families import Rows
 
 
-# A trace of this many times n² times what the rows suggest is remarked upon.
+# A trace of this many times n² times the size that the constraints suggest gets a warning.
 _FAR = 1e3
 
 
@@ -76,7 +77,7 @@ def certify(
     dual: ArrayLike | None = None,
     rows: Rows | None = None,
 ) -> Certificate:
-    """Judge a primal (matrices, x) and a dual w of `program` by recomputing everything.
+    """Certify a primal (matrices, x) and a dual w of `program` by recomputing everything.
 
     Missing multipliers, NaN or infinity give infinite residuals and an infinite gap. For a
     program with a family of comparisons, `dual` are the multipliers of `rows`.
@@ -89,7 +90,7 @@ def certify(
     True
     >>> certify(program, 1.01 * K, dual=[0.5]).failures(1e-6)
     ['certified relative gap is 0.0099', 'primal residual is 0.0099',
-     'price of the residuals is 0.0099']
+     'cost of the residuals is 0.0099']
     """
     blocks = as_matrices(program, matrices)
     aux = as_vector(x, program.n_auxiliary, "x", default=0.0)
@@ -98,7 +99,7 @@ def certify(
         with np.errstate(over="ignore", invalid="ignore"):
             return certify_family(program, blocks, aux, rows, alpha)
     w = None if dual is None else program.sign * as_vector(dual, program.n_rows, "dual")
-    # Garbage may overflow on its way to an infinite residual; that is its verdict, not a warning.
+    # Numbers without meaning may overflow: their residual is infinite, which needs no warning.
     with np.errstate(over="ignore", invalid="ignore"):
         return _certify(program, blocks, aux, w)
 
@@ -193,13 +194,10 @@ def _warnings(program: Program, primal: PrimalSide) -> tuple[str, ...]:
     if size <= limit:
         return ()
     return (
-        f"the point is {size / program.natural_size:.1e} times as large as its rows suggest: the "
-        "program may have no interior or not attain its optimum, and small residuals may then "
-        "change the value; verify() shows an interior where there is one",
+        f"the point is {size / program.natural_size:.1e} times as large as its constraints "
+        "suggest: the program may have no interior or not attain its optimum, and small residuals "
+        "may then change the value; verify() shows an interior where there is one",
     )
-
-
-# -- primal ---------------------------------------------------------------------------------
 
 
 # -- dual -----------------------------------------------------------------------------------
@@ -219,10 +217,7 @@ def _dual_side(program: Program, w: Array | None) -> tuple[SafeBound, float, flo
     return bound, ratio(violation, scale or 1.0), smallest
 
 
-# -- rays -----------------------------------------------------------------------------------
-
-
-# -- small print ----------------------------------------------------------------------------
+# -- DIMACS errors --------------------------------------------------------------------------
 
 
 def _dimacs(

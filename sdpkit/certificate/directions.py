@@ -2,8 +2,8 @@
 
 A direction D = (M, x) must leave every equation in place and no inequality may be worse for it, so
 that most directions lie on the boundary of the cone, where floating point proves nothing. Two ways
-lead on. D is rounded to a direction whose range and entries are simple fractions, and all that is
-asked of it is checked in rational arithmetic; or, if the directions have an interior, a shifted
+lead on. D is rounded to a direction whose range and entries are simple fractions, and all its
+properties are checked in rational arithmetic; or, if the directions have an interior, a shifted
 Cholesky factorisation proves one that improves.
 """
 

@@ -214,7 +214,7 @@ class Face:
             return
         rows = np.array([doubles(self._flat(e)) for e in equations])
         right = doubles([self.rhs[e] for e in equations])
-        # Floating point tells whether the exact question is worth asking.
+        # Floating point first: the exact test only where it can succeed.
         left = right - rows @ np.linalg.lstsq(rows, right, rcond=1e-10)[0]
         if float(np.abs(left).max(initial=0.0)) > 1e-12 * float(np.abs(right).max(initial=0.0)):
             yield from self._near(np.zeros(self.n_rows), Fraction(-1), 0.0, whole=True)

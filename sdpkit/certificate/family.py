@@ -99,7 +99,7 @@ def _family_dual(program: Program, rows: Rows, alpha: Array) -> _FamilyDual:
     images = program.family_images(terms, inside)
     costs = [block.cost.dense() for block in program.blocks]
     sums = [cost + image for cost, image in zip(costs, images, strict=True)]
-    # The family's own blocks have no measurements, and directions without a cost count as unseen.
+    # The blocks of the family have no measurements, and directions without a cost count as unseen.
     restricted, w = program.restricted(rows), -inside
     eigenvalues = [b.smallest_on_face(s) for b, s in zip(restricted.blocks, sums, strict=True)]
     smallest = min(eigenvalues)

@@ -48,7 +48,9 @@ _NO_INTERIOR = (
 )
 
 _OF_A_FACTOR = "the matrix is the product of a factor with itself, its value was rounded upwards"
-_FAMILY_BESIDE = "a family beside rows, log dets or null directions has no feasible end"
+_FAMILY_BESIDE = (
+    "a family together with constraints, log dets or null directions has no feasible end"
+)
 
 
 def attained(program: Program, matrices: tuple[Matrix, ...], x: Array) -> tuple[float | None, str]:
@@ -95,7 +97,7 @@ def _refusal(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
     if ranked and program.family is None:
         return "a limit on the rank has no feasible end"
     if any(block.null.shape[1] and not _is_centred(block) for block in program.blocks):
-        return "null directions beside the centring of a graph are not exact in floating point"
+        return "null directions other than the centring of a graph are not exact in floating point"
     if any(block.null.shape[1] and block.log_det for block in program.blocks):
         return "log dets on a face have no feasible end"
     return "" if program.n_rows or program.family is not None else "there are no rows"

@@ -22,7 +22,7 @@ from sdpkit.typing import Array
 def value_above(program: Program, matrices: list[Array]) -> float | None:
     """A number that the value at a feasible point next to the given one does not exceed.
 
-    None where the program has anything beside its family and linear costs. It is a minimisation.
+    None where the program has more than its family and linear costs. It is a minimisation.
     """
     family = program.family
     plain = not program.n_rows and not program.n_auxiliary and program.is_linear
@@ -31,7 +31,7 @@ def value_above(program: Program, matrices: list[Array]) -> float | None:
     if family is None or program.sense != "min" or not plain or not whole:
         return None
     pairs = list(zip(program.blocks, matrices, strict=True))
-    # Eigenvalues ascend: what a limit on the rank has no room for comes first.
+    # Eigenvalues ascend: what exceeds a limit on the rank comes first.
     factors = [_kept(root_of(block, m)[:, -(block.max_rank or block.size) :]) for block, m in pairs]
     parts, lost, reach = [program.offset], 0.0, 0.0
     for block, f in zip(program.blocks, factors, strict=True):

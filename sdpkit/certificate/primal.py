@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sdpkit.certificate.scales import ratio
 from sdpkit.errors import InputError
 from sdpkit.inputs import real_array
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
@@ -83,7 +84,7 @@ def _rows_inside(
 ) -> float:
     """The worst row of the nearest point with M ⪰ 0, MN = 0 and x ≥ 0, 0 if this is that point.
 
-    What is nothing beside the largest eigenvalue may be all that a small row asks for.
+    A change that is negligible against the largest eigenvalue may be all of a small constraint.
     """
     above = np.where(program.free_x, x, np.maximum(x, 0.0))
     inside, moved = [], bool(np.any(above != x))
@@ -182,7 +183,7 @@ def restored(
 
 
 def _beyond_rank(block: Block, matrix: Array) -> float:
-    """The largest eigenvalue that a limit on the rank has no room for, relative to the largest."""
+    """The largest eigenvalue beyond a limit on the rank, relative to the largest."""
     if block.max_rank is None or block.max_rank >= block.size:
         return 0.0
     values = np.sort(np.abs(scipy.linalg.eigvalsh(matrix)))[::-1]
@@ -197,6 +198,7 @@ def extremes(matrix: Matrix) -> tuple[float, float]:
     """(smallest eigenvalue, largest magnitude of any)."""
     if isinstance(matrix, Gram):
         return matrix.smallest_eigenvalue(), matrix.largest_eigenvalue
+    continue_or_raise()
     spectrum = scipy.linalg.eigvalsh(matrix)
     return float(spectrum[0]), float(np.abs(spectrum).max())
 
@@ -211,7 +213,7 @@ def activity(program: Program, q: Array, x: Array) -> float:
 def project_onto_cone(block: Block, matrix: Matrix) -> Matrix:
     """The nearest matrix that is positive semidefinite and vanishes on the null directions.
 
-    A `Gram` is what it is: the certificate says how far it is from the cone.
+    A `Gram` stays as it is: the certificate shows how far it is from the cone.
     """
     if isinstance(matrix, Gram):
         return matrix

@@ -35,6 +35,10 @@ _LEAST = 1e-300
 _MAX_CORRECTIONS = 6
 
 
+# Rays are accepted at this relative violation at most, however loose `tol` is.
+RAY_TOL = 1e-7
+
+
 @dataclass(frozen=True, eq=False)
 class Ray:
     """A proof that there is no solution, or no finite optimum.
@@ -47,7 +51,7 @@ class Ray:
     None: a direction alone shows that the dual is infeasible, and the program may be so too.
 
     `violation` is what is left of an inexact ray, relative to its size, for a direction also to
-    its gain; `proof` says why it counts all the same, or is empty.
+    its gain; `proof` is why it counts all the same, or is empty.
     """
 
     kind: Literal["infeasible", "unbounded"]
@@ -120,7 +124,7 @@ class Ray:
 
 @one_blas_thread
 def certify_infeasible(program: Program, multipliers: ArrayLike) -> Ray:
-    """Judge multipliers as a proof that no (M, x) meets the rows.
+    """Certify multipliers as a proof that no (M, x) meets the constraints.
 
     >>> from sdpkit import MVU
     >>> import numpy as np
@@ -145,7 +149,8 @@ def _improved(program: Program, w: Array) -> Ray:
     w = program.sign * ray.multipliers
     starts = [w]
     if program.repair_direction is not None and np.isfinite(ray.violation):
-        # A boundary of the cone that nothing sees stays one; at the others this makes room.
+        # A boundary of the cone that no measurement sees stays one; at the others this moves
+        # inside.
         natural = max(_natural_size(program), TINY)
         starts.append(w + (ray.violation / natural) * program.repair_direction)
     moved = (_judged(program, _onto_reduced_costs(program, start)) for start in starts)
@@ -221,7 +226,7 @@ def chain_ray(program: Program, chain: FaceProof, multipliers: Array) -> Ray:
 
 
 def _natural_size(program: Program) -> float:
-    """The largest point that a row asks for by itself."""
+    """The size of the largest point that a single constraint requires."""
     return float((np.abs(program.rhs) / program.row_norms).max())
 
 
@@ -270,7 +275,7 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
 
 @one_blas_thread
 def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike) -> Ray:
-    """Judge a direction as a proof that the objective improves without end."""
+    """Certify a direction as a proof that the objective improves without end."""
     blocks, aux = as_matrices(program, matrices), as_vector(x, program.n_auxiliary, "x")
     refused = Ray("unbounded", np.inf, "", program)
     if not all(is_finite(m) for m in [*blocks, aux]):

@@ -48,7 +48,7 @@ class Verification:
 
     Attributes
     ----------
-    bound: the value of a dual that is proven feasible, in the program's own sense; for a ray 0.0
+    bound: the value of a dual that is proven feasible, in the sense of the program; for a ray 0.0
         when the ray is proved; None if there is none
     reason: how the bound was proved, or why there is none
     attained: the value of a point that is proven feasible, or None
@@ -303,7 +303,7 @@ def exact_value(program: Program, w: Array) -> float:
 
 
 def rounded(exact: Fraction, direction: float) -> float:
-    """The next float on the given side, which OverflowError says if there is none."""
+    """The next float on the given side, OverflowError if there is none."""
     value = float(exact)
     if (Fraction(value) - exact) * int(direction) < 0:
         value = float(np.nextafter(value, np.inf * direction))

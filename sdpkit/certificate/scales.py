@@ -20,7 +20,7 @@ def value_unit(program: Program, objective: float, bound: float, linear: float =
     `linear` is the objective without log dets.
     """
     if program.has_log_det:
-        # A log det moves by a constant with the unit of length: its own size says nothing. At the
+        # A log det moves by a constant with the unit of length: its size means nothing. At the
         # optimum it is matched by a linear part of β·n; what is beyond that is the rest's.
         matched = sum(block.log_det * block.size for block in program.blocks)
         return max(sum(block.log_det for block in program.blocks), abs(linear) - matched)

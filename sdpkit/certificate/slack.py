@@ -4,7 +4,7 @@
 
 is definite if and only if 2^−E · DSD is, for any D of powers of two, on {z : (DN)ᵀz = 0}. Numbers
 are split into mantissas and exponents; exponents are added as integers, and only what is left,
-near one, is multiplied. What underflows then is small beside the largest entry, and counted.
+near one, is multiplied. What underflows then is small against the largest entry, and counted.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def _equilibrated(
 ) -> ScaledSlack | None:
     """The slack with a diagonal near one, as far as powers of two go, and its null directions.
 
-    With null directions the diagonal says nothing about the slack on its face.
+    With null directions the diagonal proves nothing about the slack on its face.
     """
     diagonal = np.diag(matrix)
     power = split(diagonal)[1]

@@ -1,10 +1,10 @@
 """Points of conic data of which only a part is known: the rest, as favourably as that part allows.
 
 A modelling layer gives back what its user wrote, not the epigraph variables and inner cones that
-it introduced. Given the known entries of x, the others minimise cᵀx + ½xᵀQx plus a price on
-violated cones; given the known entries of y, the others minimise bᵀy − Σβ log det y plus a price
-on |Aᵀy + Qx + c|. Whoever
-judges the result judges the known part too: no completion makes a wrong value right.
+it introduced. Given the known entries of x, the others minimise cᵀx + ½xᵀQx plus a penalty on
+violated cones; given the known entries of y, the others minimise bᵀy − Σβ log det y plus a penalty
+on |Aᵀy + Qx + c|. A certificate of the result covers the known part too, so that no completion
+hides a wrong value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sdpkit.typing import Array
 
 
 def complete_primal(data: ConicData, x: Array, y: Array) -> Array:
-    """x with its NaN entries filled in; y only sets the price of violations."""
+    """x with its NaN entries filled in; y only sets the penalty on violations."""
     missing = np.flatnonzero(np.isnan(x))
     if not missing.size:
         return x
@@ -57,7 +57,7 @@ def complete_primal(data: ConicData, x: Array, y: Array) -> Array:
 
 
 def complete_dual(data: ConicData, x: Array, y: Array) -> Array:
-    """y with its NaN entries filled in; x gives Qx and sets the price of dual residuals."""
+    """y with its NaN entries filled in; x gives Qx and sets the penalty on dual residuals."""
     missing = np.isnan(y)
     if not missing.any():
         return y
@@ -100,7 +100,8 @@ def _solved(objective: Any, constraints: list[Any], z: Any) -> Array:
     problem = cvxpy.Problem(cvxpy.Minimize(objective), constraints)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # inaccurate or not, it is judged later
+            # "Solution may be inaccurate": a certificate shows later how accurate it is.
+            warnings.simplefilter("ignore", UserWarning)
             problem.solve(solver="CLARABEL")
     except (cvxpy.error.SolverError, ValueError):  # or numbers that it cannot take
         return np.full(z.size, np.nan)

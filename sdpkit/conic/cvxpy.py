@@ -1,4 +1,4 @@
-"""The door from cvxpy: a semidefinite model in, a program, a solution or a certificate out.
+"""The interface to cvxpy: a semidefinite model in, a program, a solution or a certificate out.
 
     from_cvxpy(problem)        the model as a `Program`, of the smaller of its two conic forms
     unpack(solution, problem)  variables' ``.value`` and constraints' `.dual_value`, cvxpy's signs
@@ -26,10 +26,9 @@ from sdpkit.certificate.certify import certify
 from sdpkit.conic.model_data import ModelData
 from sdpkit.conic.readings import Reading, SlackReading
 from sdpkit.conic.refusals import refuse_atoms, refuse_types
-from sdpkit.errors import InputError
+from sdpkit.errors import ConvergenceWarning, InputError
 from sdpkit.program.form import Program, Sense
 from sdpkit.solution.solution import Solution, register_unpacker
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.solve import solve
 from sdpkit.typing import Array
 
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from sdpkit.conic.cvxpy_solver import SdpkitSolver
 
 
-# The tolerance of a solve that is only asked for a point inside of the dual.
+# The tolerance of a solve that only needs a point inside of the dual.
 _ROUGH = 1e-2
 
 
@@ -109,14 +108,15 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
 
 
 def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
-    """Judge the values in a solved model, whichever solver put them there.
+    """Certify the values in a solved model, whichever solver put them there.
 
     Everything is recomputed from the variables' ``.value`` and the constraints' `.dual_value`:
     residuals, smallest eigenvalues, a safe bound on the optimal value, the gap and the DIMACS
-    errors; `.passes(tol)` judges them and `.verify()` proves the bound. The solver's status is
-    never looked at. Quantities that cvxpy introduced and does not give back (epigraph variables,
-    the multipliers of cones inside of atoms) are filled in as favourably as the given values
-    allow; that cannot make a wrong value look right, because it is judged with them.
+    errors; `.passes(tol)` compares them with a tolerance and `.verify()` proves the bound. The
+    solver's status is never looked at. Quantities that cvxpy introduced and does not give back
+    (epigraph variables, the multipliers of cones inside of atoms) are filled in as favourably as
+    the given values allow. This cannot hide a wrong value, because residuals and bound count the
+    given values too.
 
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((2, 2), PSD=True)

@@ -18,16 +18,19 @@ from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from sdpkit.conic.data import ConeRows, ConicData, clean
 from sdpkit.conic.model_data import ModelData
 from sdpkit.conic.readings import Reading, SlackReading
+from sdpkit.errors import ConvergenceWarning
+from sdpkit.inputs import positive
+from sdpkit.numerics.deadline import Deadline, current_deadline
 from sdpkit.program.form import Sense
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.feasibility import decide
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
+from sdpkit.solving.run import Run
 from sdpkit.solving.solve import solve
 from sdpkit.typing import Array
 
-# cvxpy's words for how a solve ended.
+# How cvxpy names the ends of a solve.
 _WORDS = {
     Status.OPTIMAL: cvxpy.OPTIMAL,
     Status.INACCURATE: cvxpy.OPTIMAL_INACCURATE,
@@ -74,7 +77,7 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
         """Nothing to import: the engines belong to sdpkit."""
 
     def cite(self, data: Any) -> str:
-        """A BibTeX entry; cvxpy ≥ 1.9 asks for one."""
+        """A BibTeX entry, which cvxpy ≥ 1.9 needs."""
         return _CITATION
 
     def apply(self, problem: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -93,7 +96,10 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
         """Compile, solve and certify; the options are those of `sdpkit.solve`."""
         model = model_data(data)
         options = {key: value for key, value in solver_opts.items() if key != "use_quad_obj"}
-        with warnings.catch_warnings():
+        limit = options.get("time_limit")
+        limit = None if limit is None else positive(limit, "time_limit")
+        deadline = Deadline.after(limit).within(current_deadline())
+        with deadline.applies(), warnings.catch_warnings():
             # cvxpy warns of inaccurate solutions itself.
             warnings.simplefilter("ignore", ConvergenceWarning)
             solution = solve(
@@ -102,7 +108,7 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
                 verbose=2 * int(verbose),
                 **options,
             )
-        return raw_result(model, solution)
+            return raw_result(model, solution)
 
     def invert(self, solution: dict[str, Any], inverse_data: Any) -> CvxpySolution:
         """cvxpy's solution from a raw result, its certificate among the extra statistics."""
@@ -175,7 +181,7 @@ def _conic_data(data: dict[str, Any], sense: Sense) -> ConicData:
 def _without_rounding(matrix: sp.csr_array, rhs: Array, n_zero: int) -> tuple[sp.csr_array, Array]:
     """The rows with 0 = 0 in place of equations that hold nothing but rounding.
 
-    cvxpy writes such equations, for example to say that F − Fᵀ = 0 where F is symmetric already.
+    cvxpy writes such equations, for example F − Fᵀ = 0 where F is symmetric already.
     """
     sizes = np.maximum(abs(matrix).max(axis=1).toarray().ravel(), np.abs(rhs))
     noise = sizes <= _NOISE * max(np.abs(matrix.data).max(initial=0.0), 1e-300)
@@ -223,8 +229,12 @@ def _status(reading: Reading, solution: Solution) -> str:
 
 
 def _without_multipliers(reading: Reading, solution: Solution) -> str:
-    """cvxpy's word for a model whose dual is infeasible: it is unbounded if it has a point."""
-    found = decide(SlackReading(reading.data).compiled.program, get_solver("interior"), Settings())
+    """cvxpy's status of a model whose dual is infeasible: it is unbounded if it has a point."""
+    found = decide(
+        Run(Settings(deadline=current_deadline())),
+        SlackReading(reading.data).compiled.program,
+        get_solver("interior"),
+    )
     if found.ray is not None:
         return str(cvxpy.INFEASIBLE)
     # A dual that is infeasible on a face only gives no direction.

@@ -6,13 +6,13 @@
 with K = zero × nonnegative × Lorentz × PSD, Q ⪰ 0 diagonal, and a weight β ≥ 0 for each
 semidefinite cone, most β = 0. Either line can be the program. The *slack reading* takes the first:
 the unknowns M are the semidefinite slacks; where a cone's slack is nothing but entries of x (a PSD
-variable, a bound), those entries are eliminated and their rows vanish. The *dual reading* takes the
-second: one row per entry of x, the unknowns are the semidefinite multipliers. The reading with
-fewer rows is built: max-cut over a PSD variable has n rows, a linear matrix inequality in k
-variables has k.
+variable, a bound), those entries are eliminated and their constraints vanish. The *dual reading*
+takes the second: one constraint per entry of x, the unknowns are the semidefinite multipliers. The
+reading with fewer constraints is built: max-cut over a PSD variable has n, a linear matrix
+inequality in k variables has k.
 
 A Lorentz cone of dimension k is {(tr M, 2M₀₁, …, 2M₀ₖ₋₁) : M ⪰ 0}, the adjoint image of the arrow
-matrices, so that it costs a k × k block and no row in either reading.
+matrices, so that it costs a k × k block and no constraint in either reading.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class ConeRows:
 class ConicData:
     """min cᵀx + ½xᵀQx − Σβ log det s + d, s = b − Ax ∈ K. The first `n_zero` rows are equations,
     then `n_nonneg` inequalities; the cones own the rest. `quadratic` is the diagonal of Q, zero
-    on entries of x that lie in cones. `sense` is the model's own, before it was minimised.
+    on entries of x that lie in cones. `sense` is that of the model, before it became a
+    minimisation.
     """
 
     cost: Array
@@ -168,8 +169,8 @@ class Compiled:
     def multipliers(self, dual: Array) -> Array:
         """Multipliers of all rows of the draft from those of the program.
 
-        A row that became a null direction has no price of its own: it gets one large enough to
-        make the dual slack semidefinite where that is possible.
+        A row that became a null direction has no multiplier in the program: it gets one large
+        enough to make the dual slack semidefinite where that is possible.
         """
         out = np.zeros(self.n_rows)
         out[self.kept] = dual

@@ -3,7 +3,7 @@
 A modelling layer writes  min cᵀx + ½xᵀPx  over cones. Two changes make it data that a program in
 squared lengths can hold:
 
-- each log det is a scalar entry of x that no row touches, beside a semidefinite cone for its
+- each log det is a scalar entry of x that no row touches, and a semidefinite cone for its
   argument: the entry leaves x and its cost becomes the weight of the cone's log det;
 - P becomes diagonal: where it is not, and where an entry of x lies in a cone, x gets further
   entries r = Ux by as many equations, P = Uᵀ diag(λ) U.

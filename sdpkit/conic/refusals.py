@@ -1,4 +1,4 @@
-"""Which cvxpy models a program in squared lengths cannot hold, said by name."""
+"""Which cvxpy models a program in squared lengths cannot hold; messages name the reason."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from sdpkit.inputs import (
     require_finite,
     require_moderate,
 )
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Indices
 

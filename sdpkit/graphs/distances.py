@@ -22,8 +22,8 @@ from sdpkit.inputs import (
     require_squarable,
     symmetric_matrix,
 )
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.neighbors import nearest, pair_squares, row_blocks, smallest
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Array, Indices
 

@@ -9,8 +9,8 @@ from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.spectrum import smooth_basis
 from sdpkit.inputs import MatrixLike
 from sdpkit.numerics.barycenter import barycenter_weights
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.neighbors import row_blocks
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Array
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
 from sdpkit.graphs.stresses import exposed_directions, extended, supported
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.typing import Array, Bools, Indices
 
 _MAX_NODES = 60  # of a cluster: larger ones are no longer local, and take longer

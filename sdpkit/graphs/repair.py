@@ -15,8 +15,8 @@ from sdpkit.inputs import (
     integer,
     positive,
 )
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.neighbors import row_blocks
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Array, Bools, Indices
 

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.graphs.repair import cliques
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.neighbors import row_blocks
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.typing import Array, Indices
 
 Nodes = frozenset[int]

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from sdpkit.inputs import integer
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.typing import Array
 
 _SMALL_SPECTRUM_POINTS = 200  # up to this, the whole spectrum is cheaper than a few vectors

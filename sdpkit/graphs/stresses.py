@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpkit.graphs.rigid import without_points
-from sdpkit.numerics.patience import is_over
+from sdpkit.numerics.deadline import is_over
 from sdpkit.typing import Array, Indices
 
 Patch = tuple[int, ...]

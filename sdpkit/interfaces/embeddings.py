@@ -18,20 +18,22 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-import sdpkit
 from sdpkit.errors import InputError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import squared_distances_of
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.inputs import finite_vector, integer, one_of
 from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
+from sdpkit.problems.mve import MVE
+from sdpkit.problems.mvu import MVU
+from sdpkit.problems.variational import VariationalMVU
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate
 from sdpkit.typing import Array
 
 Connect = Literal["bridge", "components", "error"]
 Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
-# How the problems call what `metric` says X is.
+# The argument of the problems that X is, by `metric`.
 _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "kernel"}
 
 
@@ -238,7 +240,7 @@ class MaximumVarianceUnfolding(Unfolding):
     angles: bool = False
 
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
-        return sdpkit.MVU(
+        return MVU(
             **data,
             graph=graph,
             connect=self.connect,
@@ -282,7 +284,7 @@ class MinimumVolumeEmbedding(Unfolding):
     max_steps: int = 50
 
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
-        return sdpkit.MVE(
+        return MVE(
             **data,
             graph=graph,
             connect=self.connect,
@@ -327,7 +329,7 @@ class VariationalMaximumVarianceUnfolding(Unfolding):
     connect: Literal["bridge", "error"] = "bridge"
 
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
-        return sdpkit.VariationalMVU(
+        return VariationalMVU(
             **data,
             graph=graph,
             connect=self.connect,

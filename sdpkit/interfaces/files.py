@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-import sdpkit
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.errors import InputError
 from sdpkit.files import one_line, reading
 from sdpkit.inputs import integer, one_of
 from sdpkit.layout import Expected, read_layout
+from sdpkit.problems.pola import POLA
 from sdpkit.program.files import arguments_of, saved_arrays
 from sdpkit.program.form import Program
 from sdpkit.results.archive import read_arrays, write_arrays
@@ -37,7 +37,7 @@ _RESULTS: dict[str, Any] = {
     "Metric": Metric,
     "Embedding": Embedding,
     "Ellipsoid": Ellipsoid,
-    "POLA": sdpkit.POLA,
+    "POLA": POLA,
 }
 _PLAIN = (bool, int, float, str, type(None))
 # The largest magnitude in points and multipliers of certificates, which are summed, not multiplied.
@@ -178,7 +178,7 @@ _OF_ARRAYS = ("program", "multipliers", "rows", "matrices", "x")
 
 
 def _certificate_parts(certificate: Certificate) -> tuple[Arrays, dict[str, Any]]:
-    """Its arrays, the program's among them, and its numbers and words.
+    """Its arrays, the program's among them, and its numbers and texts.
 
     A point that is an operator, on graphs of thousands of points, is left out.
     """
@@ -201,12 +201,12 @@ def _number(value: Any) -> Any:
 
 def _certificate(numbers: dict[str, Any], parts: Arrays, path: str | Path) -> Certificate:
     program = Program.of_file(arguments_of(_parts(parts, "program/"), path))
-    told: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in numbers.items()}
+    plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in numbers.items()}
     for part in fields(Certificate):
-        if part.name in told and not _is_of_type(told[part.name], str(part.type)):
-            raise InputError(f"certificate_.{part.name} is {one_line(told[part.name], 40)}")
+        if part.name in plain and not _is_of_type(plain[part.name], str(part.type)):
+            raise InputError(f"certificate_.{part.name} is {one_line(plain[part.name], 40)}")
     arrays = _certificate_arrays(parts, program)
-    return Certificate(**told, program=program, **arrays)
+    return Certificate(**plain, program=program, **arrays)
 
 
 def _certificate_arrays(parts: Arrays, program: Program) -> dict[str, Any]:
@@ -225,7 +225,9 @@ def _certificate_arrays(parts: Arrays, program: Program) -> dict[str, Any]:
     own = {name: array for name, array in parts.items() if not name.startswith("program/")}
     found: dict[str, Any] = read_layout(own, layout)
     if "rows" in found and not (program.family and program.family.has(found["rows"]).all()):
-        raise InputError("certificate_.rows holds numbers that are not rows of its program")
+        raise InputError(
+            "certificate_.rows holds numbers of constraints that its program does not have"
+        )
     matrices = tuple(found.pop(f"matrix{k}") for k in range(len(found)) if f"matrix{k}" in found)
     return {"multipliers": None, **found, "matrices": matrices or None}
 

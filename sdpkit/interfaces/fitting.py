@@ -1,7 +1,7 @@
 """What the estimators share: they solve a problem, keep its proof and show it.
 
-An estimator has no mathematics of its own. It checks its data in scikit-learn's way, builds a
-problem, calls `sdpkit.solve`, and names the parts of the answer in scikit-learn's words.
+An estimator checks its data in scikit-learn's way, builds a problem, calls `sdpkit.solve` and names
+the parts of the answer as scikit-learn does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 Callback = Callable[[Mapping[str, Any]], Any]
 
 
-# A dataclass writes the `__init__` that scikit-learn asks for: it stores its keywords and does
+# A dataclass writes the `__init__` that scikit-learn requires: it stores its keywords and does
 # nothing else. Comparison and printing stay scikit-learn's.
 @dataclass(kw_only=True, eq=False, repr=False)
 class CertifiedEstimator(SavedMixin, CallbackSupportMixin, BaseEstimator):
@@ -84,7 +84,7 @@ class CertifiedEstimator(SavedMixin, CallbackSupportMixin, BaseEstimator):
             warm_start=self._start(problem),
         )
         watched.end()
-        interrupted = solution.stop is Stop.INTERRUPTED and not watched.asked
+        interrupted = solution.stop is Stop.INTERRUPTED and not watched.stops
         if interrupted and self.on_interrupt == "raise":
             raise KeyboardInterrupt
         self.problem_ = problem
@@ -106,14 +106,14 @@ class CertifiedEstimator(SavedMixin, CallbackSupportMixin, BaseEstimator):
 
 
 class _Watched:
-    """Calls the callbacks at every iteration, and remembers whether one asked for the end.
+    """Calls the callbacks at every iteration, and remembers whether one wants to stop.
 
     An iteration is a task of scikit-learn's callbacks within the task of the fit.
     """
 
     def __init__(self, estimator: Any) -> None:
         self.estimator, self.callback = estimator, estimator.callback
-        self.asked = False
+        self.stops = False
         self.task: Any = None
         if getattr(estimator, "_skl_callbacks", None):
             self.task = estimator._init_callback_context(max_subtasks=None)
@@ -121,7 +121,7 @@ class _Watched:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anyone to call."""
+        """Whether there is a callback to call."""
         return self.callback is not None or self.task is not None
 
     def __call__(self, state: Mapping[str, Any]) -> Any:
@@ -130,7 +130,7 @@ class _Watched:
             step = self.task.subcontext(task_name="iteration")
             step.call_on_fit_task_begin(estimator=self.estimator)
             answer = step.call_on_fit_task_end(estimator=self.estimator) or answer
-        self.asked = self.asked or answer is True
+        self.stops = self.stops or answer is True
         return answer
 
     def end(self) -> None:

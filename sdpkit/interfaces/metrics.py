@@ -1,4 +1,4 @@
-"""Metric learning as scikit-learn estimators, with metric-learn's words for what was learned.
+"""Metric learning as scikit-learn estimators, with the names of metric-learn for what was learned.
 
 A metric is M = LᵀL with L = `components_`; `transform` maps x to Lx, and the distance of two points
 is the Euclidean distance of their images.
@@ -6,6 +6,7 @@ is the Euclidean distance of their images.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -22,12 +23,15 @@ from sklearn.base import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-import sdpkit
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, one_of
 from sdpkit.interfaces.files import SavedMixin
 from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
 from sdpkit.layout import Expected
+from sdpkit.problems.ellipsoid import CoveringEllipsoid
+from sdpkit.problems.lmnn import LMNN
+from sdpkit.problems.mmc import MMC
+from sdpkit.problems.pair_margins import PairMargins
 from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.results.metric import Metric
 from sdpkit.results.relevant_components import relevant_components
@@ -110,30 +114,38 @@ class LinearMap(MahalanobisMixin, ClassNamePrefixFeaturesOutMixin, TransformerMi
         return int(self.components_.shape[0])
 
 
-class MahalanobisTransformer(LinearMap, CertifiedEstimator):
-    """A linear map that a program has learned from labels."""
+class LabelledLearner(CertifiedEstimator, ABC):
+    """A metric that a program learns from labelled points: what transformers and the classifier
+    share."""
 
     metric_: Metric
 
     _saved: ClassVar[Mapping[str, Any]] = {**CertifiedEstimator._saved, "metric_": Metric}
 
-    def _restore(self) -> None:
-        super()._restore()
-        _require_width(self.metric_.X.shape[1], self.n_features_in_)
-        self.metric_._single("components_")
-        self.components_ = self.metric_.components[0]
-
-    def _labelled(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
-        """X and y as scikit-learn checks them."""
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from points X, (n, d), and labels y, (n,)."""
         points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
-        return points, labels
+        return self._learn(self._problem(points, y=labels))
+
+    @abstractmethod
+    def _problem(self, points: Array, **data: Any) -> Any:
+        """The problem of these points and what is known about them: y, or pairs."""
+
+    @abstractmethod
+    def _name_parts(self) -> None:
+        """Set the attributes that are parts of `metric_`."""
 
     def _learn(self, problem: Any) -> Self:
         self._solve(problem)
         self.metric_ = problem.recover(self.solution_)
-        self.components_ = self.metric_.components[0]
+        self._name_parts()
         return self
+
+    def _restore(self) -> None:
+        super()._restore()
+        _require_width(self.metric_.X.shape[1], self.n_features_in_)
+        self._name_parts()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -141,8 +153,16 @@ class MahalanobisTransformer(LinearMap, CertifiedEstimator):
         return tags
 
 
+class MahalanobisTransformer(LinearMap, LabelledLearner):
+    """A linear map that a program has learned from labels."""
+
+    def _name_parts(self) -> None:
+        self.metric_._single("components_")
+        self.components_ = self.metric_.components[0]
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class WarmStarted(CertifiedEstimator):
+class WarmStarted(LabelledLearner):
     """Estimators of LMNN, with their parameters: a fit can start from the answer of another.
 
     With `warm_start=True`, `fit` starts from the answer of the fit before.
@@ -183,6 +203,17 @@ class WarmStarted(CertifiedEstimator):
             models.append(model.fit(X, y).set_params(warm_start=self.warm_start))
         return models
 
+    def _problem(self, points: Array, **data: Any) -> Any:
+        return LMNN(
+            points,
+            n_neighbors=self.n_neighbors,
+            mu=self.mu,
+            ridge=self.ridge,
+            n_components=self.n_components,
+            random_state=seed_of(self.random_state),
+            **data,
+        )
+
     def _start(self, problem: Any) -> Solution | None:
         if not self.warm_start or not hasattr(self, "solution_"):
             return None
@@ -219,20 +250,6 @@ class LargeMarginNearestNeighbors(WarmStarted, MahalanobisTransformer):
     (2, 4)
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric from points X, (n, d), and labels y, (n,)."""
-        points, labels = self._labelled(X, y)
-        problem = sdpkit.LMNN(
-            points,
-            labels,
-            n_neighbors=self.n_neighbors,
-            mu=self.mu,
-            ridge=self.ridge,
-            n_components=self.n_components,
-            random_state=seed_of(self.random_state),
-        )
-        return self._learn(problem)
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
@@ -265,32 +282,15 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
     rule: Literal["knn", "energy"] = "knn"
     metrics: Literal["single", "per_class"] | int = "single"
 
-    _saved: ClassVar[Mapping[str, Any]] = {**WarmStarted._saved, "metric_": Metric}
+    def _problem(self, points: Array, **data: Any) -> Any:
+        return super()._problem(points, metrics=self.metrics, **data)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric from points X, (n, d), and labels y, (n,)."""
-        points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
-        check_classification_targets(labels)
-        problem = sdpkit.LMNN(
-            points,
-            labels,
-            n_neighbors=self.n_neighbors,
-            metrics=self.metrics,
-            mu=self.mu,
-            ridge=self.ridge,
-            n_components=self.n_components,
-            random_state=seed_of(self.random_state),
-        )
-        self._solve(problem)
-        self.metric_: Metric = problem.recover(self.solution_)
+    def _name_parts(self) -> None:
         self.classes_ = self.metric_.classes
-        return self
 
     def _restore(self) -> None:
         super()._restore()
         one_of(self.rule, "rule", ("knn", "energy"))
-        _require_width(self.metric_.X.shape[1], self.n_features_in_)
-        self.classes_ = self.metric_.classes
 
     @property
     def components_(self) -> Array:  # type: ignore[override]
@@ -335,13 +335,8 @@ class MahalanobisForClustering(MahalanobisTransformer):
     diagonal: bool = False
     max_pairs: int | None = 1000
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric from points X, (n, d), and labels y, (n,)."""
-        points, labels = self._labelled(X, y)
-        return self._learn(self._problem(points, y=labels))
-
-    def _problem(self, points: Array, **pairs: Any) -> Any:
-        return sdpkit.MMC(points, diagonal=self.diagonal, max_pairs=self.max_pairs, **pairs)
+    def _problem(self, points: Array, **data: Any) -> Any:
+        return MMC(points, diagonal=self.diagonal, max_pairs=self.max_pairs, **data)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -355,7 +350,7 @@ class PairMarginMetric(MahalanobisTransformer):
     ----------
     upper: the squared distance that similar pairs keep within
     lower: the squared distance that dissimilar pairs keep beyond
-    weight: the price of a unit of violation
+    weight: what a unit of violation costs in the objective
     solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
 
     The attributes are those of `LargeMarginNearestNeighbors`.
@@ -371,19 +366,12 @@ class PairMarginMetric(MahalanobisTransformer):
     lower: float = 2.0
     weight: float = 1.0
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric from points X, (n, d), and labels y, (n,)."""
-        points, labels = self._labelled(X, y)
-        return self._learn(self._problem(points, y=labels))
-
-    def _problem(self, points: Array, **pairs: Any) -> Any:
-        return sdpkit.PairMargins(
-            points, upper=self.upper, lower=self.lower, weight=self.weight, **pairs
-        )
+    def _problem(self, points: Array, **data: Any) -> Any:
+        return PairMargins(points, upper=self.upper, lower=self.lower, weight=self.weight, **data)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CoveringEllipsoidMetric(MahalanobisTransformer):
+class CoveringEllipsoidMetric(LinearMap, CertifiedEstimator):
     """Distances in units of the smallest ellipsoid that covers the points; no labels are used.
 
     Parameters
@@ -411,7 +399,7 @@ class CoveringEllipsoidMetric(MahalanobisTransformer):
     }
 
     def _restore(self) -> None:
-        CertifiedEstimator._restore(self)
+        super()._restore()
         _require_width(self.ellipsoid_.center.size, self.n_features_in_)
         layout = Expected((self.ellipsoid_.basis.shape[1], self.n_features_in_))
         self.components_ = layout.read("components_", self.components_)
@@ -419,16 +407,11 @@ class CoveringEllipsoidMetric(MahalanobisTransformer):
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Cover points X, (n, d)."""
         points = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        problem = sdpkit.CoveringEllipsoid(points, gamma=self.gamma)
+        problem = CoveringEllipsoid(points, gamma=self.gamma)
         self._solve(problem)
         self.ellipsoid_ = problem.recover(self.solution_)
         self.components_ = self.ellipsoid_.components
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
-        return tags
 
 
 class RelevantComponentAnalysis(LinearMap, SavedMixin, BaseEstimator):

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-import sdpkit
 from sdpkit.errors import InputError
 from sdpkit.interfaces.files import SavedMixin
 from sdpkit.interfaces.fitting import seed_of
@@ -26,6 +25,8 @@ from sdpkit.interfaces.metrics import (
     PairMarginMetric,
     points_of,
 )
+from sdpkit.problems.lmnn import LMNN
+from sdpkit.problems.pola import POLA
 from sdpkit.typing import Array, Indices
 
 
@@ -38,8 +39,20 @@ class TuplesMixin:
         tags.input_tags.three_d_array = True
         return tags
 
-    def _pairs(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, dict[str, Indices]]:
-        """The points of pairs, each once, and which of them are similar and dissimilar."""
+
+class PairsMixin(TuplesMixin):
+    """`fit` from pairs, for estimators that learn from labels otherwise."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the metric from pairs X, (m, 2, d), and y ±1, (m,)."""
+        points, pairs = self._similar_and_dissimilar(X, y)
+        self.n_features_in_ = points.shape[1]
+        self._learn(self._problem(points, **pairs))  # type: ignore[attr-defined]
+        return self
+
+    @staticmethod
+    def _similar_and_dissimilar(X: ArrayLike, y: ArrayLike) -> tuple[Array, dict[str, Indices]]:
+        """The points of pairs, each once, and which pairs are similar and dissimilar."""
         tuples = points_of(X, 2)
         signs = np.asarray(y)
         if signs.shape != (len(tuples),) or not np.isin(signs, (-1, 1)).all():
@@ -47,7 +60,6 @@ class TuplesMixin:
                 f"y must hold +1 for similar and −1 for dissimilar pairs, ({len(tuples)},)"
             )
         points, which = _distinct(tuples)
-        self.n_features_in_ = points.shape[1]
         return points, {"similar": which[signs > 0], "dissimilar": which[signs < 0]}
 
 
@@ -58,7 +70,7 @@ def _distinct(tuples: Array) -> tuple[Array, Indices]:
     return points, which.reshape(tuples.shape[:2]).astype(np.int64)
 
 
-class MahalanobisForClusteringFromPairs(TuplesMixin, MahalanobisForClustering):
+class MahalanobisForClusteringFromPairs(PairsMixin, MahalanobisForClustering):
     """Mahalanobis metric for clustering (MMC) from pairs; the parameters are those of
     `MahalanobisForClustering`.
 
@@ -68,13 +80,8 @@ class MahalanobisForClusteringFromPairs(TuplesMixin, MahalanobisForClustering):
     array([0.316, 0.949, 1.355])
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric from pairs X, (m, 2, d), and y ±1, (m,)."""
-        points, pairs = self._pairs(X, y)
-        return self._learn(self._problem(points, **pairs))
 
-
-class PairMarginMetricFromPairs(TuplesMixin, PairMarginMetric):
+class PairMarginMetricFromPairs(PairsMixin, PairMarginMetric):
     """A large-margin metric from pairs; the parameters are those of `PairMarginMetric`.
 
     >>> pairs = [[[0, 0], [0, 3]], [[0, 0], [1, 0]]]
@@ -82,11 +89,6 @@ class PairMarginMetricFromPairs(TuplesMixin, PairMarginMetric):
     >>> (model.pair_distance(pairs) ** 2).round(2)
     array([0., 2.])
     """
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric from pairs X, (m, 2, d), and y ±1, (m,)."""
-        points, pairs = self._pairs(X, y)
-        return self._learn(self._problem(points, **pairs))
 
 
 class LargeMarginFromTriplets(TuplesMixin, LargeMarginNearestNeighbors):
@@ -104,7 +106,7 @@ class LargeMarginFromTriplets(TuplesMixin, LargeMarginNearestNeighbors):
         """Learn the metric from triplets X, (m, 3, d)."""
         points, triplets = _distinct(points_of(X, 3))
         self.n_features_in_ = points.shape[1]
-        problem = sdpkit.LMNN(
+        problem = LMNN(
             points,
             triplets=triplets,
             mu=self.mu,
@@ -157,11 +159,11 @@ class PseudoMetricOnlineLearning(TuplesMixin, LinearMap, SavedMixin, BaseEstimat
     (1, 1)
     """
 
-    learner_: sdpkit.POLA
+    learner_: POLA
 
     _saved: ClassVar[Mapping[str, Any]] = {
         **SavedMixin._saved,
-        "learner_": sdpkit.POLA,
+        "learner_": POLA,
         "n_iter_": int,
     }
 
@@ -175,16 +177,16 @@ class PseudoMetricOnlineLearning(TuplesMixin, LinearMap, SavedMixin, BaseEstimat
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Repeat the pairs X, (m, 2, d), y ±1, until none has a loss of more than beta."""
-        learner = sdpkit.POLA(beta=self.beta, max_iter=self.max_iter)
+        learner = POLA(beta=self.beta, max_iter=self.max_iter)
         return self._keep(learner.fit(X, y), learner.n_iter_)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Look at further pairs X, (m, 2, d), y ±1, once each and in their order."""
         if not hasattr(self, "learner_"):
-            self.learner_ = sdpkit.POLA(beta=self.beta, max_iter=self.max_iter)
+            self.learner_ = POLA(beta=self.beta, max_iter=self.max_iter)
         return self._keep(self.learner_.partial_fit(X, y), getattr(self, "n_iter_", 1))
 
-    def _keep(self, learner: sdpkit.POLA, passes: int) -> Self:
+    def _keep(self, learner: POLA, passes: int) -> Self:
         self.learner_ = learner
         self.components_ = learner.components_
         self.threshold_ = learner.threshold_
@@ -203,6 +205,6 @@ class PseudoMetricOnlineLearning(TuplesMixin, LinearMap, SavedMixin, BaseEstimat
         return self.learner_.predict(X)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """The share of pairs that are told rightly."""
+        """The share of pairs that are classified rightly."""
         check_is_fitted(self)
         return self.learner_.score(X, y)

@@ -39,7 +39,7 @@ def broke_down(error: Exception) -> str:
 
 
 def kind_and_words(error: BaseException) -> str:
-    """The class of an error and its words, if it has any."""
+    """The class of an error and its message, if it has one."""
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 

@@ -25,7 +25,7 @@ from sdpkit.numerics.kernels import fast_kernel, kernel_part
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.typing import Array, Indices
 
-# A pivot this far below its diagonal says: change coordinates with more care.
+# With a pivot this far below its diagonal, coordinates must be changed with more care.
 _PIVOT = 1e-10
 
 
@@ -140,6 +140,83 @@ def _add_weighted(z: Any, phi: Any, cost: Any, s: Any) -> None:
                 s[a, b] += weighted * z[j, b]
 
 
+@kernel_part
+def _images(z: Any, phi: Any, s: Any, y: Any, g: Any) -> tuple[float, float]:
+    """y_j ← L⁻¹z_j and g_j ← ‖y_j‖², L the factor of S in `s`; (max g_j, Σφ_jg_j)."""
+    most, mean = 0.0, 0.0
+    for j in range(z.shape[0]):
+        square = 0.0
+        for a in range(z.shape[1]):
+            left = z[j, a]
+            for b in range(a):
+                left -= s[a, b] * y[j, b]
+            y[j, a] = left / s[a, a]
+            square += y[j, a] * y[j, a]
+        g[j] = square
+        most = square if square > most else most
+        mean += phi[j] * square
+    return most, mean
+
+
+@kernel_part
+def _normal_matrix(y: Any, phi: Any, slack: Any, ratio: Any, k: Any) -> float:
+    """k ← G∘G + diag(s/φ) with G = YYᵀ; the mean of φs."""
+    m, mu = y.shape[0], 0.0
+    for j in range(m):
+        mu += phi[j] * slack[j] / m
+        ratio[j] = slack[j] / phi[j]
+        for i in range(j + 1):
+            inner = 0.0
+            for a in range(y.shape[1]):
+                inner += y[j, a] * y[i, a]
+            k[j, i] = inner * inner
+        k[j, j] += ratio[j]
+    return mu
+
+
+@kernel_part
+def _steps(k: Any, room: Any, t: float, mu: float) -> tuple[float, float, float]:
+    """(step length of φ, that of t and the slacks, dt); room ← the directions.
+
+    What dt takes; then the predictor, straight at the solution; then the corrector, towards the
+    path with its curvature.
+    """
+    phi, slack, g, ratio = room[0], room[1], room[2], room[3]
+    target, d_phi, d_slack = room[4], room[5], room[6]
+    m = phi.size
+    share, dt, ahead, far, far_slack = 0.0, 0.0, 1.0, 1.0, 1.0
+    for phase in range(3):
+        step = room[7 + phase]
+        centring = ahead * ahead * ahead * mu
+        for j in range(m):
+            bend = (centring - d_phi[j] * d_slack[j]) / phi[j] if phase == 2 else 0.0
+            target[j] = bend
+            step[j] = g[j] - t + bend if phase > 0 else 1.0
+        _forward(k, step)
+        total = _backward(k, step)
+        if phase == 0:
+            share = 1.0 / total
+            continue
+        dt = total * share
+        # The largest steps ≤ 1 that keep φ and the slacks ≥ 0, or a share of them.
+        within = 1.0 if phase == 1 else SHARE
+        far, far_slack, first, second, third = 1.0, 1.0, 0.0, 0.0, 0.0
+        for j in range(m):
+            d, e = step[j] - dt * room[7, j], target[j] - slack[j]
+            e -= ratio[j] * d
+            d_phi[j], d_slack[j] = d, e
+            if far * d < -within * phi[j]:
+                far = -within * phi[j] / d
+            if far_slack * e < -within * slack[j]:
+                far_slack = -within * slack[j] / e
+            first += d * slack[j]
+            second += phi[j] * e
+            third += d * e
+        # The mean of φs after these steps, as a share of what it is.
+        ahead = 1.0 + (far * first + far_slack * (second + far * third)) / m / mu
+    return far, far_slack, dt
+
+
 @fast_kernel(
     *("f8[:,:,:]", "f8[:,:,:]", "f8[:]", "f8", "i8", "out f8[:,:]", "out f8[:,:]", "out f8[:,:]"),
     *("out f8[:,:]", "out f8[:,:]", "out i8[:]"),
@@ -160,19 +237,10 @@ def _cover(
     """weights ← the best weights found for every set, in at most `max_iter` steps each, from those
     that are there.
 
-    The unknowns are φ (`phi`), t and the slacks t − g; s, y, k and `room` are space to work in.
-    Few loops, each with much in it: every one of them takes time to compile.
+    The unknowns are φ (`phi`), t and the slacks t − g; s, y, k and `room` are scratch arrays.
     """
     m, size = sets.shape[1], sets.shape[2]
-    phi, slack, g, ratio, target, d_phi, d_slack = (
-        room[0],
-        room[1],
-        room[2],
-        room[3],
-        room[4],
-        room[5],
-        room[6],
-    )
+    phi, slack, g, ratio, d_phi, d_slack = room[0], room[1], room[2], room[3], room[5], room[6]
     for number in range(sets.shape[0]):
         if scales[number] != scales[number]:
             continue
@@ -182,22 +250,10 @@ def _cover(
             steps[number] = iteration
             for j in range(m):
                 phi[j] = phi[j] + far * d_phi[j] if iteration > 0 else weights[number, j]
-            # S's factor, y_j = L⁻¹z_j and g_j = ‖y_j‖².
             _add_weighted(z, phi, cost, s)
             if not _cholesky(s, 0.0):
                 break
-            most, mean = 0.0, 0.0
-            for j in range(m):
-                square = 0.0
-                for a in range(size):
-                    left = z[j, a]
-                    for b in range(a):
-                        left -= s[a, b] * y[j, b]
-                    y[j, a] = left / s[a, a]
-                    square += y[j, a] * y[j, a]
-                g[j] = square
-                most = square if square > most else most
-                mean += phi[j] * square
+            most, mean = _images(z, phi, s, y, g)
             if iteration == 0:
                 t = 1.05 * most + 1e-3
             # tr S⁻¹C = D − Σφg, because S⁻¹S has trace D.
@@ -206,56 +262,16 @@ def _cover(
             better = gap < best
             if better:
                 best, waited = gap, 0
-            # The factor of G∘G + diag(s/φ), G = YYᵀ.
-            mu = 0.0
             for j in range(m):
                 if better:
                     weights[number, j] = phi[j]
                 slack[j] = slack[j] + far_slack * d_slack[j] if iteration > 0 else t - g[j]
-                mu += phi[j] * slack[j] / m
-                ratio[j] = slack[j] / phi[j]
-                for i in range(j + 1):
-                    inner = 0.0
-                    for a in range(size):
-                        inner += y[j, a] * y[i, a]
-                    k[j, i] = inner * inner
-                k[j, j] += ratio[j]
+            mu = _normal_matrix(y, phi, slack, ratio, k)
             if best <= tol or waited > PATIENCE or iteration == max_iter:
                 break
             if not _cholesky(k, 0.0):
                 break
-            # What dt takes; then the predictor, straight at the solution; then the corrector,
-            # towards the path with its curvature.
-            share, dt, ahead = 0.0, 0.0, 1.0
-            for phase in range(3):
-                step = room[7 + phase]
-                centring = ahead * ahead * ahead * mu
-                for j in range(m):
-                    bend = (centring - d_phi[j] * d_slack[j]) / phi[j] if phase == 2 else 0.0
-                    target[j] = bend
-                    step[j] = g[j] - t + bend if phase > 0 else 1.0
-                _forward(k, step)
-                total = _backward(k, step)
-                if phase == 0:
-                    share = 1.0 / total
-                    continue
-                dt = total * share
-                # The largest steps ≤ 1 that keep φ and the slacks ≥ 0, or a share of them.
-                within = 1.0 if phase == 1 else SHARE
-                far, far_slack, first, second, third = 1.0, 1.0, 0.0, 0.0, 0.0
-                for j in range(m):
-                    d, e = step[j] - dt * room[7, j], target[j] - slack[j]
-                    e -= ratio[j] * d
-                    d_phi[j], d_slack[j] = d, e
-                    if far * d < -within * phi[j]:
-                        far = -within * phi[j] / d
-                    if far_slack * e < -within * slack[j]:
-                        far_slack = -within * slack[j] / e
-                    first += d * slack[j]
-                    second += phi[j] * e
-                    third += d * e
-                # The mean of φs after these steps, as a share of what it is.
-                ahead = 1.0 + (far * first + far_slack * (second + far * third)) / m / mu
+            far, far_slack, dt = _steps(k, room, t, mu)
             t += far_slack * dt
 
 

@@ -12,7 +12,7 @@ There are two kinds, and only one of them may carry a proof:
                    certificate claims may depend on the last digits of its results
 
 Compiling takes numba about 0.1 s for plain loops over arrays, and seconds for what looks harmless:
-assigning one slice to another (2 s, for the words of its error message), sorting (1 s), whole-array
+assigning one slice to another (2 s, for its error message), sorting (1 s), whole-array
 expressions. So kernels are written as plain loops, and their callers allocate all arrays.
 """
 
@@ -269,7 +269,7 @@ def clock() -> float:
     return _stopped_clock.now()
 
 
-# -- words -----------------------------------------------------------------------------------
+# -- notices ---------------------------------------------------------------------------------
 
 _said: set[str] = set()
 
@@ -283,7 +283,7 @@ def _say_once(words: str, *arguments: object) -> None:
 
 @contextmanager
 def _announced() -> Iterator[None]:
-    """Say so if something is really compiled in here, and not only loaded."""
+    """Log a notice if something is really compiled in here, and not only loaded."""
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 from sdpkit.inputs import integer, require_squarable
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.kernels import proof_kernel
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.typing import Array, Indices, Single
 
 _SLAB_ENTRIES = 2**22  # distances computed at a time, by each thread
 _SLAB_PRODUCTS = 2**23  # the same in single precision: every slab packs all points once more
 _BLOCK_ENTRIES = 2**21  # 16 MB of doubles, where one thread works through rows
-# For more points and queries than these, in up to so many dimensions, a k-d tree is asked first.
+# For more points and queries than these, in up to so many dimensions, a k-d tree is tried first.
 _TREE_POINTS, _TREE_QUERIES, _TREE_DIMENSIONS = 500, 50, 16
 _TREE_SLAB = 500  # queries of a tree at a time
 _TIE = 1e-12  # relative difference of squares that two ways of computing them may disagree on
@@ -84,7 +84,7 @@ class _SingleBlock:
 
 
 class Points:
-    """Points that are asked for their distances from queries, once or again and again.
+    """Points whose distances from queries are needed, once or many times.
 
     Attributes
     ----------
@@ -412,7 +412,7 @@ def _collect(
 
     A squared distance is at least low_q + low_p − product, and at most the two widths more.
     `best` holds the k smallest upper bounds of every query: what is beyond the last of them is no
-    candidate. Where candidates do not fit, `counts` ends above their room. A first pass over a
+    candidate. Where candidates do not fit, `counts` ends above their capacity. A first pass over a
     few points only counts, in a loop without branches.
     """
     k, room = best.shape[1], places.shape[1]

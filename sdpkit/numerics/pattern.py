@@ -14,7 +14,7 @@ from sdpkit.numerics.doubled import UNIT, subtract_times
 from sdpkit.numerics.kernels import proof_kernel
 from sdpkit.typing import Array, Indices
 
-_HEAVY = 400_000_000  # pairs of a factor's columns that a table has room for
+_HEAVY = 400_000_000  # pairs of a factor's columns that a table can hold
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
-"""How many threads work, and on what: BLAS threads and threads of our own must not multiply.
+"""How many threads work, and on what: BLAS threads and sdpkit's threads must not multiply.
 
 BLAS works with one thread wherever sdpkit computes. Its threads spin while they wait for each
-other, so that two of them beside any other work cost many times what they bring. Work that is
-parallel is shared out by threads of our own, which block while they wait; `set_threads` or the
-variable SDPKIT_NUM_THREADS says how many.
+other, so that with any other work on the machine two of them cost many times what they save. Work
+that is parallel is shared out among sdpkit's threads, which block while they wait; `set_threads` or
+the variable SDPKIT_NUM_THREADS sets how many.
 
 BLAS libraries have one number of threads for the whole process. So the first Python thread that
 enters sdpkit sets it to one, and the last one that leaves restores what it was. OpenMP has one
@@ -25,7 +25,7 @@ from threading import Event, RLock, get_ident
 from typing import Any, ParamSpec, TypeVar
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.patience import until
+from sdpkit.numerics.deadline import current_deadline
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,7 +34,7 @@ VARIABLE = "SDPKIT_NUM_THREADS"
 # What libraries read when they are loaded.
 _THEIRS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
-# -- threads of our own ---------------------------------------------------------------------
+# -- sdpkit's threads -----------------------------------------------------------------------
 
 _asked: int | None = None
 _alone: ContextVar[bool] = ContextVar("alone", default=False)
@@ -57,7 +57,7 @@ def set_threads(n: int | None) -> None:
 
 
 def workers(processes: int = 1) -> int:
-    """How many threads of our own may work at once: what was asked for, at most one per core.
+    """How many of sdpkit's threads may work at once: the number that was set, at most one per core.
 
     `processes` is how many processes of ours share them.
     """
@@ -68,7 +68,7 @@ def workers(processes: int = 1) -> int:
 
 @contextmanager
 def no_other_threads() -> Iterator[None]:
-    """Share nothing out while this runs: for tasks that run beside each other, and whose answers
+    """Share nothing out while this runs: for tasks that run at the same time, and whose answers
     are to be the same, to the last bit, wherever they run.
 
     >>> with no_other_threads():
@@ -161,7 +161,7 @@ class _OwnThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         def task() -> R:
-            with until(self._given_up.is_set):
+            with current_deadline().or_when(self._given_up.is_set).applies():
                 return fn(*args, **kwargs)
 
         return super().submit(copy_context().run, task)
@@ -173,7 +173,7 @@ class _OwnThreads(ThreadPoolExecutor):
 
 
 def own_threads() -> ThreadPoolExecutor:
-    """Threads of our own to share work out to, with one BLAS thread each.
+    """Threads to share work out to, with one BLAS thread each.
 
     Only for use inside a function that runs with `one_blas_thread`.
     """
@@ -196,15 +196,14 @@ def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
     """`function`, with one BLAS thread while it runs.
 
     It may be called from several threads at once, inside itself, and be interrupted anywhere.
-    Not for generators, which run only while somebody asks them.
+    Not for generators, which run only while they are iterated.
     """
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
         thread = get_ident()
         if thread in _inside:
-            if len(sys.modules) != _modules:  # an import may have loaded another library
-                _limit(thread)
+            one_thread_for_new_libraries()
             return function(*args, **kwargs)
         try:
             try:
@@ -219,12 +218,21 @@ def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
     return limited
 
 
+def one_thread_for_new_libraries() -> None:
+    """Inside a function that runs with `one_blas_thread`: the same for BLAS libraries that an
+    import has loaded since."""
+    thread = get_ident()
+    if thread in _inside and len(sys.modules) != _modules:
+        _limit(thread)
+
+
 def one_thread_environment() -> dict[str, str]:
     """The environment for another program that is to work with one thread."""
     return {**os.environ, **dict.fromkeys(_THEIRS, "1")}
 
 
-# Both leave things right wherever an interrupt cuts them short, if `_restore` is called after it.
+# -- limits ---------------------------------------------------------------------------------
+# An interrupt may cut `_limit` and `_restore` short anywhere; calling `_restore` then repairs it.
 
 
 def _limit(thread: int) -> None:

@@ -6,7 +6,7 @@ its sparse pattern by a few directions only. With G = T⁻¹U and C = diag(s)⁻
     (T − U s Uᵀ)⁻¹ = T⁻¹ + G C⁻¹ Gᵀ                       (Woodbury)
     in₋(T − U s Uᵀ) = in₋(T) + in₋(C) − in₋(s)            (Haynsworth, for [[T, U], [Uᵀ, s⁻¹]])
 
-so that all that is asked of a `SparseFactor` can be asked here: inertia, solves, the lengths of the
+so that it can do what a `SparseFactor` does: inertia, solves, the lengths of the
 graph's edges under the inverse and their derivative.
 
 What the inertia proves: let T̂ = LDLᵀ be what the factors multiply to, Ĝ the computed G. Then

@@ -20,7 +20,7 @@ class Flipbook:
     """Frames that are shown one after the other.
 
     A notebook shows it as it is (`_repr_html_`); `save` writes an SVG file. The animation stops
-    under the mouse, and a printer or a reader who asked for less motion gets the still.
+    under the mouse, and a printer or a reader who prefers less motion gets the still.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Flipbook:
     size: width and height in pixels
     seconds: for one round
     still: the frame that is printed
-    alt: what a reader hears who does not see it
+    alt: the text for screen readers
     """
 
     frames: tuple[bytes, ...]

@@ -8,26 +8,26 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError, SdpkitError
 from sdpkit.files import replacing
+from sdpkit.plotting.drawn import (
+    DrawnComparison,
+    DrawnEllipsoid,
+    DrawnEmbedding,
+    DrawnMetric,
+    DrawnProgram,
+    DrawnQueryMetrics,
+    DrawnRun,
+    DrawnSolution,
+    DrawnTrajectory,
+)
 from sdpkit.plotting.style import COLORS, MARKERS, SIGNED, settings
 from sdpkit.typing import Array
-
-if TYPE_CHECKING:
-    from sdpkit.comparison.records import Run
-    from sdpkit.comparison.table import Comparison
-    from sdpkit.program.form import Program
-    from sdpkit.results.ellipsoid import Ellipsoid
-    from sdpkit.results.embedding import Embedding
-    from sdpkit.results.metric import Metric
-    from sdpkit.results.query_metric import QueryMetrics
-    from sdpkit.solution.solution import Solution
-    from sdpkit.solving.sequence import Trajectory
 
 
 def _require_matplotlib() -> None:
@@ -65,12 +65,12 @@ def _axes(ax: Any) -> Any:
 
 
 def plot_embedding(
-    embedding: Embedding, ax: Any = None, *, color: Any = None, tension: bool = True
+    embedding: DrawnEmbedding, ax: Any = None, *, color: Any = None, tension: bool = True
 ) -> Any:
-    """The first two coordinates with their rods; returns the axes.
+    """The first two coordinates with their edges; returns the axes.
 
-    A rod's colour is the multiplier of its length: orange rods are stretched and hold the
-    unfolding back, purple rods are compressed, thin pale ones do nothing.
+    An edge's colour is the multiplier of its length: orange edges are stretched and hold the
+    unfolding back, purple edges are compressed, thin pale ones could be left out.
     """
     _require_matplotlib()
     from matplotlib.collections import LineCollection
@@ -79,21 +79,21 @@ def plot_embedding(
     ax = _axes(ax)
     y = embedding.coordinates
     flat = np.c_[y, np.zeros(len(y))][:, :2]
-    rods = LineCollection(list(flat[embedding.edges]), linewidths=1.0, alpha=0.7, zorder=1)
+    edges = LineCollection(list(flat[embedding.edges]), linewidths=1.0, alpha=0.7, zorder=1)
     if tension and embedding.tensions is not None and embedding.tensions.size:
         largest = float(np.abs(embedding.tensions).max()) or 1.0
-        rods.set_array(embedding.tensions)
-        # Strong rods are wide, so that they can be seen in grey print.
+        edges.set_array(embedding.tensions)
+        # Edges of large tension are wide, so that they can be seen in grey print.
         widths = 0.6 + 2.4 * np.sqrt(np.abs(embedding.tensions) / largest)
-        rods.set_linewidth(widths.tolist())
-        rods.set_cmap(SIGNED)
-        rods.set_norm(SymLogNorm(largest / 10, vmin=-largest, vmax=largest))
-        ax.add_collection(rods)
-        ax.figure.colorbar(rods, ax=ax, label="tension of the rod", fraction=0.05)
+        edges.set_linewidth(widths.tolist())
+        edges.set_cmap(SIGNED)
+        edges.set_norm(SymLogNorm(largest / 10, vmin=-largest, vmax=largest))
+        ax.add_collection(edges)
+        ax.figure.colorbar(edges, ax=ax, label="tension of the edge", fraction=0.05)
     else:
-        rods.set_color("0.8")
-        ax.add_collection(rods)
-    size = 5 if tension and color is None else 12  # the rods are the picture, or the points are
+        edges.set_color("0.8")
+        ax.add_collection(edges)
+    size = 5 if tension and color is None else 12  # either the edges are shown, or the points
     ax.scatter(*flat.T, c="0.2" if color is None else color, s=size, zorder=2)
     ax.set_aspect("equal")
     ax.set_title(f"output, fidelity {embedding.fidelity:.3f}")
@@ -114,7 +114,7 @@ def plot_spectrum(
 
 
 def plot_unfolding(
-    X: Array, embedding: Embedding, path: str | Path, *, color: Any = None, title: str = ""
+    X: Array, embedding: DrawnEmbedding, path: str | Path, *, color: Any = None, title: str = ""
 ) -> None:
     """Input, output and both spectra in one picture file."""
     figure = new_figure(11, 8)
@@ -136,7 +136,7 @@ def plot_unfolding(
     _save(figure, path)
 
 
-def plot_trajectory(trajectory: Trajectory, ax: Any = None, *, name: str | None = None) -> Any:
+def plot_trajectory(trajectory: DrawnTrajectory, ax: Any = None, *, name: str | None = None) -> Any:
     """One of the numbers that a problem follows, step by step; returns the axes.
 
     By default the fidelity where there is one, and else the objective.
@@ -156,10 +156,10 @@ def plot_trajectory(trajectory: Trajectory, ax: Any = None, *, name: str | None 
 
 
 def plot_comparison(
-    embeddings: Mapping[str, Embedding],
+    embeddings: Mapping[str, DrawnEmbedding],
     path: str | Path,
     *,
-    trajectory: Trajectory | None = None,
+    trajectory: DrawnTrajectory | None = None,
     color: Any = None,
     title: str = "",
 ) -> None:
@@ -180,7 +180,7 @@ def plot_comparison(
     _save(figure, path)
 
 
-def plot_metric(metric: Metric, ax: Any = None) -> Any:
+def plot_metric(metric: DrawnMetric, ax: Any = None) -> Any:
     """Training points in their first two dimensions, and for each metric the ellipse of points
     at distance one from the centre of its points; returns the axes."""
     ax = _axes(ax)
@@ -190,7 +190,7 @@ def plot_metric(metric: Metric, ax: Any = None) -> Any:
     circle = np.vstack([np.cos(angle), np.sin(angle)])
     for block, matrix in enumerate(metric.matrices):
         values, vectors = np.linalg.eigh(matrix[:2, :2])
-        # A direction that the metric does not see has no end: cut it where the picture ends.
+        # Along a direction of weight zero the ellipse is unbounded: cut it at the picture's size.
         floor = 1.0 / max(float(np.ptp(shown)) ** 2, np.finfo(float).tiny)
         axes = vectors / np.sqrt(np.maximum(values, floor))
         centre = shown[metric.block_of == block].mean(axis=0)
@@ -200,7 +200,7 @@ def plot_metric(metric: Metric, ax: Any = None) -> Any:
     return ax
 
 
-def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> None:
+def plot_metrics(metrics: Sequence[DrawnMetric], path: str | Path, titles: list[str]) -> None:
     """Several metrics side by side in one picture file."""
     figure = new_figure(4.2 * len(metrics), 4.4)
     for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
@@ -209,11 +209,11 @@ def plot_metrics(metrics: list[Metric], path: str | Path, titles: list[str]) -> 
 
 
 def plot_ellipses(
-    ellipsoids: Iterable[Ellipsoid], X: ArrayLike | None = None, ax: Any = None
+    ellipsoids: Iterable[DrawnEllipsoid], X: ArrayLike | None = None, ax: Any = None
 ) -> Any:
     """Ellipsoids in the first two dimensions over points X; returns the axes.
 
-    Of more dimensions the shadow is drawn, which covers the shadows of the points.
+    In more dimensions its projection is drawn, which covers the projections of the points.
     """
     ax = _axes(ax)
     if X is not None:
@@ -227,7 +227,7 @@ def plot_ellipses(
 
 
 def plot_query_metrics(
-    metrics: QueryMetrics, X: ArrayLike, labels: ArrayLike | None = None, ax: Any = None
+    metrics: DrawnQueryMetrics, X: ArrayLike, labels: ArrayLike | None = None, ax: Any = None
 ) -> Any:
     """The queries' unit circles over the training points, in the first two dimensions; returns the
     axes. All circles are drawn in one scale: a tenth of the picture for the largest."""
@@ -259,7 +259,7 @@ def _draw_ellipse(ax: Any, center: Array, shape: Array) -> None:
 
 
 def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
-    """True positions, (n, 2), and the way from each to where it was inferred; returns the axes."""
+    """True positions, (n, 2), each joined to its inferred position; returns the axes."""
     _require_matplotlib()
     from matplotlib.collections import LineCollection
 
@@ -277,7 +277,7 @@ def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
     return ax
 
 
-def plot_distances(solution: Solution, ax: Any = None) -> Any:
+def plot_distances(solution: DrawnSolution, ax: Any = None) -> Any:
     """How far an engine that projects was from each set, round by round; returns the axes."""
     _require_matplotlib()
     names = [name for name in _columns(solution) if name.startswith("distance")]
@@ -296,7 +296,7 @@ def plot_distances(solution: Solution, ax: Any = None) -> Any:
     return ax
 
 
-def plot_convergence(solution: Solution, ax: Any = None) -> Any:
+def plot_convergence(solution: DrawnSolution, ax: Any = None) -> Any:
     """The certified gap and the residuals of a solve, iteration by iteration; returns the axes."""
     ax = _axes(ax)
     shown = [name for name in _PROGRESS if name in _columns(solution)]
@@ -322,15 +322,17 @@ _PROGRESS = {
 }
 
 
-def _positive(solution: Solution, name: str) -> tuple[list[float], list[float]]:
+def _positive(solution: DrawnSolution, name: str) -> tuple[list[float], list[float]]:
     """Iterations and values of a column of the history where a logarithm exists."""
     rows = [row for row in solution.history if 0 < row.get(name, 0.0) < np.inf]
     return [row["iteration"] for row in rows], [row[name] for row in rows]
 
 
 def plot_multipliers(multipliers: ArrayLike, ax: Any = None, *, label: str = "multiplier") -> Any:
-    """Multipliers of the rows by size, those that pull up and those that push down; returns the
-    axes. Rows near zero are inactive: without them the optimum would be the same."""
+    """Multipliers of the constraints by size, positive and negative ones; returns the axes.
+
+    The optimum would be the same without constraints of multiplier zero.
+    """
     ax = _axes(ax)
     w = np.sort(np.asarray(multipliers, dtype=np.float64))[::-1]
     ranks = np.arange(1, w.size + 1)
@@ -342,28 +344,28 @@ def plot_multipliers(multipliers: ArrayLike, ax: Any = None, *, label: str = "mu
         ax.set_yscale("symlog", linthresh=1e-4 * largest)
         ax.legend(loc="best")
     ax.axhline(0.0, color="0.3", linewidth=0.8)
-    ax.set(xlabel="rows, sorted", ylabel=label)
+    ax.set(xlabel="constraints, sorted", ylabel=label)
     return ax
 
 
-def plot_rows(program: Program, ax: Any = None) -> Any:
-    """Which measurements each row of a program touches, as a pattern of dots; returns the axes."""
+def plot_rows(program: DrawnProgram, ax: Any = None) -> Any:
+    """Which measurements each constraint contains, as a pattern of dots; returns the axes."""
     ax = _axes(ax)
     rows, columns = program.rows_q.nonzero()
     ax.plot(columns, rows, ls="", marker="s", markersize=max(0.5, min(4, 200 / program.n_rows)))
     ax.invert_yaxis()
-    ax.set(xlabel="squared length", ylabel="row", title=program.name or "program")
+    ax.set(xlabel="squared length", ylabel="constraint", title=program.name or "program")
     return ax
 
 
 def plot_iterates(
-    solution: Solution, ax: Any = None, *, coordinates: tuple[int, int] = (0, 1)
+    solution: DrawnSolution, ax: Any = None, *, coordinates: tuple[int, int] = (0, 1)
 ) -> Any:
-    """The way of a point between the sets, as in Weinberger (2007), figure 1.4; returns the axes.
+    """The path of a point between the sets, as in Weinberger (2007), figure 1.4; returns the axes.
 
     For programs of up to three numbers, solved by `alternating`, `gradient-projection` or
     `dykstra`: every round leaves the points before, between and after its projections. The lines
-    of rows in two numbers are drawn too, solid for equations, dashed for inequalities.
+    of constraints in two numbers are drawn too, solid for equations, dashed for inequalities.
     """
     _require_matplotlib()
     names = [name for name in _columns(solution) if name.startswith("p") and name.endswith("]")]
@@ -389,19 +391,19 @@ def plot_iterates(
 
 
 _STAGES = {
-    ("p0", 2): "on the rows",
+    ("p0", 2): "on the constraints",
     ("p1", 2): "on the cone",
     ("p0", 3): "after the step",
-    ("p1", 3): "on the rows",
+    ("p1", 3): "on the constraints",
     ("p2", 3): "on the cone",
 }
 
 
-def _columns(solution: Solution) -> list[str]:
+def _columns(solution: DrawnSolution) -> list[str]:
     return list(dict.fromkeys(name for row in solution.history for name in row))
 
 
-def _draw_rows(program: Program, ax: Any) -> None:
+def _draw_rows(program: DrawnProgram, ax: Any) -> None:
     """The lines aᵀz = b of a program in two numbers."""
     from scipy.sparse import hstack
 
@@ -428,7 +430,7 @@ def draw(answer: Any, path: str | Path) -> None:
     _save(figure, path)
 
 
-def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
+def plot_runs(comparison: DrawnComparison, path: str | Path | None = None) -> Any:
     """A comparison of solvers in three rows, one column per tolerance: seconds against n, the
     share of instances solved within a multiple of the best time, and gap against seconds."""
     runs = [run for run in comparison.runs if run.start == "cold"]
@@ -467,7 +469,7 @@ def plot_runs(comparison: Comparison, path: str | Path | None = None) -> Any:
     return figure
 
 
-def _best_times(runs: list[Run]) -> dict[str, float]:
+def _best_times(runs: list[DrawnRun]) -> dict[str, float]:
     """Instance → the least seconds in which it was solved."""
     best: dict[str, float] = {}
     for run in runs:
@@ -476,7 +478,7 @@ def _best_times(runs: list[Run]) -> dict[str, float]:
     return best
 
 
-def _plot_profile(ax: Any, runs: list[Run], best: dict[str, float], **style: Any) -> None:
+def _plot_profile(ax: Any, runs: list[DrawnRun], best: dict[str, float], **style: Any) -> None:
     """The performance profile of one solver (Dolan and Moré 2002) over solved instances."""
     own = _best_times(runs)
     ratios = sorted(seconds / best[name] for name, seconds in own.items())

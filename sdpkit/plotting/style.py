@@ -7,7 +7,7 @@ from typing import Any
 # Okabe and Ito (2008), ordered so that neighbours in the cycle differ in lightness as well.
 COLORS = ("#0072B2", "#E69F00", "#000000", "#D55E00", "#56B4E9", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# Map of signed numbers, such as the tensions of rods: blue, white, brown.
+# Map of signed numbers, such as the tensions of edges: blue, white, brown.
 SIGNED = "PuOr_r"
 
 _SETTINGS: dict[str, Any] = {

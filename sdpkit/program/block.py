@@ -25,15 +25,11 @@ if TYPE_CHECKING:
     from sdpkit.numerics.updated_factor import LowRankUpdate
     from sdpkit.program.gram import Matrix
 
-    # Families compile kernels; programs of plain rows do not wait for that.
-
 
 # Above this size the matrices of a graph's block stay sparse, and its unknown an operator.
 LARGE = 1500
 # A node with this share of all others as neighbours, and the size up to which it matters.
 _HUB, _LARGE_WITH_HUB = 0.25, 4000
-
-
 # Largest number of doubles held by one slab when measurements are evaluated.
 _SLAB = 1 << 22
 # Measurement vectors with a larger share of nonzeros are dense.
@@ -243,8 +239,8 @@ class Block:
 
     @cached_property
     def local_face(self) -> LocalFace | None:
-        """Null directions of a graph beside the constant, each on a few nodes; None if there are
-        none, or others."""
+        """Null directions of a graph other than the constant, each on a few nodes; None if there
+        are none, or others."""
         from sdpkit.numerics.local_face import LocalFace
 
         constant = np.ptp(self.null, axis=0) == 0
@@ -325,7 +321,7 @@ class Block:
         singular = np.r_[singular, np.zeros(self.size - singular.size)]
         hidden = right[singular <= 64 * self.size * np.finfo(float).eps].T / scale[:, None]
         hidden = np.asarray(np.linalg.qr(hidden)[0])
-        # In units of other directions a cost may look like nothing: it must be nothing in its own.
+        # In units of other directions a cost may look negligible: compare it with its own size.
         cost = self.cost.dense()
         sizes = np.linalg.norm(np.abs(cost) @ np.abs(hidden), axis=0).clip(min=np.finfo(float).tiny)
         if not hidden.shape[1] or np.abs(cost @ hidden / sizes).max() <= 1e-10:
@@ -333,7 +329,7 @@ class Block:
         return np.zeros((self.size, 0))
 
     def _measurements_see_all(self) -> bool:
-        """Whether VᵀV + NNᵀ is positive definite beyond doubt; False says nothing."""
+        """Whether VᵀV + NNᵀ is positive definite beyond doubt; False leaves it open."""
         if not self.n_measurements:
             return False
         image = dense(self.adjoint(np.ones(self.n_measurements)))

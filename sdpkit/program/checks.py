@@ -1,19 +1,77 @@
-"""Checks of the parts of a program against each other."""
+"""Checks of the parts of a program, alone and against each other."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_vector
+from sdpkit.inputs import booleans, finite_csr, finite_vector, instances, real_array, sparse_matrix
+from sdpkit.program.block import Block
+from sdpkit.typing import Array, Bools
 
 if TYPE_CHECKING:
     from sdpkit.program.form import Program
 
 RELATIONS = {"<=": -1, "==": 0, ">=": 1}
+
+
+def check_sense(sense: str) -> None:
+    """A program is maximised or minimised."""
+    if sense not in ("max", "min"):
+        raise InputError(f"sense is {sense!r}; use 'max' or 'min'")
+
+
+def some_blocks(blocks: Block | Sequence[Block]) -> tuple[Block, ...]:
+    """One block or more."""
+    found = instances(blocks, Block, "blocks")
+    if not found:
+        raise InputError("a program needs at least one semidefinite block")
+    return found
+
+
+def right_side(rhs: ArrayLike) -> Array:
+    """(m,) b, finite; a number is one entry."""
+    b = np.atleast_1d(real_array(rhs, "rhs"))
+    return finite_vector(b, b.size, "rhs")
+
+
+def measurement_rows(rows_q: Any, n_measurements: int, n_rows: int) -> sp.csr_array:
+    """A_q as given, or one row per measurement."""
+    if rows_q is None and n_rows != n_measurements:
+        raise InputError(
+            f"rhs has {n_rows} entries for {n_measurements} measurements; without rows_q each "
+            "measurement is one constraint"
+        )
+    given = sp.eye_array(n_rows, format="csr") if rows_q is None else rows_q
+    return finite_csr(given, (n_rows, n_measurements), "rows_q")
+
+
+def auxiliary(
+    rows_x: Any, free_x: ArrayLike | None, quadratic_x: ArrayLike | None
+) -> tuple[Any, Bools, Array]:
+    """(rows_x, free_x, quadratic_x) of the auxiliary variables, none of them None but `rows_x`."""
+    rows_x = None if rows_x is None else sparse_matrix(rows_x, "rows_x")
+    n_x = 0 if rows_x is None else int(rows_x.shape[1])
+    free = np.zeros(n_x, dtype=bool) if free_x is None else booleans(free_x, "free_x")
+    if free.shape != (n_x,):
+        raise InputError(f"free_x has shape {free.shape}, expected ({n_x},)")
+    free.setflags(write=False)
+    h = finite_vector(quadratic_x, n_x, "quadratic_x")
+    if (h < 0).any():
+        raise InputError(f"quadratic_x must be nonnegative; its smallest entry is {h.min():g}")
+    return rows_x, free, h
+
+
+def check_parts(program: Program) -> None:
+    """The parts of a program fit each other."""
+    check_norms(program)
+    check_safe(program)
+    check_family(program)
 
 
 def check_norms(program: Program) -> None:
@@ -24,7 +82,10 @@ def check_norms(program: Program) -> None:
         if not 0 < penalty.weight < np.inf:
             raise InputError(f"a norm penalty needs a positive weight, not {penalty.weight}")
         if not group or seen & group or len(group) < len(penalty.group):
-            raise InputError(f"a norm penalty needs a group of its own, not {penalty.group}")
+            raise InputError(
+                "a norm penalty needs variables without repetitions that no other has, not "
+                f"{penalty.group}"
+            )
         if not all(0 <= j < program.n_auxiliary and program.free_x[j] for j in group):
             raise InputError("a norm penalty takes free auxiliary variables only")
         if program.quadratic_x[list(group)].any():
@@ -47,12 +108,13 @@ def check_safe(program: Program) -> None:
 
 
 def check_family(program: Program) -> None:
-    """A family fits the blocks, and nothing stands beside it."""
+    """A family fits the blocks, and the program has nothing else but costs."""
     if program.family is None:
         return
     if program.sense != "min" or program.n_rows or program.n_auxiliary or program.has_log_det:
         raise InputError(
-            "a program with a family is a minimisation without rows, auxiliary variables or log det"
+            "a program with a family is a minimisation without other constraints, auxiliary "
+            "variables or log det"
         )
     named = program.family.block_of
     if named.max(initial=0) >= len(program.blocks):

@@ -72,7 +72,7 @@ def _floor(program: Program, trace: tuple[float, ...] | None) -> float:
 def _squared_lengths(program: Program) -> Array | None:
     """(m,) the squared length of an edge that each constraint states, |b_e| over its coefficient.
 
-    None unless the blocks are graphs and each constraint has an edge and slacks of its own.
+    None unless the blocks are graphs and each constraint has one edge and slacks that no other has.
     """
     if any(_edges_of(block) is None for block in program.blocks):
         return None

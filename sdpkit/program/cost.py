@@ -16,8 +16,6 @@ from sdpkit.typing import Array
 if TYPE_CHECKING:
     from sdpkit.program.gram import Matrix
 
-    # Families compile kernels; programs of plain rows do not wait for that.
-
 
 def dense(matrix: Any) -> Array:
     """A sparse or dense matrix as a dense array."""

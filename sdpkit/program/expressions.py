@@ -1,4 +1,4 @@
-"""Programs said as the papers write them: unknowns, variables, expressions, constraints.
+"""Programs written as in the papers: unknowns, variables, expressions, constraints.
 
     K = Unknown("K", n, null=np.ones(n))                  # K ⪰ 0, K1 = 0
     up, down = Variable(m, "ξ⁺"), Variable(m, "ξ⁻")       # ≥ 0 unless free=True
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,14 +27,19 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
+from sdpkit.program.atoms import Atom, Auxiliary, Entries, Inner, Lengths, LogDet, Penalty
 from sdpkit.program.block import differences
 from sdpkit.program.cost import Cost
-from sdpkit.program.printing import SYMBOLS, superscript, written
+from sdpkit.program.printing import (
+    SYMBOLS,
+    Words,
+    factor_name,
+    product_of_words,
+    sum_of_words,
+    superscript,
+    written,
+)
 from sdpkit.typing import Array, Indices
-
-# What is printed of an expression: a sum of coefficient · name; the name of a number is "".
-Words: TypeAlias = tuple[tuple[float, str], ...]
-
 
 # -- unknowns -------------------------------------------------------------------------------
 
@@ -88,7 +93,7 @@ class Unknown:
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes `lengths` and `distances` speak of: N, or n without features."""
+        """How many nodes `lengths` and `distances` refer to: N, or n without features."""
         return self.size if self.features is None else int(self.features.shape[0])
 
     def lengths(self, vectors: Any = None) -> Expression:
@@ -179,8 +184,8 @@ class Unknown:
 
     def _refuse(self, *others: Any) -> NoReturn:
         raise InputError(
-            f"{self.name} is a matrix, and programs speak of numbers: write {self.name}.trace(), "
-            f".inner(C), .lengths(V), .distances(edges) or {self.name}[i, j]. "
+            f"{self.name} is a matrix, which cannot be used as an expression: write "
+            f"{self.name}.trace(), .inner(C), .lengths(V), .distances(edges) or {self.name}[i, j]. "
             f"{self.name} ⪰ 0 always holds; {self.name} N = 0 is Unknown(…, null=N)"
         )
 
@@ -192,72 +197,6 @@ class Unknown:
 
     def __repr__(self) -> str:
         return f"<Unknown {self.name} of size {self.size}>"
-
-
-# -- atoms ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Lengths:
-    """q_p = v_pᵀ M v_p for the rows of `vectors`, (p, N) over the nodes of the unknown."""
-
-    unknown: Unknown
-    vectors: sp.csr_array
-
-    @property
-    def size(self) -> int:
-        return int(self.vectors.shape[0])
-
-
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """M_ij for the indices i, j, (p,) each."""
-
-    unknown: Unknown
-    i: Indices
-    j: Indices
-
-    @property
-    def size(self) -> int:
-        return int(self.i.size)
-
-
-@dataclass(frozen=True, eq=False)
-class Inner:
-    """<C, M>."""
-
-    unknown: Unknown
-    cost: Cost
-    size: int = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Auxiliary:
-    """Real variables, nonnegative unless free."""
-
-    name: str
-    size: int
-    free: bool
-
-
-@dataclass(frozen=True, eq=False)
-class LogDet:
-    """log det M."""
-
-    unknown: Unknown
-    size: int = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Penalty:
-    """‖e‖² ("squares") or ‖e‖ ("norm") of an affine expression e."""
-
-    kind: Literal["squares", "norm"]
-    expression: Expression
-    size: int = 1
-
-
-Atom: TypeAlias = Lengths | Entries | Inner | Auxiliary | LogDet | Penalty
 
 
 # -- expressions ----------------------------------------------------------------------------
@@ -290,7 +229,7 @@ class Expression:
         other = as_expression(other)
         size = _common_size(self, other)
         a, b = self._repeated(size), other._repeated(size)
-        words = _sum_of_words(a.words + b.words)
+        words = sum_of_words(a.words + b.words)
         return Combination(size, a.terms + b.terms, a.constant + b.constant, words)
 
     def __radd__(self, other: Any) -> Expression:
@@ -324,12 +263,12 @@ class Expression:
         factor, e = (self, other) if other.terms else (other, self)
         size = _common_size(factor, e)
         if factor.size > 1:
-            words = _product_of_words(f"{_factor_name(factor) or 'a'} ∘", e.words)
+            words = product_of_words(f"{factor_name(factor.words) or 'a'} ∘", e.words)
             return e._repeated(size)._times(sp.diags_array(factor.constant), words)
-        c, name = float(factor.constant[0]), _factor_name(factor)
+        c, name = float(factor.constant[0]), factor_name(factor.words)
         words = tuple((c * k, body) for k, body in e.words)
         terms = tuple((atom, sp.csr_array(a * c)) for atom, a in e.terms)
-        named = _product_of_words(name, e.words) if name else words
+        named = product_of_words(name, e.words) if name else words
         return Combination(e.size, terms, c * e.constant, named)
 
     __rmul__ = __mul__
@@ -358,7 +297,7 @@ class Expression:
                 f"A @ ({written(self.words)}): A has shape {tuple(matrix.shape)}; it needs "
                 f"{self.size} columns"
             )
-        return self._times(matrix, _product_of_words("A", self.words))
+        return self._times(matrix, product_of_words("A", self.words))
 
     def __matmul__(self, other: Any) -> Expression:
         if not isinstance(other, Expression | Unknown) and np.ndim(other) == 1:
@@ -451,8 +390,8 @@ class Expression:
 class Combination(Expression):
     """What arithmetic makes.
 
-    Beside `Variable`, not above it: of a ≤ b Python asks b first where b's class is derived from
-    a's, and the sides of a constraint would change places.
+    Not a base class of `Variable`: for a ≤ b Python would call b's method first where b's class is
+    derived from a's, and the sides of a constraint would change places.
     """
 
     def __repr__(self) -> str:
@@ -515,8 +454,8 @@ def as_expression(value: Any) -> Expression:
     numbers = np.atleast_1d(finite_array(value, "a number or vector in an expression"))
     if numbers.ndim != 1:
         raise InputError(
-            f"an array of shape {numbers.shape} stands beside expressions, which are vectors; "
-            "write A @ e for a matrix product"
+            f"an array of shape {numbers.shape} cannot be combined with expressions, which are "
+            "vectors; write A @ e for a matrix product"
         )
     equal = numbers.size and bool((numbers == numbers[0]).all())
     words: Words = ((float(numbers[0]), ""),) if equal else ((1.0, "b"),)
@@ -605,27 +544,3 @@ def _common_size(a: Expression, b: Expression) -> int:
     raise InputError(
         f"sizes differ: {written(a.words)} has {a.size} entries, {written(b.words)} has {b.size}"
     )
-
-
-def _sum_of_words(words: Words) -> Words:
-    """The words with all numbers added up where the first of them stood."""
-    number = sum(c for c, body in words if not body)
-    out = [(c, body) for c, body in words if body]
-    if number or not out:
-        out.insert(next((k for k, (_, body) in enumerate(words) if not body), 0), (number, ""))
-    return tuple(out)
-
-
-def _factor_name(factor: Expression) -> str:
-    """What is printed for a factor that has a name; "" for numbers."""
-    if not any(body for _, body in factor.words):
-        return ""
-    text = written(factor.words)
-    return text if len(factor.words) == 1 else f"({text})"
-
-
-def _product_of_words(factor: str, words: Words) -> Words:
-    """`factor` before a single name, or before several in parentheses."""
-    if len(words) == 1 and words[0][1]:
-        return ((words[0][0], f"{factor} {words[0][1]}"),)
-    return ((1.0, f"{factor} ({written(words)})"),)

@@ -29,8 +29,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.kernels import fast_kernel
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.typing import Array, Bools, Indices
 
 # The numbers of some rows of a family, increasing.
@@ -116,7 +116,7 @@ class RowFamily(Protocol):
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the rows with z > −slack at `outputs`, one (n, r) array per block.
 
-        This and `hinge_sum` go over all rows: they call `numerics.patience.continue_or_raise`
+        This and `hinge_sum` go over all rows: they call `numerics.deadline.continue_or_raise`
         now and then, so that a time limit or Ctrl-C can end them.
         """
 

@@ -20,7 +20,7 @@ from sdpkit.files import one_line, read_npz, replace_npz
 from sdpkit.inputs import integer
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
-from sdpkit.program.printing import Sentences
+from sdpkit.program.printing import Wording
 from sdpkit.program.safe import NormPenalty, SafeBounds
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _header(program: Program) -> dict[str, Any]:
         "blocks": [[block.name, block.size] for block in program.blocks],
         "norms": len(program.norms),
         "notes": list(program.notes),
-        "sentences": None if program.sentences is None else asdict(program.sentences),
+        "sentences": None if program.wording is None else asdict(program.wording),
     }
 
 
@@ -114,7 +114,7 @@ def save_program(program: Program, path: str | Path) -> None:
 
 
 def saved_arrays(program: Program) -> dict[str, NDArray[Any]]:
-    """All that a file of the program holds: its numbers, and its words in a header."""
+    """All that a file of the program holds: its numbers, and its texts in a header."""
     header = np.frombuffer(json.dumps(_header(program)).encode(), dtype=np.uint8)
     return {"header": header, **arrays_of(program)}
 
@@ -185,17 +185,17 @@ def _arguments(path: str | Path, a: dict[str, NDArray[Any]]) -> dict[str, Any]:
         "notes": [one_line(note) for note in header["notes"]],
         "family": family_of(a),
         "name": one_line(header["name"]),
-        "sentences": _sentences(header.get("sentences")),
+        "wording": _wording(header.get("sentences")),
     }
 
 
-def _sentences(said: dict[str, Any] | None) -> Sentences | None:
-    """The words of a program; files of earlier versions have none."""
-    if said is None:
+def _wording(kept: dict[str, Any] | None) -> Wording | None:
+    """How the program was written; files of earlier versions do not hold it."""
+    if kept is None:
         return None
-    rows = tuple((one_line(text), int(count)) for text, count in said["rows"])
-    variables = tuple((one_line(v), int(count), bool(free)) for v, count, free in said["variables"])
-    return Sentences(one_line(said["objective"]), rows, variables)
+    rows = tuple((one_line(text), int(count)) for text, count in kept["rows"])
+    variables = tuple((one_line(v), int(count), bool(free)) for v, count, free in kept["variables"])
+    return Wording(one_line(kept["objective"]), rows, variables)
 
 
 def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:

@@ -20,7 +20,7 @@ instead of subtracted, β log det M subtracted instead of added and the multipli
 that its dual reads  max bᵀw, C − Vᵀdiag(A_qᵀw − …)V ⪰ 0.  Each block has its own β ≥ 0, most
 β = 0; determinants are those on the face, k is its dimension, S ≻ 0 there and M = βS⁻¹ at the
 optimum where β > 0.  M N = 0 (centring, facial reduction) is part of the cone and never
-a row: a row would take the interior away from every interior-point method.
+a constraint: a constraint would take the interior away from every interior-point method.
 
 A minimisation may carry a *family* of penalised inequalities that are too many to write down
 (`sdpkit.program.families`) instead of rows:
@@ -28,14 +28,15 @@ A minimisation may carry a *family* of penalised inequalities that are too many 
     minimise  <C, M> + weight · Σ_t [c_t + q_ij − q_il]₊
     dual:     maximise Σc_tα_t,  0 ≤ α ≤ weight,  C + Σ_t α_t (v_ij v_ijᵀ − v_il v_ilᵀ) ⪰ 0
 
-Any part of the family is a program of plain rows (`Program.restricted`), whose multipliers bound
-the whole.
+Any part of the family is a program of plain constraints (`Program.restricted`), whose multipliers
+bound the whole.
 
 The form is data only: immutable, validated, printable, fingerprinted, saved and loaded as npz.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -52,23 +53,28 @@ from numpy.typing import ArrayLike, NDArray
 from sdpkit.errors import InputError
 from sdpkit.files import reading
 from sdpkit.inputs import (
-    booleans,
     finite_csr,
     finite_vector,
     instance,
     instances,
-    real_array,
     real_number,
-    sparse_matrix,
 )
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_rows
 from sdpkit.program.block import Block, differences
-from sdpkit.program.checks import check_family, check_norms, check_safe, signs_of
+from sdpkit.program.checks import (
+    auxiliary,
+    check_parts,
+    check_sense,
+    measurement_rows,
+    right_side,
+    signs_of,
+    some_blocks,
+)
 from sdpkit.program.claims import proven_claims
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
-from sdpkit.program.printing import Sentences, describe
+from sdpkit.program.printing import Wording, describe
 from sdpkit.program.safe import NormPenalty, SafeBounds
 from sdpkit.typing import Array, Bools
 
@@ -82,7 +88,7 @@ Sense = Literal["max", "min"]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A program in squared lengths; the module's docstring states it and its dual.
+    """A program in squared lengths; the docstring of `sdpkit.program.form` states it and its dual.
 
     Build one with `Program.of`, which fills in what is omitted and validates the rest.
 
@@ -95,7 +101,7 @@ class Program:
     cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
     norms: Euclidean-norm penalties;  offset: a constant added to the objective
     family: penalised inequalities that are not written down, or None
-    sentences: the words in which the program was said, for printing only, or None
+    wording: how the program was written, for printing only, or None
     notes: what a reader of the solution should know about how the program was made
     """
 
@@ -115,8 +121,8 @@ class Program:
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
     family: RowFamily | None = None
-    # Not taken over by `dataclasses.replace`: a program with other data says something else.
-    sentences: Sentences | None = field(default=None, init=False)
+    # Not taken over by `dataclasses.replace`: with other data it would be wrong.
+    wording: Wording | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -138,7 +144,7 @@ class Program:
         notes: Sequence[str] = (),
         family: RowFamily | None = None,
         name: str = "program",
-        sentences: Sentences | None = None,
+        wording: Wording | None = None,
     ) -> Program:
         """Build and validate a program.
 
@@ -146,47 +152,28 @@ class Program:
         or one of these (or 0, −1, 1) per row.
 
         >>> from sdpkit import Cost
-        >>> block = Block.of(2, [[1.0, -1.0]], name="K", cost=Cost.of(2, identity=1.0),
-        ...                  null=[1.0, 1.0])
+        >>> block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=[1.0, 1.0])
         >>> print(Program.of(block, [4.0], name="two points"))
         two points
-          maximise    <C, K>,  C = I
-          subject to  A_q q = b  (1 row),  q_p = v_pᵀ K v_p  (1 measurement)
-                      K ∈ S², K ⪰ 0, K1 = 0
+          maximise    <C, M>,  C = I
+          subject to  A_q q = b  (1 row),  q_p = v_pᵀ M v_p  (1 measurement)
+                      M ∈ S², M ⪰ 0, M1 = 0
         """
-        if sense not in ("max", "min"):
-            raise InputError(f"sense is {sense!r}; use 'max' or 'min'")
-        blocks = instances(blocks, Block, "blocks")
-        if not blocks:
-            raise InputError("a program needs at least one semidefinite block")
-        b = np.atleast_1d(real_array(rhs, "rhs"))
-        b = finite_vector(b, b.size, "rhs")
+        check_sense(sense)
+        blocks = some_blocks(blocks)
+        b = right_side(rhs)
         p = sum(block.n_measurements for block in blocks)
-        if rows_q is None and b.size != p:
-            raise InputError(
-                f"rhs has {b.size} entries for {p} measurements; without rows_q each measurement "
-                "is a row of its own"
-            )
-        q = sp.eye_array(p, format="csr") if rows_q is None else rows_q
-        rows_x = None if rows_x is None else sparse_matrix(rows_x, "rows_x")
-        n_x = 0 if rows_x is None else int(rows_x.shape[1])
-        free = np.zeros(n_x, dtype=bool) if free_x is None else booleans(free_x, "free_x")
-        if free.shape != (n_x,):
-            raise InputError(f"free_x has shape {free.shape}, expected ({n_x},)")
-        free.setflags(write=False)
-        h = finite_vector(quadratic_x, n_x, "quadratic_x")
-        if (h < 0).any():
-            raise InputError(f"quadratic_x must be nonnegative; its smallest entry is {h.min():g}")
+        x, free, h = auxiliary(rows_x, free_x, quadratic_x)
         program = cls(
             name=name,
             sense=sense,
             blocks=blocks,
-            rows_q=finite_csr(q, (b.size, p), "rows_q"),
-            rows_x=finite_csr(rows_x, (b.size, n_x), "rows_x"),
+            rows_q=measurement_rows(rows_q, p, b.size),
+            rows_x=finite_csr(x, (b.size, free.size), "rows_x"),
             relations=signs_of(relations, b.size),
             rhs=b,
             cost_q=finite_vector(cost_q, p, "cost_q"),
-            cost_x=finite_vector(cost_x, n_x, "cost_x"),
+            cost_x=finite_vector(cost_x, free.size, "cost_x"),
             free_x=free,
             quadratic_x=h,
             norms=instances(norms, NormPenalty, "norms"),
@@ -195,11 +182,15 @@ class Program:
             notes=tuple(notes),
             family=family,
         )
-        object.__setattr__(program, "sentences", sentences)
-        check_norms(program)
-        check_safe(program)
-        check_family(program)
+        object.__setattr__(program, "wording", wording)
+        check_parts(program)
         return program
+
+    @property
+    def sentences(self) -> Wording | None:
+        """`wording` under its former name."""
+        warnings.warn("Program.sentences is now Program.wording", DeprecationWarning, stacklevel=2)
+        return self.wording
 
     # -- sizes -------------------------------------------------------------------------------
 
@@ -459,11 +450,13 @@ class Program:
     def restricted(self, rows: Rows) -> Program:
         """The program with only these rows of its family, written with slacks:
 
-        q_il − q_ij + ξ_t ≥ c_t,  ξ_t ≥ 0  at the price of the family's weight.
+        q_il − q_ij + ξ_t ≥ c_t,  ξ_t ≥ 0, with the family's weight on Σξ in the objective.
         """
         family = self.family
         if family is None:
-            raise InputError("only a program with a family can be restricted to some of its rows")
+            raise InputError(
+                "only a program with a family can be restricted to some of its inequalities"
+            )
         terms = family.terms(rows)
         count, n = terms.size, family.n_points
         pairs = np.concatenate([terms.pulls[terms.pull], terms.pushes[terms.push]])
@@ -501,7 +494,7 @@ class Program:
         )
 
     def with_margin(self, margin: float) -> Program:
-        """The same program asked for a dual with S ⪰ margin · I, r ≥ margin, ‖r_G‖ ≤ ρ − margin."""
+        """The same program with a stricter dual: S ⪰ margin · I, r ≥ margin, ‖r_G‖ ≤ ρ − margin."""
         shift = self.sign * margin
         blocks = tuple(
             replace(block, cost=block.cost.plus_identity(shift, block.unseen))
@@ -563,5 +556,5 @@ class Program:
         return card_of(str(self))
 
     def plot(self, ax: Any = None) -> Any:
-        """Which squared lengths each row touches, as a pattern of dots; returns the axes."""
+        """Which squared lengths each constraint contains, as dots; returns the axes."""
         return plot_rows(self, ax)

@@ -1,10 +1,9 @@
 """Positive semidefinite matrices that are too large to write down.
 
-A Gram matrix of ten thousand points has a hundred million entries, and none of what is asked of
-it needs them: lengths of edges, the trace, products with vectors, the leading eigenvectors, and a
-proof that it is positive semidefinite. A `Gram` answers these questions from the data that define
-it. It is data and arithmetic of the language, not of a solver: the certificate recomputes
-everything from the numbers that a solver has put in.
+A Gram matrix of ten thousand points has a hundred million entries, and none of its uses
+needs them: lengths of edges, the trace, products with vectors, the leading eigenvectors, and a
+proof that it is positive semidefinite. A `Gram` computes these from the data that define it. The
+certificate recomputes everything from the numbers that a solver has put in.
 
     FactoredGram      K = Y Yᵀ, Y of few columns
     ResolventGram     K = μ P T(w − Δ) P,  T(w) = L(w) − cC − UsUᵀ for a graph, P its inverse on 1⊥

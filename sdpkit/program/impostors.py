@@ -22,8 +22,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.kernels import proof_kernel
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Rows,
@@ -45,7 +45,7 @@ _ROOM = 2**14
 # Columns of a row that are looked at together.
 _GLANCE = 64
 # Up to this dimension of the outputs a ball tree prunes more than a matrix product computes
-# (`sdpkit bench impostors` measures it).
+# (`make bench NAME=impostors` measures it).
 _TREE_DIMENSION = 3
 _TREE_POINTS, _TREE_QUERIES = 20_000, 1000
 # From this many anchors and directions on, pairs are screened by their leading directions alone.
@@ -335,7 +335,7 @@ class Impostors:
     ) -> Iterator[Any]:
         """`work(i, l, q_il)` for the pairs of every tile with q_il < reach_i, on all cores.
 
-        It stops between tiles when it is told to (`sdpkit.numerics.patience`).
+        It stops between tiles when it is told to (`sdpkit.numerics.deadline`).
         """
         screens = {
             block: self._screen(block, stacked[:, columns[block] : columns[block + 1]], reach)

@@ -4,7 +4,7 @@
     covering program   the smallest ellipsoid that covers given vectors, by its log det
     sum of roots       a sum of square roots of squared lengths (`sdpkit.program.roots`)
 
-Each function says in a clause what keeps a program from being of that kind, or returns None.
+Each function returns why a program is not of that kind, in a few words, or None.
 """
 
 from __future__ import annotations

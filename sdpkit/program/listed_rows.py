@@ -1,4 +1,4 @@
-"""A family whose rows are given one by one: comparisons or pairs that a user has."""
+"""A family whose rows are given one by one: the user's comparisons or pairs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ListedRows:
     weight: float
     block_of: Indices
 
-    # A distance is told by one metric, or by that of the point it leads to.
+    # A distance is measured by one metric, or by that of the point it leads to.
     summed = False
 
     @classmethod
@@ -113,7 +113,7 @@ class ListedRows:
         )
 
     def terms(self, rows: Rows) -> Terms:
-        """What rows of the family say."""
+        """The terms of some rows of the family."""
         every = self._all
         return replace(every, pull=every.pull[rows], push=every.push[rows])
 

@@ -1,10 +1,10 @@
-"""Programs printed as mathematics: by the sentences they were said in, or else by their form."""
+"""Programs printed as mathematics: as they were written, or else by their form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -13,14 +13,17 @@ from sdpkit.program.block import Block
 if TYPE_CHECKING:
     from sdpkit.program.form import Program
 
+# What is printed of an expression: a sum of coefficient · name; the name of a number is "".
+Words: TypeAlias = tuple[tuple[float, str], ...]
+
 SYMBOLS = {-1: "≤", 0: "=", 1: "≥"}
 # At most so many constraints, unknowns or variables are printed.
 _MOST_LINES = 6
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """A program in the words in which it was said.
+class Wording:
+    """How a program was written: objective, constraints and variables, for printing.
 
     Attributes
     ----------
@@ -44,13 +47,17 @@ class Sentences:
 
 def describe(program: Program) -> str:
     """A program as mathematics, in a few lines."""
-    said = program.sentences
-    if said is not None and said.fit(program):
-        objective, rows, variables = said.objective, _rows_said(said), _variables_said(said)
+    wording = program.wording
+    if wording is not None and wording.fit(program):
+        objective, rows, variables = (
+            wording.objective,
+            _written_rows(wording),
+            _written_variables(wording),
+        )
     else:
         objective, rows, variables = _objective(program), _rows(program), _variables(program)
     # A multiple of the identity is printed as tr M.
-    apart = said is None or not said.fit(program)
+    apart = wording is None or not wording.fit(program)
     costs = [
         f"C = {b.cost}"
         for b in program.blocks
@@ -70,18 +77,18 @@ def describe(program: Program) -> str:
     return "\n".join([program.name, head, *lines])
 
 
-# -- as it was said -------------------------------------------------------------------------
+# -- as it was written -----------------------------------------------------------------------
 
 
-def _rows_said(said: Sentences) -> list[str]:
-    shown = [f"{text}  ({counted(count, 'row')})" for text, count in said.rows if text]
+def _written_rows(wording: Wording) -> list[str]:
+    shown = [f"{text}  ({counted(count, 'row')})" for text, count in wording.rows if text]
     return _few(shown, "constraints")
 
 
-def _variables_said(said: Sentences) -> list[str]:
+def _written_variables(wording: Wording) -> list[str]:
     lines = []
     for free, end in ((False, " ≥ 0"), (True, " free")):
-        mine = [(v, count) for v, count, is_free in said.variables if v and is_free is free]
+        mine = [(v, count) for v, count, is_free in wording.variables if v and is_free is free]
         if mine:
             names = ", ".join(dict.fromkeys(name for name, _ in mine))
             counts = {count for _, count in mine}
@@ -93,6 +100,9 @@ def _variables_said(said: Sentences) -> list[str]:
 def _total(variables: list[tuple[str, int]]) -> str:
     total = sum(count for _, count in variables)
     return f"  ({total})" if total > 1 else ""
+
+
+# -- expressions ----------------------------------------------------------------------------
 
 
 def written(words: Iterable[tuple[float, str]]) -> str:
@@ -107,7 +117,7 @@ def written(words: Iterable[tuple[float, str]]) -> str:
             continue
         size = f"{abs(c):g}"
         piece = size if not body else body if size == "1" else f"{size} {body}"
-        if body.startswith("−") and size == "1":  # a name that begins with a sign of its own
+        if body.startswith("−") and size == "1":  # a name that begins with a sign
             piece = f"({body})"
         negative = c < 0
         if not out:
@@ -115,6 +125,29 @@ def written(words: Iterable[tuple[float, str]]) -> str:
         else:
             out += f" − {piece}" if negative else f" + {piece}"
     return out or "0"
+
+
+def sum_of_words(words: Words) -> Words:
+    """The words with all numbers added up where the first of them stood."""
+    number = sum(c for c, body in words if not body)
+    out = [(c, body) for c, body in words if body]
+    if number or not out:
+        out.insert(next((k for k, (_, body) in enumerate(words) if not body), 0), (number, ""))
+    return tuple(out)
+
+
+def factor_name(words: Words) -> str:
+    """What is printed for a factor that has a name; "" for numbers."""
+    if not any(body for _, body in words):
+        return ""
+    return written(words) if len(words) == 1 else f"({written(words)})"
+
+
+def product_of_words(factor: str, words: Words) -> Words:
+    """`factor` before a single name, or before several in parentheses."""
+    if len(words) == 1 and words[0][1]:
+        return ((words[0][0], f"{factor} {words[0][1]}"),)
+    return ((1.0, f"{factor} ({written(words)})"),)
 
 
 # -- by its form ----------------------------------------------------------------------------

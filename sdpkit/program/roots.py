@@ -89,7 +89,7 @@ class Roots:
         return float(np.sqrt(2 * tau * np.sqrt(lengths).sum()))
 
     def program(self, name: str = "sum of roots", notes: tuple[str, ...] = ()) -> Program:
-        """The program of the module's docstring."""
+        """The program that `sdpkit.program.roots` states."""
         size = self.values.shape[1]
         if self.diagonal:
             m = Variable(size, "m")

@@ -25,7 +25,7 @@ class SafeBounds:
         1, or less where all data are tiny (`Program.value_floor`)
 
     `direction` and `anchor` are checked by the certificate before they are used; `trace` is the
-    problem's own claim.
+    claim of the problem.
     """
 
     trace: tuple[float, ...] | None = None

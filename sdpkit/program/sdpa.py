@@ -29,7 +29,7 @@ from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
 from sdpkit.typing import Array, Bools, Indices
 
-# What `write_sdpa` says about the program in the first line; its name comes after that.
+# How the first line of `write_sdpa` begins; the program's name follows.
 _NOTE = re.compile(r'"sdpkit sense=(max|min) offset=(\S+)')
 # A block up to this size may have indices that no entry names.
 _SMALL = 1000
@@ -57,7 +57,7 @@ def read_sdpa(path: str | Path) -> Program:
     """Read a `.dat-s` file as a `Program` whose optimal value is SDPA's.
 
     Row e of the program is constraint e of the file, except that rows which only fix null
-    directions (see the module's docstring) are gone.
+    directions (see `sdpkit.program.sdpa`) are gone.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "tiny.dat-s"
@@ -400,7 +400,7 @@ class _Writer:
 
 def write_sdpa(program: Program, path: str | Path) -> None:
     """Write a program as `.dat-s`. The file's maximisation has the program's optimal value,
-    negated for a minimisation (a comment that `read_sdpa` understands says so).
+    negated for a minimisation (`read_sdpa` knows it by a comment).
 
     Inequalities get slack variables, free variables are split in two, null directions become
     rows vᵀYv = 0. Quadratic and norm penalties have no place in the format.

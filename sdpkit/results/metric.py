@@ -483,6 +483,11 @@ def factor(matrix: Array, rank: int | None = None) -> Array:
     array([[0., 2.],
            [1., 0.]])
     """
+    if not np.isfinite(matrix).all():
+        raise InputError(
+            "expected a matrix of finite numbers; the solution has no point (see its status and "
+            "message). Solve again with more time, a coarser tol or another solver"
+        )
     values, vectors = scipy.linalg.eigh(matrix)
     kept = values > 1e-14 * max(float(values[-1]), 0.0)
     rows = (vectors[:, kept] * np.sqrt(values[kept])).T[::-1]

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, positive
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Array
 

@@ -22,12 +22,12 @@ program = sdpkit.from_cvxpy(model)
 sdpkit.solve(program, tol=1e-7).unpack(model)
 certificate = sdpkit.certify_cvxpy(model)
 
-# Its dual in sentences: the smallest ellipsoid around the points, centred at the origin.
+# Its dual with expressions: the smallest ellipsoid around the points, centred at the origin.
 M = sdpkit.Unknown("M", 3)
 said = sdpkit.maximise(M.log_det(), M.lengths(V) <= 1)
 solution = sdpkit.solve(said, tol=1e-7)
 dual = -solution.objective - 3 * np.log(3)  # M = (3 Σ)⁻¹ at the optimum
-print(f"cvxpy {model.value:.6f}, sentences {dual:.6f}, log(4/27) {np.log(4 / 27):.6f}")
+print(f"cvxpy {model.value:.6f}, sdpkit {dual:.6f}, log(4/27) {np.log(4 / 27):.6f}")
 print(f"certified gap {certificate.relative_gap:.1e}")
 
 # %%

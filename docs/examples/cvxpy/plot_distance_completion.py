@@ -26,13 +26,13 @@ model = cp.Problem(cp.Minimize(cp.trace(K)), [lengths == d, cp.sum(K) == 0])
 model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The same in sentences: squared distances are what a program measures.
+# The same with expressions: squared distances are what a program measures.
 M = sdpkit.Unknown("K", 6, null=np.ones(6))
 solution = sdpkit.solve(sdpkit.minimise(M.trace(), M.distances(known) == d), tol=1e-8)
 
 gram = np.asarray(solution.matrix)
 diagonals = [np.sqrt(gram[k, k] + gram[k + 3, k + 3] - 2 * gram[k, k + 3]) for k in range(3)]
-print(f"trace: cvxpy {model.value:.5f}, sentences {solution.objective:.5f}, known 6")
+print(f"trace: cvxpy {model.value:.5f}, sdpkit {solution.objective:.5f}, known 6")
 print(f"certified gap {certificate.relative_gap:.1e}")
 print("long diagonals", np.round(diagonals, 4))
 

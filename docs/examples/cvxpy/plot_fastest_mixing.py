@@ -23,7 +23,7 @@ model = cp.Problem(cp.Minimize(cp.sigma_max(P - 1 / n)), [cp.diag(P) >= 0])
 model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The same in sentences: −sI ⪯ P − 11ᵀ/n ⪯ sI with the two slacks as unknowns.
+# The same with expressions: −sI ⪯ P − 11ᵀ/n ⪯ sI with the two slacks as unknowns.
 a, b = np.triu_indices(n)
 columns = np.stack([step[a, b] for step in steps], axis=1)
 eye = np.eye(n)[a, b]
@@ -37,9 +37,7 @@ said = sdpkit.minimise(
     columns[a == b] @ q <= 1,
 )
 solution = sdpkit.solve(said)
-print(
-    f"cvxpy {model.value:.5f}, sentences {solution.objective:.5f}, cos(π/6) {np.cos(np.pi / 6):.5f}"
-)
+print(f"cvxpy {model.value:.5f}, sdpkit {solution.objective:.5f}, cos(π/6) {np.cos(np.pi / 6):.5f}")
 print(f"certified gap {certificate.relative_gap:.1e}")
 print("probabilities", np.round(p.value, 3))
 

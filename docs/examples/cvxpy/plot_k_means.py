@@ -27,7 +27,7 @@ model = cp.Problem(cp.Minimize(cp.sum(cp.multiply(D, Z)) / 2), rules)
 model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The same in sentences.
+# The same with expressions.
 i, j = np.triu_indices(18)
 M = sdpkit.Unknown("Z", 18)
 row_sums = np.array([(i == k).astype(float) + (j == k) - (i == j) * (i == k) for k in range(18)])
@@ -35,7 +35,7 @@ said = sdpkit.minimise(
     M.inner(D / 2), row_sums @ M[i, j] == 1, M.trace() == 3, M[i[i != j], j[i != j]] >= 0
 )
 solution = sdpkit.solve(said)
-print(f"cvxpy {model.value:.5f}, sentences {solution.objective:.5f}, planted {planted:.5f}")
+print(f"cvxpy {model.value:.5f}, sdpkit {solution.objective:.5f}, planted {planted:.5f}")
 print(f"certified gap {certificate.relative_gap:.1e}")
 
 # %%

@@ -23,12 +23,12 @@ model = cp.Problem(cp.Minimize(cp.normNuc(X)), [X[i, j] == known])
 model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The same in sentences: half the trace of [[U, X], [Xᵀ, V]] ⪰ 0.
+# The same with expressions: half the trace of [[U, X], [Xᵀ, V]] ⪰ 0.
 M = sdpkit.Unknown("M", 15)
 solution = sdpkit.solve(sdpkit.minimise(M.trace() / 2, M[i, 8 + j] == known))
 
 error = np.abs(np.asarray(solution.matrix)[:8, 8:] - np.outer(u, v)).max()
-print(f"cvxpy {model.value:.6f}, sentences {solution.objective:.6f}, ‖u‖‖v‖ {norm:.6f}")
+print(f"cvxpy {model.value:.6f}, sdpkit {solution.objective:.6f}, ‖u‖‖v‖ {norm:.6f}")
 print(f"{i.size} of 56 entries known, largest error {error:.1e}")
 print(f"certified gap {certificate.relative_gap:.1e}")
 

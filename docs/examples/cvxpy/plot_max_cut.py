@@ -24,7 +24,7 @@ model = cp.Problem(cp.Maximize(cp.sum(1 - X[i, j]) / 2), [cp.diag(X) == 1])
 model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The same in sentences: nodes on a sphere, far apart where they are joined.
+# The same with expressions: nodes on a sphere, far apart where they are joined.
 K = sdpkit.Unknown("X", 10)
 said = sdpkit.maximise(K.distances(edges).sum() / 4, K.lengths() == 1, name="max-cut")
 solution = sdpkit.solve(said)
@@ -34,7 +34,7 @@ values, vectors = np.linalg.eigh(solution.matrix)
 sides = np.sign(vectors * np.sqrt(values.clip(0)) @ normals)
 cuts = (sides[i] != sides[j]).sum(axis=0)
 side = sides[:, cuts.argmax()]
-print(f"cvxpy {model.value:.5f}, sentences {solution.objective:.5f}, known 12.5")
+print(f"cvxpy {model.value:.5f}, sdpkit {solution.objective:.5f}, known 12.5")
 print(f"certified gap {certificate.relative_gap:.1e}, best cut {cuts.max()}")
 
 # %%

@@ -19,7 +19,7 @@ model = cp.Problem(cp.Minimize(cp.sum_squares(X - A)), [cp.diag(X) == 1])
 model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The same in sentences: each entry off the diagonal counts twice.
+# The same with expressions: each entry off the diagonal counts twice.
 i, j = np.triu_indices(3, 1)
 M = sdpkit.Unknown("X", 3)
 off = sdpkit.Variable(3, "r", free=True)
@@ -27,7 +27,7 @@ said = sdpkit.minimise(2 * off.sum_squares(), M.lengths() == 1, off == M[i, j] -
 solution = sdpkit.solve(said, solver="interior", tol=1e-8)
 
 distances = np.sqrt([model.value, solution.objective, certificate.safe_bound])
-print("cvxpy, sentences, safe bound:", np.round(distances, 4), "known 0.5278")
+print("cvxpy, sdpkit, safe bound:", np.round(distances, 4), "known 0.5278")
 print(np.round(np.asarray(solution.matrix), 4))
 print(f"certified gap {certificate.relative_gap:.1e}")
 

@@ -24,14 +24,14 @@ model = cp.Problem(cp.Minimize(cp.trace(X)), [seen == b])
 model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The same in sentences: measurements are squared lengths.
+# The same with expressions: measurements are squared lengths.
 M = sdpkit.Unknown("X", 8)
 solution = sdpkit.solve(sdpkit.minimise(M.trace(), M.lengths(A) == b))
 
 values, vectors = np.linalg.eigh(solution.matrix)
 signal = vectors[:, -1] * np.sqrt(values[-1])
 error = min(np.abs(signal - x).max(), np.abs(signal + x).max())
-print(f"cvxpy {model.value:.6f}, sentences {solution.objective:.6f}, ‖x‖² {x @ x:.6f}")
+print(f"cvxpy {model.value:.6f}, sdpkit {solution.objective:.6f}, ‖x‖² {x @ x:.6f}")
 print(f"largest error of the signal {error:.1e}")
 print(f"certified gap {certificate.relative_gap:.1e}")
 

@@ -25,13 +25,13 @@ model = cp.Problem(cp.Minimize(cp.normNuc(L) + weight * cp.norm1(S)), [seen == L
 model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The same in sentences: errors up and down.
+# The same with expressions: errors up and down.
 i, j = np.divmod(np.arange(n * n), n)
 M = sdpkit.Unknown("M", 2 * n)
 up, down = sdpkit.Variable(n * n, "S⁺"), sdpkit.Variable(n * n, "S⁻")
 cost = M.trace() / 2 + weight * (up.sum() + down.sum())
 solution = sdpkit.solve(sdpkit.minimise(cost, M[i, n + j] + up - down == seen.ravel()))
-print(f"cvxpy {model.value:.6f}, sentences {solution.objective:.6f}, planted {planted:.6f}")
+print(f"cvxpy {model.value:.6f}, sdpkit {solution.objective:.6f}, planted {planted:.6f}")
 print(f"certified gap {certificate.relative_gap:.1e}")
 
 # %%

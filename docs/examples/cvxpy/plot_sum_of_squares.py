@@ -27,7 +27,7 @@ model = cp.Problem(cp.Maximize(gamma), [rows])
 model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The same in sentences.
+# The same with expressions.
 M, g = sdpkit.Unknown("Q", 10), sdpkit.Variable(1, "γ", free=True)
 i, j = np.array(pairs).T
 said = sdpkit.maximise(g, picks @ M[i, j] == rhs - constant[:, None] @ g)
@@ -35,7 +35,7 @@ solution = sdpkit.solve(said)
 
 x, y = np.meshgrid(np.linspace(-2, 2, 801), np.linspace(-1, 1, 401))
 lowest = sum(c * x**a * y**b for (a, b), c in camel.items()).min()
-print(f"cvxpy {model.value:.5f}, sentences {solution.objective:.5f}, on a grid {lowest:.5f}")
+print(f"cvxpy {model.value:.5f}, sdpkit {solution.objective:.5f}, on a grid {lowest:.5f}")
 print(f"certified gap {certificate.relative_gap:.1e}")
 
 np.testing.assert_allclose([model.value, solution.objective], -1.0316285, rtol=1e-5)

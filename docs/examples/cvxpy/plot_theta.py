@@ -24,7 +24,7 @@ theta_plus = cp.Problem(theta.objective, [*theta.constraints, X[k, h] >= 0])
 values = [m.solve(solver=sdpkit.cvxpy_solver("interior")) for m in (theta, theta_plus)]
 certificates = [m.solver_stats.extra_stats for m in (theta, theta_plus)]
 
-# The same in sentences, for the pentagon too.
+# The same with expressions, for the pentagon too.
 ring = np.arange(5)
 M = sdpkit.Unknown("X", 5)
 pentagon = sdpkit.maximise(M.lengths(np.ones(5)), M.trace() == 1, M[ring, (ring + 1) % 5] == 0)
@@ -36,7 +36,7 @@ said = [
 ]
 found = [sdpkit.solve(program).objective for program in [pentagon, *said]]
 print("cvxpy      ", np.round(values, 5))
-print("sentences  ", np.round(found[1:], 5), "known 16/3 and 4")
+print("sdpkit     ", np.round(found[1:], 5), "known 16/3 and 4")
 print("pentagon   ", np.round(found[0], 5), "known √5 =", np.round(np.sqrt(5), 5))
 
 np.testing.assert_allclose(values, [16 / 3, 4], rtol=1e-5)

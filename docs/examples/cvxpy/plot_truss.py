@@ -35,7 +35,7 @@ model = cp.Problem(cp.Minimize(tau[0, 0]), [lmi >> 0, cp.sum(t) == 1])
 value = model.solve(solver="CLARABEL")
 certificate = sdpkit.certify_cvxpy(model)
 
-# The dual in sentences: no bar may be stretched by more than the price ν of volume.
+# The dual with expressions: no bar may be stretched by more than the cost ν of volume.
 M = sdpkit.Unknown("M", 19)
 nu = sdpkit.Variable(1, "ν")
 bars = np.hstack([np.zeros((a.size, 1)), B])
@@ -49,7 +49,7 @@ solution = sdpkit.solve(said)
 # The linear program.
 forces = np.hstack([B.T * length, -B.T * length])
 plastic = linprog(np.r_[length, length], A_eq=forces, b_eq=load).fun ** 2
-print(f"cvxpy {value:.5f}, sentences {solution.objective:.5f}, linear program {plastic:.5f}")
+print(f"cvxpy {value:.5f}, sdpkit {solution.objective:.5f}, linear program {plastic:.5f}")
 print(f"certified gap {certificate.relative_gap:.1e}")
 
 # %%

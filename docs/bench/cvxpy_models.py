@@ -1,0 +1,101 @@
+"""cvxpy models solved by sdpkit, against other solvers on the same models: `make bench NAME=cvxpy`.
+
+Every solver gets the same cvxpy model and its answer the same certificate. Compiling is measured
+apart: to a program here, to conic data for the others.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import sdpkit
+
+# Beyond these sizes of a semidefinite variable a solver needs minutes or more memory than there is.
+_LIMITS = {"CLARABEL": 100, "SCS": 400}
+
+
+def max_cut(n: int) -> Any:
+    """The relaxation of Goemans and Williamson on a random graph with 10 edges a node."""
+    import cvxpy
+
+    rng = np.random.default_rng(0)
+    w = np.triu(rng.random((n, n)) < 10 / n, 1).astype(float)
+    w = w + w.T
+    X = cvxpy.Variable((n, n), PSD=True)
+    cut = (w.sum() - cvxpy.sum(cvxpy.multiply(w, X))) / 4
+    return cvxpy.Problem(cvxpy.Maximize(cut), [cvxpy.diag(X) == 1])
+
+
+def theta(n: int) -> Any:
+    """Lovász's ϑ of a random graph, a fifth of all pairs joined."""
+    import cvxpy
+
+    i, j = np.nonzero(np.triu(np.random.default_rng(0).random((n, n)) < 0.2, 1))
+    X = cvxpy.Variable((n, n), PSD=True)
+    return cvxpy.Problem(cvxpy.Maximize(cvxpy.sum(X)), [cvxpy.trace(X) == 1, X[i, j] == 0])
+
+
+def distance_completion(n: int) -> Any:
+    """A Gram matrix of least trace with the given squared distances of about four pairs a point."""
+    import cvxpy
+
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((n, 3))
+    i, j = np.nonzero(np.triu(rng.random((n, n)) < min(1.0, 8 / n), 1))
+    d = ((points[i] - points[j]) ** 2).sum(axis=1)
+    K = cvxpy.Variable((n, n), PSD=True)
+    diagonal = cvxpy.diag(K)
+    lengths = diagonal[i] + diagonal[j] - 2 * K[i, j]
+    return cvxpy.Problem(cvxpy.Minimize(cvxpy.trace(K)), [lengths == d])
+
+
+_MODELS: list[tuple[str, Callable[[int], Any], int]] = [
+    ("max-cut", max_cut, 100),
+    ("max-cut", max_cut, 400),
+    ("theta", theta, 50),
+    ("distances", distance_completion, 100),
+]
+
+
+def cvxpy_models() -> None:
+    """Print seconds of processor time to compile and to solve, and the certified gap."""
+    print(
+        f"{'model':<12}{'n':>5}  {'solver':<10}{'compile s':>10}{'solve s':>10}  {'value':>14}  gap"
+    )
+    max_cut(5).solve(solver=sdpkit.cvxpy_solver("interior"))  # compiles kernels
+    for name, build, n in _MODELS:
+        rows = [("interior", *_ours(build(n)))]
+        rows += [(peer, *_peer(build(n), peer)) for peer, limit in _LIMITS.items() if n <= limit]
+        for solver, compiled, solved, value, gap in rows:
+            print(
+                f"{name:<12}{n:>5}  {solver:<10}{compiled:>10.2f}{solved:>10.2f}  "
+                f"{value:>14.8g}  {gap:.2e}",
+                flush=True,
+            )
+
+
+def _ours(model: Any) -> tuple[float, float, float, float]:
+    start = time.process_time()
+    program = sdpkit.from_cvxpy(model)
+    compiled = time.process_time()
+    solution = sdpkit.solve(program, solver="interior")
+    solved = time.process_time()
+    gap = solution.certificate.relative_gap
+    return compiled - start, solved - compiled, solution.objective, gap
+
+
+def _peer(model: Any, solver: str) -> tuple[float, float, float, float]:
+    start = time.process_time()
+    model.get_problem_data(solver)  # cvxpy keeps what it compiled
+    compiled = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.solve(solver=solver)
+    solved = time.process_time()
+    gap = sdpkit.certify_cvxpy(model).relative_gap
+    return compiled - start, solved - compiled, float(model.value), gap
