@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_points, integer
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.targets import target_neighbors
 from sdpkit.typing import Array
@@ -207,6 +208,7 @@ def learned_width(X: ArrayLike, y: ArrayLike, start: float | None = None) -> Lea
     while step >= _LAST_OCTAVE:
         for direction in (sign, -sign):
             trial = float(np.clip(path[-1][0] * 2.0 ** (direction * step), low, high))
+            continue_or_raise()
             value = partition_agreement(gaussian_weights(points, trial), y)
             if value > path[-1][1]:
                 path.append((trial, value))

@@ -135,7 +135,6 @@ class LMNN:
     classes: NDArray[Any] = field(init=False)
     labels: Indices = field(init=False)
     target_pairs: Indices = field(init=False)
-    block_of: Indices = field(init=False)
 
     default_tol = 1e-3
 
@@ -147,7 +146,7 @@ class LMNN:
         object.__setattr__(self, "classes", classes)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "target_pairs", self._target_pairs())
-        object.__setattr__(self, "block_of", self._blocks())
+        self._check_metrics()
 
     # -- the data ----------------------------------------------------------------------------
 
@@ -215,7 +214,7 @@ class LMNN:
             raise InputError("no class has two members, so that there are no target neighbours")
         return ordered_target_pairs(pairs, self.labels)
 
-    def _blocks(self) -> Indices:
+    def _check_metrics(self) -> None:
         n = self.points.shape[0]
         if isinstance(self.metrics, str):
             if self.metrics not in ("single", "per_class"):
@@ -223,25 +222,38 @@ class LMNN:
                     f"metrics is {self.metrics!r}; use 'single', 'per_class', a number of "
                     "clusters, or one cluster number per point"
                 )
-            return self.labels if self.metrics == "per_class" else np.zeros(n, dtype=np.int64)
+            return
         clusters = np.asarray(self.metrics)
         if clusters.dtype.kind not in "iu":
             raise InputError(f"metrics is of type {clusters.dtype.name}, expected whole numbers")
-        if clusters.ndim == 0:
-            return self._clusters(int(clusters))
-        if clusters.shape != (n,):
+        if clusters.ndim == 0 and not 1 <= int(clusters) <= n:
+            raise InputError(f"metrics is {clusters}; k-means makes 1 … {n} clusters")
+        if clusters.ndim > 0 and clusters.shape != (n,):
             raise InputError(f"metrics has shape {clusters.shape}, expected ({n},) clusters")
-        return np.unique(clusters, return_inverse=True)[1].astype(np.int64)
 
+    @cached_property
+    def block_of(self) -> Indices:
+        """(n,) the metric by which the distance to a point is measured."""
+        if isinstance(self.metrics, str):
+            return self.labels if self._per_class else np.zeros_like(self.labels)
+        clusters = np.asarray(self.metrics)
+        found = self._clusters(int(clusters)) if clusters.ndim == 0 else clusters
+        return np.unique(found, return_inverse=True)[1].astype(np.int64)
+
+    @one_blas_thread
     def _clusters(self, count: int) -> Indices:
-        if not 1 <= count <= self.points.shape[0]:
-            raise InputError(
-                f"metrics is {count}; k-means makes 1 … {self.points.shape[0]} clusters"
-            )
+        """(n,) the best of ten runs of k-means."""
         from sklearn.cluster import KMeans
 
-        found = KMeans(count, n_init=10, random_state=self.random_state).fit(self.features)
-        return np.unique(found.labels_, return_inverse=True)[1].astype(np.int64)
+        random, best = np.random.RandomState(self.random_state), None
+        for _ in range(10):
+            continue_or_raise()
+            found = KMeans(count, n_init=1, random_state=random).fit(self.features)
+            # The same clusters by another way differ by rounding, and in their numbers.
+            if best is None or found.inertia_ < (1 - 1e-12) * best.inertia_:
+                best = found
+        assert best is not None
+        return np.asarray(best.labels_)
 
     @cached_property
     def kernel_map(self) -> Array | None:

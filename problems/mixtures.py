@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_matrix, finite_points, integer
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.free_directions import LeftOut, allowance, free_note, length_notes
 from sdpkit.problems.lmnn import LMNN, MODEL_ENTRIES
@@ -560,6 +561,7 @@ def _spread(kernel: Array) -> float:
 
 def _gram_features(kernel: Array) -> Array:
     """(n, n) points with this Gram matrix, what is negative left out."""
+    continue_or_raise()
     values, vectors = scipy.linalg.eigh(_centred(kernel))
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 

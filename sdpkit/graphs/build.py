@@ -30,6 +30,7 @@ from sdpkit.inputs import (
     require_finite,
     require_moderate,
 )
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Indices
 
@@ -237,6 +238,7 @@ def spanning_tree(
     outside[0] = False
     pairs = np.empty((n - 1, 2), dtype=np.int64)
     for step in range(n - 1):
+        continue_or_raise()
         new = int(np.where(outside, reach, np.inf).argmin())
         pairs[step] = nearest[new], new
         outside[new] = False

@@ -22,6 +22,7 @@ from sdpkit.inputs import (
     require_squarable,
     symmetric_matrix,
 )
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.neighbors import nearest, pair_squares, row_blocks, smallest
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Array, Indices
@@ -214,6 +215,7 @@ class SquaredDistances:
             return nearest([self._source], [self._source], k, themselves=True)[0]
         found = np.empty((n, k), dtype=np.int64)
         for part in row_blocks(n, n):
+            continue_or_raise()
             rows = self._table[part].copy()
             rows[np.arange(len(rows)), np.arange(n)[part]] = np.inf
             found[part] = smallest(rows, k)
@@ -322,6 +324,7 @@ class SquaredDistances:
         reach, n = positive(radius, "radius", most=np.inf), self.n_points
         pairs = []
         for part in row_blocks(n, n):
+            continue_or_raise()
             near = np.argwhere(np.sqrt(self.to_all(np.arange(n)[part])) <= reach)
             near[:, 0] += part.start
             pairs.append(near[near[:, 0] < near[:, 1]])

@@ -9,6 +9,7 @@ from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.spectrum import smooth_basis
 from sdpkit.inputs import MatrixLike
 from sdpkit.numerics.barycenter import barycenter_weights
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.neighbors import row_blocks
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Array
@@ -29,6 +30,7 @@ def lle_basis(X: MatrixLike, n_basis: int, *, n_neighbors: int = DEFAULT_NEIGHBO
     n, k = near.shape
     weights = np.empty((n, k))
     for part in row_blocks(n, k * points.shape[1]):
+        continue_or_raise()
         weights[part] = barycenter_weights(points[part], points[near[part]])
     starts = np.arange(0, n * k + 1, k)
     rebuilt = sparse.csr_array((weights.ravel(), near.ravel(), starts), shape=(n, n))

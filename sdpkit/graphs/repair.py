@@ -229,6 +229,7 @@ def cliques(graph: NeighborhoodGraph) -> list[Indices]:
     found: set[tuple[int, ...]] = set()
     around: list[list[frozenset[int]]] = [[] for _ in range(graph.n_points)]  # found, by node
     for i, j in graph.edges.tolist():
+        continue_or_raise()
         both = adjacent[i] & adjacent[j]
         if any(j in clique and both <= clique for clique in around[i]):
             continue  # all candidates are in that clique, and would grow to it again

@@ -161,8 +161,8 @@ def _flat_in_clique(squared: Array) -> Array:
     helmert = scipy.linalg.helmert(s)  # orthonormal rows that span 1⊥
     _, vectors = scipy.linalg.eigh(-0.5 * helmert @ squared @ helmert.T)
     c = helmert.T @ vectors
-    size = np.einsum("ik,ij,jk->k", np.abs(c), squared, np.abs(c))
-    form = np.einsum("ik,ij,jk->k", c, squared, c)
+    size = np.einsum("ik,ik->k", np.abs(c), squared @ np.abs(c))
+    form = np.einsum("ik,ik->k", c, squared @ c)
     return np.asarray(c[:, np.abs(form) <= 64 * s * np.finfo(float).eps * size])
 
 

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, positive
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Array
 
@@ -105,6 +106,7 @@ def _descend(
     direction, previous = np.zeros_like(y), np.zeros_like(y)
     idle = used = 0
     while used < max_iter:
+        continue_or_raise()
         used += 1
         gradient = energy.gradient(y, D, error)
         step = inverse(gradient)
