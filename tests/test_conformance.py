@@ -103,13 +103,10 @@ def test_registered_solver_is_offered_and_used() -> None:
             matrices = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
             return Answer(Stop.DONE, "perfect", matrices, dual=np.zeros(program.n_rows))
 
-    registry.register_solver(Boaster())
-    try:
+    with registry.registered(Boaster()):
         assert "boaster" in available_solvers()
         with pytest.warns(ConvergenceWarning, match="perfect"):
             solution = solve(roll(SMALL, "equality"), solver="boaster")
-    finally:
-        registry._registered.pop("boaster")
     assert solution.status is Status.INACCURATE
     assert solution.native_status == "perfect"
     assert "boaster" not in available_solvers()

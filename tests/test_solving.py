@@ -6,6 +6,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -79,16 +80,16 @@ class Fake:
 
 
 @pytest.fixture
-def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Fake]]:
+def register() -> Iterator[Callable[..., Fake]]:
     """Register a fake for one test only."""
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    with ExitStack() as stack:
 
-    def enrol(answer: Any, **attributes: Any) -> Fake:
-        solver = Fake(answer, **attributes)
-        sdpkit.register_solver(solver)
-        return solver
+        def enrol(answer: Any, **attributes: Any) -> Fake:
+            solver = Fake(answer, **attributes)
+            stack.enter_context(registry.registered(solver))
+            return solver
 
-    return enrol
+        yield enrol
 
 
 # -- arguments ------------------------------------------------------------------------------
@@ -778,12 +779,8 @@ class Faulty(Meddler):
 def test_solvers_of_others_may_neither_change_nor_make_up_nor_raise_what_they_like(
     liar: Any, words: str
 ) -> None:
-    registry.register_solver(liar)
-    try:
-        with pytest.raises(SolverError, match=words):
-            solve(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6)), solver=liar.name)
-    finally:
-        registry._registered.pop(liar.name)
+    with registry.registered(liar), pytest.raises(SolverError, match=words):
+        solve(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6)), solver=liar.name)
 
 
 def test_a_cost_beside_large_multiples_of_itself_is_seen() -> None:
