@@ -30,8 +30,8 @@ from sdpkit.solving.choice import choose
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import first_program, solve
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 
 

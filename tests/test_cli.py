@@ -240,12 +240,10 @@ def test_a_program_without_a_finite_optimum_ends_with_3(tmp_path, capsys):
 )
 def test_a_solver_that_breaks_down_ends_with_4(roll, capsys, failure, words):
     class Broken(type(get_solver("interior"))):
-        name = "broken"
-
         def solve(self, program, settings):
             raise failure
 
-    with registered(Broken()):
+    with registered(Broken(name="broken")):
         assert main(["solve", str(roll), "--solver", "broken"]) == 4
     said = capsys.readouterr()
     assert said.err.startswith("sdpkit: ")

@@ -21,8 +21,7 @@ from sdpkit import LMNN, InputError, Solution, Status
 from sdpkit.program.families import values
 from sdpkit.results.targets import target_neighbors, target_table
 from sdpkit.solving.judgement import ConvergenceWarning
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 ENGINES = (
     "factored",

@@ -37,8 +37,8 @@ from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
 from sdpkit.testing.planted import solvable
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
 CURVED = ("quadratic free", "quadratic nonnegative")
 

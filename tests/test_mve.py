@@ -10,7 +10,6 @@ import pytest
 import scipy.stats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVE, MVU, Solution, Status, datasets
@@ -21,8 +20,8 @@ from sdpkit.solvers.interior import INTERIOR
 from sdpkit.solving.choice import refusal
 from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import available_solvers, get_solver, registered
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack")
 STARTS = ("kernel", "mvu", "random")
 # A first-order method does not reach the certified gap; it has to say so.

@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.certificate.certify import certify
@@ -24,8 +23,8 @@ from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
 from sdpkit.testing.fuzz import ATTACKS, Choice, fuzz
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
 quick = settings(deadline=None, max_examples=60)
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
@@ -39,8 +38,8 @@ from sdpkit.solving.judgement import ConvergenceWarning, repair_primal
 from sdpkit.solving.rays import elastic, recession
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 SOLVERS = ("clarabel", "csdp", "cvxopt", "dsdp", "scs", "sdpa")
 LIMITED = ("clarabel", "csdp", "dsdp", "scs", "sdpa")
 
