@@ -44,6 +44,11 @@ figures: $(VENV)/installed
 	$(VENV)/bin/sdpkit compare --suite $(SUITE) --fresh --csv docs/measured.csv --force
 	$(VENV)/bin/sdpkit report docs/measured.csv --markdown docs/how_fast.md README.md
 
+# One table of the docs, measured on this machine: make bench NAME=interior ARGS="--sizes 100".
+.PHONY: bench
+bench: $(VENV)/installed
+	$(RUN) docs/bench $(NAME) $(ARGS)
+
 # The site, in docs/_build/html; opens from disk. Needs npm once, for MathJax.
 docs/node_modules/mathjax: docs/package.json docs/package-lock.json
 	cd docs && npm ci --no-audit --no-fund

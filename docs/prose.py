@@ -21,7 +21,7 @@ PHRASES = {
     r"\bas slow as theory says\b": "say 'slowly, as theory predicts'",
     r"\btakes no options, not\b": "say which option is unknown",
 }
-SUFFIXES = {".md", ".py", ".rst", ".pyi"}
+SUFFIXES = {".md", ".py", ".rst", ".pyi", ".toml"}
 # This file and the tests quote the phrases.
 EXEMPT = ("docs/prose.py", "tests/")
 

@@ -6,7 +6,7 @@ query metric, eq. 2 and 3 of the paper, with its term γI that keeps a minimal d
     minimise    −log det M + t + γ tr M − d       over M ≻ 0, t ≥ 0
     subject to  z_jᵀ M z_j ≤ t
 
-Dual, with weights φ_j of the rows (the program's multipliers are −φ_j, as of every ≤ row of a
+Dual, with weights φ_j of the constraints (the program's multipliers are −φ_j, as of every ≤ of a
 minimisation):
 
     maximise    log det S,   S = Σ_j φ_j z_j z_jᵀ + γI     subject to  φ ≥ 0,  Σφ ≤ 1
@@ -22,7 +22,7 @@ Free centre: the same with z_j = (x_j − x̄; 1) and γ·diag(I, 0). Then det S
 The program is that of the points' span. Outside of it S = γI, which a constant accounts for; with
 γ = 0 points in a subspace have no volume, and every determinant is that of the span. It is written
 in coordinates in which S = I at equal weights, so that units and outliers cost no digits; its
-offset gives the constants back. Points that occur several times are one row.
+offset gives the constants back. Points that occur several times are one constraint.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class CoveringEllipsoid:
         shape = self._unit**2 * self.span @ inner @ self.span.T
         shape += self.gamma * (np.eye(len(shape)) - self.span @ self.span.T)
         _, which, count = self._copies
-        weights = (np.maximum(-solution.dual, 0.0) / count)[which]  # copies share one row
+        weights = (np.maximum(-solution.dual, 0.0) / count)[which]  # copies share a constraint
         return Ellipsoid(
             center=self.origin + self._unit * self.span @ shift,
             basis=self.basis,

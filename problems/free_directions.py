@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.families import RowFamily, values
 from sdpkit.solution.solution import Solution
 from sdpkit.typing import Array, Bools, Indices
@@ -148,6 +149,7 @@ class Pull:
     def _differences(self, directions: Array) -> Iterator[Array]:
         """Differences of target pairs along directions, (p, q), in parts."""
         for start in range(0, len(self.pairs), _CHUNK):
+            continue_or_raise()
             i, j = self.pairs[start : start + _CHUNK].T
             yield (self.features[i] - self.features[j]) @ directions
 

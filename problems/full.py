@@ -1,15 +1,15 @@
 """FULL: no two points may come closer than they were (Jebara's lecture: SDE-FULL and MVE-FULL).
 
 MVU and MVE keep the lengths of a graph's edges. A graph that would fold, such as a spanning tree,
-gets a row for *every* pair of points,
+gets a constraint for *every* pair of points,
 
     A(K)_ij ≥ d_ij,      multipliers −u_ij ≤ 0,      dual slack  L(w) − L(u) − C ⪰ 0,
     bound  dᵀw − d_Fᵀu
 
-and far too many rows to begin with. They are added in rounds: of every point the pair that came
-closest. A pair without a row has multiplier zero, so that the multipliers of any round bound the
-whole problem, and a K that violates no pair solves it. Any round that is infeasible proves that
-the whole is.
+and far too many constraints to begin with. They are added in rounds: of every point the pair that
+came closest. A pair without a constraint has multiplier zero, so that the multipliers of any round
+bound the whole problem, and a K that violates no pair solves it. Any round that is infeasible
+proves that the whole is.
 
 It makes sense for a spanning tree over points, or over the tips of a phylogeny, whose distances
 are Euclidean. With all its nodes, a branching tree and its path lengths are infeasible.
@@ -34,18 +34,18 @@ Pairs = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class AllPairs:
-    """The pairs that may not come closer, and the rows that say so.
+    """The pairs that may not come closer, and their constraints.
 
     Attributes
     ----------
     squared: (n, n) squared distances d_ij of the input
     kept: (k, 2) pairs whose length the program fixes already
-    n_rods: how many rows, and measurements, the program has before any pair's
+    n_edges: the number of constraints, and measurements, of the program before any pair's
     """
 
     squared: Array
     kept: Pairs
-    n_rods: int
+    n_edges: int
 
     def pairs(self) -> Pairs:
         """(p, 2) all of them, i < j."""
@@ -54,12 +54,12 @@ class AllPairs:
         return np.argwhere(np.triu(asked, k=1))
 
     def rows_in(self, program: Program) -> Pairs:
-        """(p, 2) the pairs that a program has rows for, in their order."""
-        further = program.blocks[0].incidence[self.n_rods :]
+        """(p, 2) the pairs that a program has constraints for, in their order."""
+        further = program.blocks[0].incidence[self.n_edges :]
         return further.indices.reshape(-1, 2).astype(np.int64)
 
     def add_rows(self, program: Program, pairs: Pairs) -> Program:
-        """The program with rows A(K)_ij ≥ d_ij after its own."""
+        """The program with constraints A(K)_ij ≥ d_ij after its own."""
         (block,) = program.blocks
         p, safe, said = len(pairs), program.safe, program.wording
         further = differences(pairs[:, 0], pairs[:, 1], block.size)
@@ -88,25 +88,25 @@ class AllPairs:
         return _without(share, self.kept)
 
     def too_close(self, solution: Solution, tol: float) -> Pairs:
-        """(p, 2) pairs without a row that came closer by more than a share `tol`: of every point
-        the worst."""
+        """(p, 2) pairs without a constraint that came closer by more than a share `tol`: of every
+        point the worst."""
         share = _without(self.closeness(solution), self.rows_in(solution.program))
         worst = np.column_stack([np.arange(len(share)), share.argmin(axis=1)])
         worst = worst[share.min(axis=1) < 1 - tol]
         return np.unique(np.sort(worst, axis=1), axis=0)
 
     def next_round(self, solution: Solution, tol: float) -> Program | None:
-        """The solution's program with rows that it violates, or None if it violates none."""
+        """The solution's program with constraints that it violates, or None if it violates none."""
         pairs = self.too_close(solution, tol)
         return self.add_rows(solution.program, pairs) if len(pairs) else None
 
     def judged(self, ending: Ending, answer: Solution) -> Ending:
-        """The ending with an answer that is judged against a row for every pair."""
+        """The ending with an answer that is judged against a constraint for every pair."""
         pairs, generated = self.pairs(), self.rows_in(answer.program)
         n = len(self.squared)
         rest = pairs[~np.isin(pairs @ [n, 1], generated @ [n, 1])]
         whole = self.add_rows(answer.program, rest)
-        note = f"{len(pairs)} pairs were checked; {len(generated)} of them needed a row"
+        note = f"{len(pairs)} pairs were checked; {len(generated)} of them needed a constraint"
         return replace(
             ending,
             answer=answer,
@@ -123,5 +123,5 @@ def _without(share: Array, pairs: Pairs) -> Array:
 
 
 def _extended(values: Array | None, further: int) -> Array | None:
-    """Multipliers with zeros for further rows."""
+    """Multipliers with zeros for further constraints."""
     return None if values is None else np.concatenate([values, np.zeros(further)])

@@ -41,6 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_matrix, finite_points, integer, one_of, read_only
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
 from sdpkit.problems.free_directions import (
@@ -57,7 +58,7 @@ from sdpkit.program.expressions import Unknown
 from sdpkit.program.families import RowFamily, Rows, nearby_scale
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
-from sdpkit.program.impostors import Impostors
+from sdpkit.program.impostors import Impostors, ordered_target_pairs
 from sdpkit.program.listed_rows import ListedRows
 from sdpkit.program.safe import SafeBounds
 from sdpkit.results.metric import Metric, factor
@@ -212,7 +213,7 @@ class LMNN:
             pairs = given_targets(self.targets, self.points.shape[0])
         if not pairs.size:
             raise InputError("no class has two members, so that there are no target neighbours")
-        return Impostors.of(pairs, self.labels).target_pairs
+        return ordered_target_pairs(pairs, self.labels)
 
     def _blocks(self) -> Indices:
         n = self.points.shape[0]
@@ -249,6 +250,7 @@ class LMNN:
             return None
         n = self.points.shape[0]
         centre = np.eye(n) - 1.0 / n
+        continue_or_raise()
         values, vectors = scipy.linalg.eigh(centre @ self.points @ centre)
         if values[0] < -1e-6 * np.abs(values).max():
             raise InputError(
@@ -290,7 +292,7 @@ class LMNN:
 
     @cached_property
     def coordinates(self) -> tuple[Coordinates, ...]:
-        """How each block sees the inputs; see the module on null(P)."""
+        """How each block sees the inputs (`sdpkit.problems.free_directions`)."""
         return tuple(self._coordinates(block) for block in range(self.n_metrics))
 
     def _coordinates(self, block: int) -> Coordinates:
@@ -301,7 +303,7 @@ class LMNN:
             1 - self.mu,
             self.ridge,
         )
-        # A limited rank leaves no room to add free directions.
+        # A limited rank leaves no free directions to add.
         return pull.coordinates(split=self.n_components is None)
 
     @property
@@ -315,13 +317,12 @@ class LMNN:
         if self.triplets is not None:
             return self._listed()
         groups = np.array([c.groups for c in self.coordinates])
-        return Impostors.of(
-            self.target_pairs,
-            self.labels,
-            weight=self.mu,
-            block_of=self.block_of,
-            groups=groups if groups.any() else None,
-            search=self.search,
+        return self._impostors(groups if groups.any() else None)
+
+    def _impostors(self, groups: Indices | None) -> Impostors:
+        """Labels and pairs were checked, and put in order, when the problem was made."""
+        return Impostors(
+            self.target_pairs, self.labels, float(self.mu), self.block_of, groups, self.search
         )
 
     def _listed(self) -> RowFamily:
@@ -373,7 +374,7 @@ class LMNN:
                 "cvxpy has no model of a limited rank; use replace(problem, n_components=None)"
             )
         X, D = self.features, self.features.shape[1]
-        family: RowFamily = self._every_triplet()
+        family: RowFamily = self._every_triplet
         terms = family.terms(family.everything())
         if terms.size * D > MODEL_ENTRIES:
             raise InputError(
@@ -398,17 +399,12 @@ class LMNN:
         margin = far[terms.push] - near[terms.pull] >= 1 - slack
         return cp.Problem(cp.Minimize(pull + self.mu * cp.sum(slack)), [margin])
 
+    @cached_property
     def _every_triplet(self) -> RowFamily:
         if self.triplets is not None:
             n = self.points.shape[0]
             return ListedRows.of(self.triplets, n, weight=self.mu, block_of=self.block_of)
-        return Impostors.of(
-            self.target_pairs,
-            self.labels,
-            weight=self.mu,
-            block_of=self.block_of,
-            search=self.search,
-        )
+        return self._impostors(None)
 
     # -- the answer --------------------------------------------------------------------------
 
@@ -433,16 +429,16 @@ class LMNN:
         if self.kernel_map is not None:
             components = [part @ self.kernel_map.T for part in components]
         return Metric(
-            tuple(components),
-            self.points,
-            self.labels,
-            self.classes,
-            self.block_of,
-            self.target_pairs,
-            self.n_neighbors,
-            self.mu,
-            np.arange(len(self.classes)) if self._per_class else None,
-            notes,
+            components=tuple(components),
+            X=self.points,
+            labels=self.labels,
+            classes=self.classes,
+            block_of=self.block_of,
+            target_pairs=self.target_pairs,
+            n_neighbors=self.n_neighbors,
+            mu=self.mu,
+            block_of_class=np.arange(len(self.classes)) if self._per_class else None,
+            notes=notes,
         )
 
     def _components(
@@ -455,7 +451,7 @@ class LMNN:
         if not self._free:
             return components, ()
         outputs = [self.features @ part.T for part in components]
-        left_out = LeftOut.of(self._every_triplet(), outputs, allowed)
+        left_out = LeftOut.of(self._every_triplet, outputs, allowed)
         added = [
             left_out.push(c, self.features, self.block_of, block)
             for block, c in enumerate(self.coordinates)
@@ -472,14 +468,14 @@ class LMNN:
         parts = metric.components if isinstance(metric, Metric) else (np.asarray(metric),)
         if len(parts) != self.n_metrics:
             raise InputError(f"{len(parts)} metrics for a problem with {self.n_metrics}")
-        inputs = self.points - self.points.mean(axis=0)
+        inputs = self.features if self.kernel is None else self.points - self.points.mean(axis=0)
         outputs = [inputs @ part.T for part in parts]
         i, j = self.target_pairs.T
         pull = 0.0
         for block, points in enumerate(outputs):
             mine = self.block_of[j] == block
             pull += float(np.square(points[i[mine]] - points[j[mine]]).sum())
-        every = self._every_triplet()
+        every = self._every_triplet
         traces = sum(self.trace(part) for part in parts) if self.ridge else 0.0
         push = self.mu * every.hinge_sum(outputs)
         return (1 - self.mu) * pull + self.ridge * traces + push

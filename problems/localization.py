@@ -26,6 +26,7 @@ entirely; v_e are the vectors above. `refine` ends with a local search on (3.26)
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -36,7 +37,7 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
-from sdpkit.inputs import finite_rows
+from sdpkit.inputs import finite_rows, integer, one_of
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.variational import Fixed, Penalty, Residuals, VariationalMVU, penalised
 from sdpkit.program.compilation import maximise
@@ -91,16 +92,16 @@ class Localization:
     omega: float | None = None
     n_components: int | None = None
     network: NeighborhoodGraph = field(init=False)
-    free: VariationalMVU | None = field(init=False)
     frame: Anchored | None = field(init=False)
-    omega_used: float = field(init=False)
     dimension: int = field(init=False)
 
     @one_blas_thread
     def __post_init__(self) -> None:
         network = _measured(self.lengths)
+        one_of(self.penalty, "penalty", ("squared", "norm"))
+        if self.n_basis is not None:
+            integer(self.n_basis, "n_basis")
         object.__setattr__(self, "network", network)
-        object.__setattr__(self, "free", None)
         object.__setattr__(self, "frame", None)
         if self.anchors is None:
             self._without_anchors(network)
@@ -113,24 +114,39 @@ class Localization:
         n = network.n_points
         if n < 3:
             raise InputError(f"{n} sensors have no shape to infer; pass at least three")
-        full = self.n_basis is None or self.n_basis >= n - 1
         require_connected(network)
-        basis = scipy.linalg.helmert(n).T if full else network.smooth_basis(int(self.n_basis or 0))
-        free = VariationalMVU(graph=network, basis=basis, penalty=self.penalty, omega=self.omega)
-        if self.omega is None and self.penalty == "squared":
-            free = replace(free, omega=1 / (1 + _PULL * free.stiffness))
+        largest = self._unweighted.basis_size
         r = 2 if self.n_components is None else self.n_components
-        if (
-            isinstance(r, bool)
-            or not isinstance(r, int | np.integer)
-            or not 1 <= r <= free.basis_size
-        ):
+        if isinstance(r, bool) or not isinstance(r, int | np.integer) or not 1 <= r <= largest:
             raise InputError(
-                f"n_components is {r!r}; it must be an integer between 1 and {free.basis_size}"
+                f"n_components is {r!r}; it must be an integer between 1 and {largest}"
             )
-        object.__setattr__(self, "free", free)
-        object.__setattr__(self, "omega_used", free.omega_used)
         object.__setattr__(self, "dimension", int(r))
+
+    @cached_property
+    def _unweighted(self) -> VariationalMVU:
+        """The program without anchors, with ω as it was given."""
+        n = self.network.n_points
+        basis: dict[str, Any] = {"basis": "laplacian", "n_basis": self.n_basis}
+        if self.n_basis is None or self.n_basis >= n - 1:
+            basis = {"basis": scipy.linalg.helmert(n).T}
+        return VariationalMVU(graph=self.network, penalty=self.penalty, omega=self.omega, **basis)
+
+    @cached_property
+    def free(self) -> VariationalMVU | None:
+        """The variational program without anchors, or None."""
+        if self.frame is not None:
+            return None
+        problem = self._unweighted
+        if self.omega is None and self.penalty == "squared":
+            omega = 1 / (1 + _PULL * problem.stiffness)
+            return replace(problem, basis=problem.Q, omega=omega)  # the basis is not found again
+        return problem
+
+    @cached_property
+    def omega_used(self) -> float:
+        """ω, given or chosen; 1 with anchors."""
+        return 1.0 if self.free is None else self.free.omega_used
 
     def _with_anchors(self, network: NeighborhoodGraph) -> None:
         if self.omega not in (None, 1, 1.0):
@@ -144,7 +160,6 @@ class Localization:
                 f"n_components is {self.n_components!r}, and the anchors have {r} coordinates"
             )
         object.__setattr__(self, "frame", frame)
-        object.__setattr__(self, "omega_used", 1.0)
         object.__setattr__(self, "dimension", r)
 
     def __repr__(self) -> str:
@@ -247,20 +262,20 @@ class Anchored:
     ----------
     network: lengths between sensors;  positions: (a, r) anchors as given
     pairs: (p, 2) sensor and anchor of each further length;  squared: all squared lengths
-    Q: (n, m) basis, the constant among its columns
+    n_basis: the number of smooth functions; None for no reduction
     """
 
     network: NeighborhoodGraph
     positions: Array
     pairs: Indices
     squared: Array
-    Q: Array
+    n_basis: int | None
 
     @classmethod
     def of(
         cls, network: NeighborhoodGraph, anchors: Any, lengths: Any, n_basis: int | None
     ) -> Anchored:
-        """Check anchors (a, r) and their lengths (n, a), and build the basis."""
+        """Check anchors (a, r) and their lengths (n, a)."""
         positions = np.array(anchors, dtype=np.float64)
         if positions.ndim != 2 or not positions.size or not np.isfinite(positions).all():
             raise InputError(f"anchors have shape {positions.shape}: pass finite positions, (a, r)")
@@ -274,7 +289,33 @@ class Anchored:
             raise InputError("anchor_lengths are lengths: finite numbers ≥ 0")
         pairs = np.column_stack([table.row, table.col]).astype(np.int64)
         squared = np.concatenate([network.squared_lengths, np.asarray(table.data) ** 2])
-        return cls(network, positions, pairs, squared, _anchored_basis(network, pairs, a, n_basis))
+        found = cls(network, positions, pairs, squared, n_basis)
+        whole = found.whole
+        if not whole.is_connected:
+            lost = int(np.sum(whole.component_labels[:n] != whole.component_labels[n]))
+            raise GraphError(
+                f"{lost} of {n} sensors are tied to no anchor, not even through others: "
+                "measure more lengths, or leave these sensors out"
+            )
+        return found
+
+    @cached_property
+    def whole(self) -> NeighborhoodGraph:
+        """Sensors and anchors, which are all joined to each other, with unit lengths."""
+        n, a = self.network.n_points, len(self.positions)
+        joined = [*self.network.edges.tolist(), *((i, n + k) for i, k in self.pairs.tolist())]
+        joined += combinations(range(n, n + a), 2)
+        return NeighborhoodGraph.from_pairs(n + a, joined, np.ones(len(joined)))
+
+    @cached_property
+    def Q(self) -> Array:
+        """(n, m + 1) the constant and smooth functions on sensors and anchors, seen on the
+        sensors; the constant is among the columns."""
+        n = self.network.n_points
+        if self.n_basis is None or self.n_basis >= n - 1:
+            return np.eye(n)
+        smooth = self.whole.smooth_basis(self.n_basis)[:n]
+        return np.asarray(np.linalg.qr(np.column_stack([np.ones(n), smooth]))[0])
 
     @property
     def unit(self) -> float:
@@ -371,23 +412,3 @@ class Anchored:
         start = (positions - self.origin) / np.sqrt(self.unit)
         found = refine(start, incidence, self.squared / self.unit, offset=offset, max_iter=max_iter)
         return np.asarray(self.origin + np.sqrt(self.unit) * found.coordinates)
-
-
-def _anchored_basis(
-    network: NeighborhoodGraph, pairs: Indices, n_anchors: int, n_basis: int | None
-) -> Array:
-    """(n, m + 1) the constant and smooth functions on sensors and anchors, seen on the sensors."""
-    n = network.n_points
-    joined = [*network.edges.tolist(), *((i, n + k) for i, k in pairs.tolist())]
-    joined += [(n + a, n + b) for a, b in combinations(range(n_anchors), 2)]
-    whole = NeighborhoodGraph.from_pairs(n + n_anchors, joined, np.ones(len(joined)))
-    if not whole.is_connected:
-        lost = int(np.sum(whole.component_labels[:n] != whole.component_labels[n]))
-        raise GraphError(
-            f"{lost} of {n} sensors are tied to no anchor, not even through others: "
-            "measure more lengths, or leave these sensors out"
-        )
-    if n_basis is None or n_basis >= n - 1:
-        return np.eye(n)
-    smooth = whole.smooth_basis(n_basis)[:n]
-    return np.asarray(np.linalg.qr(np.column_stack([np.ones(n), smooth]))[0])

@@ -379,8 +379,13 @@ class DistanceMixture:
 
     def _family(self, groups: Indices | None) -> Impostors:
         first = self.parts[0]
-        return Impostors.of(
-            first.target_pairs, first.labels, weight=self.mu, groups=groups, summed=True
+        return Impostors(
+            first.target_pairs,
+            first.labels,
+            float(self.mu),
+            np.zeros_like(first.labels),
+            groups,
+            summed=True,
         )
 
     @one_blas_thread
@@ -435,14 +440,14 @@ class DistanceMixture:
         seen = [c if a is None else c @ a.T for c, a in zip(parts, maps, strict=True)]
         first = self.parts[0]
         return Metric(
-            (np.asarray(scipy.linalg.block_diag(*seen)),),
-            np.hstack([part.points for part in self.parts]),
-            first.labels,
-            first.classes,
-            np.zeros(self.n_points, dtype=np.int64),
-            first.target_pairs,
-            self.n_neighbors,
-            self.mu,
+            components=(np.asarray(scipy.linalg.block_diag(*seen)),),
+            X=np.hstack([part.points for part in self.parts]),
+            labels=first.labels,
+            classes=first.classes,
+            block_of=np.zeros(self.n_points, dtype=np.int64),
+            target_pairs=first.target_pairs,
+            n_neighbors=self.n_neighbors,
+            mu=self.mu,
             notes=notes,
         )
 

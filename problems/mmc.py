@@ -28,7 +28,7 @@ and a linear one would put all weight on a single coordinate.
 
 **Coordinates.** The problem is stated in those in which A = I (and, diagonal, in which A_jj = 1).
 A direction in which no similar pair differs costs nothing: if some dissimilar pair differs along
-it, f has no maximum, and this is said before anything is solved; else it does not matter, and M
+it, f has no maximum, which is an error before anything is solved; else it does not matter, and M
 vanishes there.
 """
 
@@ -270,14 +270,14 @@ class MMC:
         y = np.zeros(n, dtype=np.int64) if self.y is None else np.asarray(self.y)
         classes, labels = np.unique(y, return_inverse=True)
         return Metric(
-            (components,),
-            self.points,
-            labels.astype(np.int64),
-            classes,
-            np.zeros(n, dtype=np.int64),
-            self.similar_pairs,
-            1,
-            0.5,
+            components=(components,),
+            X=self.points,
+            labels=labels.astype(np.int64),
+            classes=classes,
+            block_of=np.zeros(n, dtype=np.int64),
+            target_pairs=self.similar_pairs,
+            n_neighbors=1,
+            mu=0.5,
         )
 
     def objective(self, matrix: Metric | ArrayLike) -> float:

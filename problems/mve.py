@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import scipy.linalg
@@ -37,7 +37,8 @@ from sdpkit.errors import InputError
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.inputs import one_of
 from sdpkit.numerics.threads import one_blas_thread
-from sdpkit.problems.mvu import MVU, Form, Part
+from sdpkit.problems.parts import Part
+from sdpkit.problems.unfolding import Form, Unfolding
 from sdpkit.program.block import LARGE
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
@@ -52,7 +53,7 @@ Start = Literal["kernel", "mvu", "random"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class MVE(MVU):
+class MVE(Unfolding):
     """Minimum volume embedding of points, distances, a kernel or a graph.
 
     Takes all that `MVU` takes (form "equality", "inequality" or "slack"), and
@@ -136,16 +137,17 @@ class MVE(MVU):
 
     # -- the steps ---------------------------------------------------------------------------
 
-    def program(self) -> Program:
-        """An error: MVE is a sequence of programs, of which each depends on the answer before."""
+    def program(self) -> NoReturn:
+        """There is a program per step, each of which depends on the answer before."""
         raise InputError(
             "MVE takes several programs: call sdpkit.solve(problem), or problem.first_program() "
             "for the first of them alone"
         )
 
+    @one_blas_thread
     def first_program(self) -> Program:
-        """The first step, with B from `start`; of FULL's pairs it has all rows."""
-        return super().program()
+        """The first step, with B from `start`; if `full`, with constraints for all pairs."""
+        return self._with_pairs(self._on_edges())
 
     @property
     def _weight(self) -> float:
@@ -155,7 +157,7 @@ class MVE(MVU):
     def _costs(self) -> list[Cost]:
         """The first step's."""
         if self.start == "mvu":
-            return super()._costs()
+            return self._variances()
         return [self._cost(part, self._first_vectors(part)) for part in self.parts]
 
     def _first_vectors(self, part: Part) -> Array:
@@ -209,9 +211,9 @@ class MVE(MVU):
         )
 
     def advance(self, solutions: tuple[Solution, ...], tol: float) -> Program | Ending:
-        """More rows while pairs are too close; else the next B, until the objective stays."""
+        """Further pairs while they are too close; else the next B, until the objective stays."""
         if not solutions:
-            return self._without_pairs(self._costs())
+            return self._on_edges()
         last = solutions[-1]
         further = None if self.all_pairs is None else self.all_pairs.next_round(last, tol)
         if further is not None:
@@ -251,7 +253,7 @@ class MVE(MVU):
         return Ending(reason, status)
 
     def _step_from(self, solution: Solution) -> Program:
-        """The rows of a solution's program with the cost that its K gives."""
+        """The constraints of a solution's program with the cost that its K gives."""
         program = solution.program
         pieces = zip(program.blocks, self.parts, solution.matrices, strict=True)
         blocks = tuple(
@@ -336,7 +338,7 @@ class MVE(MVU):
             )
         coordinates, eigenvalues = outputs(gram(self._input_table), self.n_components)
         labels = self.neighborhood.component_labels
-        return Embedding(coordinates, eigenvalues, self._rods(), None, 0 * labels)
+        return Embedding(coordinates, eigenvalues, self._edges(), None, 0 * labels)
 
     @one_blas_thread
     def recover(self, solution: Solution, n_components: int | None = None) -> Embedding:

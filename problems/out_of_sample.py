@@ -5,7 +5,7 @@ The new input x_t has k neighbours x_i, embedded at y_i ∈ ℝʳ. With ŷ_i = (
     S = [ I   y ]      minimise    s + Σ|ξ_i|
         [ yᵀ  s ]      subject to  ŷ_iᵀ S ŷ_i = ‖x_i − x_t‖² + ξ_i,   S ⪰ 0
 
-where S ⪰ 0 says s ≥ ‖y‖². Dual, with multipliers −g_i of the neighbours' rows:
+where S ⪰ 0 says s ≥ ‖y‖². Dual, with multipliers −g_i of the neighbours' constraints:
 
     maximise  Σ g_i(‖y_i‖² − δ_i) − ‖Σ g_i y_i‖²/ν    subject to  |g_i| ≤ 1,  ν = 1 + Σ g_i ≥ 0
 
@@ -53,7 +53,7 @@ class OutOfSample:
     ----------
     neighbors: (k, r) coordinates y_i of its neighbours in the embedding
     distances: (k,) lengths ‖x_i − x_t‖ (not squared) to them in the input
-    variant: "centred" (the module's program) or "published" (the thesis's)
+    variant: "centred" (around the neighbours' mean) or "published" (the thesis's)
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class OutOfSample:
         block = named("S_aa" if self.variant == "published" else "S_aa, S_ab", S.lengths(vectors))
         hats = np.hstack([self.anchors / self.unit, -np.ones((k, 1))])
         δ = named("δ_i", self.squared / worth)
-        # Multipliers −1 of the diagonal and 0 of all other rows leave the dual slack worth·I.
+        # Multipliers −1 of the diagonal and 0 of all others leave the dual slack worth·I.
         diagonal = np.where(np.arange(values.size) < r, -worth, 0.0)
         return minimise(
             worth * (S[r, r] + up.sum() + down.sum()),

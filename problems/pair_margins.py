@@ -1,14 +1,14 @@
 """A large-margin metric from similar and dissimilar pairs.
 
-Similar pairs S are to keep within a squared distance u, dissimilar pairs D beyond l, and each pays
-for what is missing. With q_ij = (x_i − x_j)ᵀM(x_i − x_j) and C_ij = (x_i−x_j)(x_i−x_j)ᵀ,
+Similar pairs S are to keep within a squared distance u, dissimilar pairs D beyond l, and each costs
+what is missing. With q_ij = (x_i − x_j)ᵀM(x_i − x_j) and C_ij = (x_i−x_j)(x_i−x_j)ᵀ,
 
     minimise    tr(MC) + weight · (Σ_S [q_ij − u]₊ + Σ_D [l − q_ij]₊)
     subject to  M ⪰ 0
 
 The thresholds u and l are those of Davis, Kulis, Jain, Sra and Dhillon (2007, information-theoretic
 metric learning), who bound each pair and stay close to a given metric; here, as in the regularised
-pairwise learning of Jin, Wang and Zhou (2009), a violated pair pays a hinge and M pays a norm:
+pairwise learning of Jin, Wang and Zhou (2009), a violated pair costs a hinge and M costs a norm:
 C = I is the trace norm, which prefers metrics of low rank.
 
 Dual, one multiplier per pair, 0 ≤ α ≤ weight:
@@ -19,7 +19,7 @@ Safe bound: C ≻ 0, so that for any α in the box the largest θ ∈ [0, 1] wit
 gives a feasible θα; its value, or 0 from α = 0 if that is more. Any subset of the pairs gives a
 valid bound, while the objective counts all of them.
 
-With labels y every pair of points is a row: similar in a class, dissimilar between classes. These
+With labels y every pair of points counts: similar in a class, dissimilar between classes. These
 pairs are searched (`sdpkit.program.labelled_pairs`), never listed.
 """
 
@@ -63,7 +63,7 @@ class PairMargins:
     similar, dissimilar: (m, 2) pairs given instead
     upper: u, the squared distance that similar pairs keep within
     lower: l ≥ u, the squared distance that dissimilar pairs keep beyond
-    weight: the price of a unit of violation
+    weight: the cost of a unit of violation
     cost: C, "identity" or a symmetric positive definite (D, D) matrix
 
     Attributes
@@ -221,8 +221,8 @@ class PairMargins:
         sign = np.where(similar, 1.0, -1.0)
         # q ≤ u + ξ for similar pairs, q ≥ l − ξ for dissimilar ones.
         margins = cp.multiply(sign, q) + terms.row_constants <= xi
-        price = cp.trace(M @ self.cost_matrix) + self.weight * cp.sum(xi)
-        return cp.Problem(cp.Minimize(price), [margins])
+        cost = cp.trace(M @ self.cost_matrix) + self.weight * cp.sum(xi)
+        return cp.Problem(cp.Minimize(cost), [margins])
 
     # -- the answer ----------------------------------------------------------------------------
 
@@ -233,14 +233,14 @@ class PairMargins:
         n = len(self.points)
         nobody = np.empty((0, 2), dtype=np.int64)
         return Metric(
-            (components,),
-            self.points,
-            self.labels,
-            self.classes,
-            np.zeros(n, dtype=np.int64),
-            nobody,
-            1,
-            0.5,
+            components=(components,),
+            X=self.points,
+            labels=self.labels,
+            classes=self.classes,
+            block_of=np.zeros(n, dtype=np.int64),
+            target_pairs=nobody,
+            n_neighbors=1,
+            mu=0.5,
         )
 
     @one_blas_thread

@@ -202,7 +202,7 @@ class POLA:
         return np.where(self.decision_function(X) > 0, 1, -1).astype(np.int64)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """The share of pairs that are told rightly."""
+        """The share of pairs that are classified rightly."""
         return float(np.mean(self.predict(X) == _signs(y, len(np.asarray(X)))))
 
     def loss_bound(self, matrix: ArrayLike, threshold: float, radius: float) -> float:

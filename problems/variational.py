@@ -39,7 +39,8 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.lle import lle_basis
-from sdpkit.inputs import boolean, finite_matrix, one_of
+from sdpkit.inputs import boolean, finite_matrix, integer, one_of
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.compilation import maximise
 from sdpkit.program.expressions import Expression, Unknown, Variable, named
@@ -57,7 +58,8 @@ Penalty = Literal["squared", "norm"]
 _SOFTNESS = 0.1
 # Residuals of this share of ‖d‖ are as good as none: the optimum may be zero (exact lengths).
 _NEGLIGIBLE = 1e-2
-_SLAB = 4096  # rows of a QR factorisation at a time
+# Rows of a QR factorisation at a time, and columns of a panel.
+_SLAB, _PANEL = 1024, 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +72,7 @@ class VariationalMVU:
     connect: "error" or "bridge" for a disconnected graph, seeded by `random_state`
     n_basis: m; where `basis` is a matrix, its columns count
     basis: "laplacian", "lle" (needs X), or Q itself, (n, m); it is centred and orthonormalised
-    penalty: "squared" or "norm"; the module states both
+    penalty: "squared" or "norm" of the residuals
     omega: ω; None takes (1−ω)/ω = κ/10 (squared) or κ/(4√|E|) (norm)
     compress: replace |E| residuals by m(m+1)/2 + 1 with the same norm
 
@@ -111,8 +113,6 @@ class VariationalMVU:
     compress: bool = True
     random_state: int = 0
     neighborhood: NeighborhoodGraph = field(init=False)
-    Q: Array = field(init=False)
-    omega_used: float = field(init=False)
 
     @one_blas_thread
     def __post_init__(self) -> None:
@@ -134,31 +134,44 @@ class VariationalMVU:
         if not graph.squared_lengths.any():
             raise GraphError("all edges have length zero, so there is nothing to unfold")
         object.__setattr__(self, "neighborhood", graph)
-        Q = self._basis(graph)
-        Q.setflags(write=False)
-        object.__setattr__(self, "Q", Q)
-        object.__setattr__(self, "omega_used", self._omega())
+        self._check_basis()
+        self._check_omega()
 
-    def _basis(self, graph: NeighborhoodGraph) -> Array:
+    def _check_basis(self) -> None:
+        n = self.neighborhood.n_points
         if isinstance(self.basis, str):
-            if self.basis == "laplacian":
-                return graph.smooth_basis(self.n_basis)
-            if self.basis == "lle":
-                if self.X is None:
-                    raise InputError(
-                        "basis='lle' rebuilds points from their neighbours: pass X, "
-                        "or use basis='laplacian', which needs distances only"
-                    )
-                k = DEFAULT_NEIGHBORS if self.n_neighbors is None else self.n_neighbors
-                return lle_basis(self.X, self.n_basis, n_neighbors=k)
-            raise InputError(f"basis is {self.basis!r}; use 'laplacian', 'lle' or an (n, m) array")
+            if self.basis not in ("laplacian", "lle"):
+                raise InputError(
+                    f"basis is {self.basis!r}; use 'laplacian', 'lle' or an (n, m) array"
+                )
+            if self.basis == "lle" and self.X is None:
+                raise InputError(
+                    "basis='lle' rebuilds points from their neighbours: pass X, "
+                    "or use basis='laplacian', which needs distances only"
+                )
+            integer(self.n_basis, "n_basis", most=n - 1)
+            return
         Q = np.array(self.basis, dtype=np.float64)
-        if Q.ndim != 2 or len(Q) != graph.n_points or not np.isfinite(Q).all():
-            raise InputError(
-                f"basis has shape {Q.shape}: pass finite numbers, ({graph.n_points}, m)"
-            )
+        if Q.ndim != 2 or len(Q) != n or not np.isfinite(Q).all():
+            raise InputError(f"basis has shape {Q.shape}: pass finite numbers, ({n}, m)")
         if np.linalg.matrix_rank(Q - Q.mean(axis=0)) < Q.shape[1]:
             raise InputError("the columns of basis depend on each other or on the constant")
+
+    @cached_property
+    def Q(self) -> Array:
+        """(n, m) the basis, orthonormal and orthogonal to the constant."""
+        Q = self._basis()
+        Q.setflags(write=False)
+        return Q
+
+    @one_blas_thread
+    def _basis(self) -> Array:
+        if isinstance(self.basis, str):
+            if self.basis == "laplacian":
+                return self.neighborhood.smooth_basis(self.n_basis)
+            k = DEFAULT_NEIGHBORS if self.n_neighbors is None else self.n_neighbors
+            return lle_basis(self.X, self.n_basis, n_neighbors=k)
+        Q = np.array(self.basis, dtype=np.float64)
         return np.asarray(np.linalg.qr(Q - Q.mean(axis=0))[0])
 
     # -- the weight of the lengths -------------------------------------------------------------
@@ -171,7 +184,7 @@ class VariationalMVU:
     @property
     def basis_size(self) -> int:
         """m, the number of columns of Q."""
-        return int(self.Q.shape[1])
+        return int(self.n_basis if isinstance(self.basis, str) else np.shape(self.basis)[1])
 
     @cached_property
     def vectors(self) -> Array:
@@ -184,21 +197,28 @@ class VariationalMVU:
         V = self.vectors
         return float(np.linalg.eigvalsh(V.T @ V)[0])
 
-    def _omega(self) -> float:
+    @cached_property
+    def omega_used(self) -> float:
+        """ω, given or chosen."""
+        return self._default_omega() if self.omega is None else float(self.omega)
+
+    def _default_omega(self) -> float:
         kappa, roots = self.stiffness, np.sqrt(self.neighborhood.n_edges)
         softness = _SOFTNESS * kappa if self.penalty == "squared" else 0.25 * kappa / roots
+        return float(1 / (1 + softness))
+
+    def _check_omega(self) -> None:
         if self.omega is None:
-            return 1 / (1 + softness)
+            return
         number = isinstance(self.omega, int | float | np.number) and not isinstance(
             self.omega, bool
         )
         if not number or not 0 < self.omega <= 1:
             raise InputError(f"omega is {self.omega!r}; it must lie in (0, 1]")
         if self.penalty == "norm":
-            self._require_bounded(float(self.omega), 1 / (1 + softness))
-        return float(self.omega)
+            self._require_bounded(float(self.omega))
 
-    def _require_bounded(self, omega: float, default: float) -> None:
+    def _require_bounded(self, omega: float) -> None:
         """Refuse ω for which zzᵀ, z the softest direction, is a ray."""
         V = self.vectors
         softest = np.linalg.eigh(V.T @ V)[1][:, 0]
@@ -206,7 +226,8 @@ class VariationalMVU:
         if omega * resistance < 1 - omega:
             raise UnboundedProblemError(
                 f"omega is {omega:g}, and the norm form is unbounded below "
-                f"{1 / (1 + resistance):.6g}: raise omega, or omit it for {default:.6g}"
+                f"{1 / (1 + resistance):.6g}: raise omega, or omit it for "
+                f"{self._default_omega():.6g}"
             )
 
     def __repr__(self) -> str:
@@ -443,6 +464,15 @@ class Fixed:
     weights: Array
 
 
+def _with_rows(R: Array, rows: Array) -> Array:
+    """The triangular factor of a QR factorisation with further rows, which are overwritten. What
+    is below the diagonal of R is not looked at."""
+    width = min(_PANEL, len(R))
+    return np.asarray(
+        scipy.linalg.lapack.dtpqrt(0, width, R, rows, overwrite_a=True, overwrite_b=True)[0]
+    )
+
+
 def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Array, Array]:
     """(V, rows, d, w): residuals rows·q − d, m(m+1)/2 + 1 of them, of the same norm for every M.
 
@@ -453,18 +483,17 @@ def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Ar
     a, b = np.triu_indices(m)
     off = a != b
     twice = np.where(off, 2.0, 1.0)
-    R: Array = np.zeros((0, a.size + 2))
+    R: Array = np.zeros((a.size + 2, a.size + 2), order="F")
     for start in range(0, len(vectors), _SLAB):
         # One slab after the other: the rows of a large graph need never be held at once.
+        continue_or_raise()
         part = slice(start, start + _SLAB)
         columns = vectors[part].T
-        full = np.vstack(
-            [columns[a] * columns[b] * twice[:, None], squared[part], np.ones(columns.shape[1])]
-        )
-        stacked = np.vstack([R, full.T])
-        R = np.asarray(scipy.linalg.qr(stacked, mode="r", check_finite=False)[0], np.float64)
-        R = R[: a.size + 2]
-    R = R[: a.size + 1]
+        full = np.empty((columns.shape[1], a.size + 2), order="F")
+        np.multiply((columns[a] * columns[b]).T, twice, out=full[:, :-2])
+        full[:, -2], full[:, -1] = squared[part], 1.0
+        R = _with_rows(R, full)
+    R = np.triu(R)[: a.size + 1]
     # M_ab = (|e_a + e_b|² − |e_a|² − |e_b|²)/2
     position = np.arange(a.size)
     diagonal = position[~off]

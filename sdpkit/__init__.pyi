@@ -20,6 +20,7 @@ from sdpkit.comparison.table import Comparison as Comparison
 from sdpkit.conic.cvxpy import certify_cvxpy as certify_cvxpy
 from sdpkit.conic.cvxpy import cvxpy_solver as cvxpy_solver
 from sdpkit.conic.cvxpy import from_cvxpy as from_cvxpy
+from sdpkit.errors import ConvergenceWarning as ConvergenceWarning
 from sdpkit.errors import GraphError as GraphError
 from sdpkit.errors import InputError as InputError
 from sdpkit.errors import NotEnoughMemoryError as NotEnoughMemoryError
@@ -72,7 +73,6 @@ from sdpkit.solution.answer import Stop as Stop
 from sdpkit.solution.solution import Solution as Solution
 from sdpkit.solution.solution import Status as Status
 from sdpkit.solution.solver import Capabilities as Capabilities
-from sdpkit.solving.judgement import ConvergenceWarning as ConvergenceWarning
 from sdpkit.solving.registry import available_solvers as available_solvers
 from sdpkit.solving.registry import register_solver as register_solver
 from sdpkit.solving.registry import solver_table as solver_table

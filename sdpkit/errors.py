@@ -1,6 +1,10 @@
-"""The exceptions of sdpkit; every message says what is wrong, with which value, and what to do."""
+"""The exceptions and warnings of sdpkit; every message says what is wrong, with which value, and
+what to do."""
 
 from __future__ import annotations
+
+import sys
+from functools import cache
 
 
 class SdpkitError(Exception):
@@ -37,3 +41,21 @@ class NotEnoughMemoryError(SolverError, MemoryError):
 
 class OutOfMemoryError(SolverError, MemoryError):
     """The solver was called, and could not allocate what it needed."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The certificate did not pass at the tolerance that was asked for.
+
+    Where scikit-learn is loaded, the warnings are of its class of the same name too.
+    """
+
+
+def convergence_warning() -> type[ConvergenceWarning]:
+    """The class to warn with. It does not load scikit-learn, which takes a second."""
+    loaded = sys.modules.get("sklearn.exceptions")
+    return ConvergenceWarning if loaded is None else _also(loaded.ConvergenceWarning)
+
+
+@cache
+def _also(theirs: type[UserWarning]) -> type[ConvergenceWarning]:
+    return type("ConvergenceWarning", (ConvergenceWarning, theirs), {"__module__": __name__})

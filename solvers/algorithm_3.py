@@ -32,6 +32,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
+from sdpkit.solvers.in_time import set_up_and_run
 from sdpkit.typing import Array, Bools
 
 _MAX_ITERATIONS = 3000
@@ -221,11 +222,16 @@ class PublishedSubgradient(FamilySolver):
         """Descend; interrupted, the best point so far is returned."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
         family = self.family_of(program)
-        identities = [np.eye(block.size) for block in program.blocks]
-        pull = sum(b.cost.inner(m) for b, m in zip(program.blocks, identities, strict=True))
-        t = best_scale(family, program.outputs(identities), pull)
-        start = [t * m for m in identities]
-        return driver.run(ProjectedSubgradients(program, family, start, settings.tol))
+        return set_up_and_run(driver, lambda: _at_the_best_scale(program, family, settings.tol))
+
+
+def _at_the_best_scale(program: Program, family: RowFamily, tol: float) -> ProjectedSubgradients:
+    """The engine at the best multiple of the identity."""
+    identities = [np.eye(block.size) for block in program.blocks]
+    pull = sum(b.cost.inner(m) for b, m in zip(program.blocks, identities, strict=True))
+    t = best_scale(family, program.outputs(identities), pull)
+    start = [t * m for m in identities]
+    return ProjectedSubgradients(program, family, start, tol)
 
 
 SUBGRADIENT_PUBLISHED = PublishedSubgradient()

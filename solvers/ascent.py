@@ -16,7 +16,7 @@ multipliers: a_p = c/(2√q_p), β_T = Σ 1/(4a_p), cτ for the trace, with c = 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.optimize
@@ -27,7 +27,7 @@ from sdpkit.program.kinds import why_no_roots
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.forecast import forecast
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.solver import Capabilities
 from sdpkit.typing import Array
 
@@ -193,9 +193,11 @@ class AscentSolver:
         width = max(program.n_auxiliary, program.blocks[-1].size)
         return 8.0 * (4 * squares + 8 * program.n_rows * width)
 
+    costs: ClassVar = UnitCosts((0.011, 6.1e-05))
+
     def seconds(self, program: Program, tol: float) -> float:
-        """At measured prices."""
-        return forecast(self.name, self.work(program, tol))
+        """By measured costs."""
+        return self.costs.seconds(self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Steps over the rows."""

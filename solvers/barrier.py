@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +32,7 @@ from sdpkit.program.gram import Gram, Matrix, ResolventGram
 from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.forecast import forecast
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.barrier_centres import NEAR_DECREMENT, BarrierPrimal, PathOfCentres
 from sdpkit.solvers.barrier_dual import (
@@ -42,6 +43,7 @@ from sdpkit.solvers.barrier_dual import (
     stiffness_of,
 )
 from sdpkit.solvers.barrier_newton import LOW_RANK_PRODUCTS
+from sdpkit.solvers.in_time import set_up_and_run
 from sdpkit.solvers.recognition import components, drifting_apart, shortcut
 from sdpkit.typing import Array
 
@@ -369,9 +371,11 @@ class Barrier:
         )
         return float(8.0 * (2.0 * blocks + formed + pairs + 60.0 * m))
 
+    costs: ClassVar = UnitCosts((9.9e-05, 1.4e-05, 3e-08, 3.5e-07, 1e-05), loading=0.05)
+
     def seconds(self, program: Program, tol: float) -> float:
-        """At measured prices."""
-        return forecast(self.name, self.work(program, tol))
+        """By measured costs."""
+        return self.costs.seconds(self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Rows, times nodes where K is formed, and the pairs of the sparse factor's entries."""
@@ -387,17 +391,20 @@ class Barrier:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else follow the path of centres."""
         driver = Driver(self.name, settings, _MAX_NEWTON_STEPS)
-        without = drifting_apart(program) or shortcut(program)
-        if without is not None:
-            return driver.finish(without)
-        dual = BarrierDual.of(program)
-        saved = driver.saved(layout(dual))
-        starts = list(starting_points(dual, settings, saved))
-        if not starts:
-            words = "no strictly feasible multipliers were found"
-            return driver.finish(Answer(Stop.FAILED, words))
-        steps = 0 if saved is None else int(saved["steps"])
-        return driver.run(BarrierPath(dual, starts, driver, steps))
+
+        def set_up() -> BarrierPath | Answer:
+            without = drifting_apart(program) or shortcut(program)
+            if without is not None:
+                return without
+            dual = BarrierDual.of(program)
+            saved = driver.saved(layout(dual))
+            starts = list(starting_points(dual, settings, saved))
+            if not starts:
+                return Answer(Stop.FAILED, "no strictly feasible multipliers were found")
+            steps = 0 if saved is None else int(saved["steps"])
+            return BarrierPath(dual, starts, driver, steps)
+
+        return set_up_and_run(driver, set_up)
 
 
 def _has_limits_on_a_face(program: Program) -> bool:

@@ -29,6 +29,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.form import Program
 from sdpkit.solvers.barrier_rows import independent_edges
 from sdpkit.solvers.recognition import cost_extremes, stacked_edges
@@ -126,6 +127,7 @@ class BarrierDual:
         """The point w, or None if it is not strictly feasible."""
         from sdpkit.numerics.updated_factor import factored
 
+        continue_or_raise()
         if not np.all((w > self.lo) & (w < self.hi)):
             return None
         weights = self.on_pattern(w) + self.stiffness
@@ -255,12 +257,18 @@ def _clusters(pattern: Pattern, chosen: Indices) -> list[Indices]:
     if chosen.size <= ONE_CLUSTER_EDGES:
         return [chosen]
     factor = SparseFactor.of(pattern, pattern.laplacian(np.ones(m), 1e-2))
-    values, vectors = leading_eigenpairs(lambda x: factor.solve(x.ravel()), n, 9)
+
+    def inverse(x: Array) -> Array:
+        continue_or_raise()
+        return factor.solve(x.ravel())
+
+    values, vectors = leading_eigenpairs(inverse, n, 9)
     embedding = vectors[:, 1:] * np.sqrt(values[1:])
     midpoints = embedding[edges[:, 0]] + embedding[edges[:, 1]]
     touched = np.zeros(n, dtype=bool)
     out = []
     for part in _halved(midpoints, chosen):
+        continue_or_raise()
         touched[:] = False
         touched[edges[part]] = True
         out.append(chosen[touched[edges[chosen]].any(axis=1)])

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.solvers.barrier_dual import BarrierPoint
 from sdpkit.typing import Array, Indices
 
@@ -39,9 +40,12 @@ class Preconditioner:
         point = self.point
         n, edges = point.dual.pattern.n, point.dual.edges
         solve = point.factor.solve
-        values, vectors = leading_eigenpairs(
-            lambda x: solve(x.ravel()), n, min(_LOWEST_MODES, n - 2)
-        )
+
+        def inverse(x: Array) -> Array:
+            continue_or_raise()
+            return np.asarray(solve(x.ravel()))
+
+        values, vectors = leading_eigenpairs(inverse, n, min(_LOWEST_MODES, n - 2))
         values = np.maximum(values, 0.0)
         differences = vectors[edges[:, 0]] - vectors[edges[:, 1]]
         differences[~point.dual.free] = 0.0
@@ -53,6 +57,7 @@ class Preconditioner:
 
     def _inverse(self, edges: Indices) -> Array:
         """The inverse of a cluster's part of H − UUᵀ, in LAPACK's lower triangle."""
+        continue_or_raise()
         point = self.point
         nodes, ends = np.unique(point.dual.pattern.edges[edges], return_inverse=True)
         ends = ends.reshape(-1, 2)

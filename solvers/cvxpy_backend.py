@@ -1,15 +1,7 @@
 """General-purpose solvers that cvxpy drives.
 
-The program becomes one cone per block.
-
-Of the two equivalent forms the smaller one is handed over:
-
-    LMI form     variables w (m of them): min bᵀw,  Σ_e w_e A_e − C ⪰ 0;   M is its multiplier
-    matrix form  variables Z, x:          max <C, Z>,  <A_e, Z> = b_e;      w is its multiplier
-
-Graph programs have far fewer rows than matrix entries, so the LMI form is the rule; programs
-with more rows than n(n+1)/2 (LMNN's triplets) take the matrix form, and so do log dets. Both
-are assembled as one sparse matrix; no loop over rows ever meets cvxpy.
+The program becomes one cone per block, in the smaller one of two equivalent forms
+(`sdpkit.solvers.cvxpy_models`).
 """
 
 from __future__ import annotations
@@ -20,26 +12,22 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
 from sdpkit.errors import InputError
+from sdpkit.numerics.interruption import is_interrupted
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import check_names
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solvers.cvxpy_models import CvxpyModel, Point, lmi_form, matrix_form
 from sdpkit.solvers.licences import without_licence
-from sdpkit.typing import Array, Indices
 
-# How one `tol`, `max_iter` and `time_limit` are said to each solver. Interior-point codes are
+# The names of `tol`, `max_iter` and `time_limit` in each solver. Interior-point codes are
 # asked for a hundredth of tol, because the certificate adds primal and dual errors up; SCS for
 # less, because its multipliers are not feasible and their repair costs a factor.
 _LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
@@ -119,8 +107,8 @@ class CvxpyBackend:
     """One solver that cvxpy can drive.
 
     `package` is what has to be importable; `doubles(sizes, m)` estimates the doubles it stores
-    for cones of these sizes and m rows; `work(n2)` the seconds to six digits for cones with n2
-    entries in all; `orthonormal` asks for a well-conditioned reduction.
+    for cones of these sizes and m constraints; `work(n2)` the seconds to six digits for cones with
+    n2 entries in all; `orthonormal` asks for a well-conditioned reduction.
     """
 
     name: str
@@ -130,8 +118,6 @@ class CvxpyBackend:
     doubles: Callable[[list[int], int], float]
     work: Callable[[float], float]
     orthonormal: bool = False
-
-    separate = True  # it works in a process that it stops
 
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
@@ -160,26 +146,26 @@ class CvxpyBackend:
         return 8.0 * (self.doubles(sizes, program.n_rows) + 4 * data)
 
     def seconds(self, program: Program, tol: float) -> float:
-        """By the sizes of the cones and the number of rows."""
+        """By the sizes of the cones and the number of constraints."""
         sizes = [float(block.size) for block in program.blocks]
         rows = 1e-9 * float(program.n_rows) ** 3
         return 0.1 + digits(tol) / 6 * (self.work(sum(n**2 for n in sizes)) + rows)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Compile, call, map back."""
-        started = time.perf_counter()
+        started, limit = time.perf_counter(), settings.time_limit
         reduction = reduce(program, orthonormal=self.orthonormal)
         reduced = reduction.program
         entries = sum(b.size * (b.size + 1) // 2 for b in reduced.blocks) + reduced.n_auxiliary
         few = reduced.n_rows <= entries and not reduced.has_log_det
-        form = _lmi_form if few else _matrix_form
+        form = lmi_form if few else matrix_form
         work = partial(self._solved, form, reduced, settings, started)
         watched = self._must_be_watched(program, settings)
         found = self._apart(work, settings) if watched else work()
         outcome, (matrices, x, dual), setup = found
         solved = time.perf_counter() - started - setup
-        stop = outcome.stop if form is _matrix_form else _mirrored(outcome.stop)
-        limit, notes = settings.time_limit, tuple[str, ...]()
+        stop = outcome.stop if form is matrix_form else _mirrored(outcome.stop)
+        notes = tuple[str, ...]()
         if limit is not None and stop is not Stop.TIME_LIMIT and self.cvxpy_name in _TIMELESS:
             notes = (f"{self.name} has no time limit; the {limit:g} s asked for were not kept",)
             notes = notes if solved > limit else ()
@@ -227,9 +213,6 @@ class CvxpyBackend:
         """Build the model, call the solver, read the point; and the seconds of the first part."""
         model = form(reduced)
         setup = time.perf_counter() - started
-        limit = settings.time_limit
-        if limit is not None:
-            settings = replace(settings, time_limit=max(limit - setup, _LEAST_SECONDS))
         outcome = self._call(model, settings)
         return outcome, model.read() if outcome.has_point else (None, None, None), setup
 
@@ -259,15 +242,28 @@ class CvxpyBackend:
         except KeyboardInterrupt:
             return CvxpyOutcome(Stop.INTERRUPTED, f"{self.name} was interrupted", None, False)
         except cp.SolverError as error:
-            interrupted = "interrupt" in str(model.problem.status or "").lower()
-            stop = Stop.INTERRUPTED if interrupted else Stop.FAILED
+            stop = Stop.INTERRUPTED if is_interrupted() else Stop.FAILED
             return CvxpyOutcome(stop, f"{self.name}: {error}", None, False)
         except (ArithmeticError, TypeError, ValueError) as error:
-            if any(option in str(error) for option in settings.options):
+            if settings.options and self._refuses({**language, **settings.options}):
                 words = f"solver {self.name!r} does not accept these options: {error}"
                 raise InputError(words) from error
             return CvxpyOutcome(Stop.FAILED, f"{self.name} broke down: {error}", None, False)
         return _outcome(model.problem)
+
+    def _refuses(self, options: Mapping[str, Any]) -> bool:
+        """Whether options make it break down on the smallest program, where nothing else can."""
+        import cvxpy as cp
+
+        matrix = cp.Variable((1, 1), PSD=True)
+        smallest = cp.Problem(cp.Minimize(cp.trace(matrix)), [cp.trace(matrix) == 1])
+        try:
+            smallest.solve(solver=self.cvxpy_name, **options)
+        except (ArithmeticError, TypeError, ValueError):
+            return True
+        except cp.SolverError:
+            return False
+        return False
 
 
 @dataclass(frozen=True)
@@ -291,6 +287,15 @@ _STOPS = {
     "infeasible_or_unbounded": Stop.CLAIMS_INFEASIBLE,
     "user_limit": Stop.ITERATION_LIMIT,
 }
+# The status of SCS, which says more than cvxpy's.
+_NATIVE_STOPS = {
+    f"{found} (inaccurate - reached {limit})": stop
+    for found in ("solved", "infeasible", "unbounded")
+    for limit, stop in (
+        ("max_iters", Stop.ITERATION_LIMIT),
+        ("time_limit_secs", Stop.TIME_LIMIT),
+    )
+}
 
 
 def _outcome(problem: Any) -> CvxpyOutcome:
@@ -300,7 +305,7 @@ def _outcome(problem: Any) -> CvxpyOutcome:
     extra = getattr(stats, "extra_stats", None)
     native = _native_words(extra)
     if stop in (Stop.DONE, Stop.ITERATION_LIMIT, Stop.FAILED):
-        stop = _limit(native, stop)
+        stop = _NATIVE_STOPS.get(native, stop)
     words = f"{status} ({native})" if native else status
     has_point = stop not in (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
     iterations = getattr(stats, "num_iters", None)
@@ -315,17 +320,6 @@ def _native_words(extra: Any) -> str:
     return str(getattr(extra, "status", "") or "")
 
 
-def _limit(native: str, stop: Stop) -> Stop:
-    lowered = native.lower().replace("_", " ")
-    if "interrupt" in lowered:
-        return Stop.INTERRUPTED
-    if "time" in lowered:
-        return Stop.TIME_LIMIT
-    if "iteration" in lowered or "max iters" in lowered:
-        return Stop.ITERATION_LIMIT
-    return stop
-
-
 def _mirrored(stop: Stop) -> Stop:
     """In the LMI form the roles of infeasible and unbounded are exchanged."""
     if stop is Stop.CLAIMS_INFEASIBLE:
@@ -333,198 +327,8 @@ def _mirrored(stop: Stop) -> Stop:
     return Stop.CLAIMS_INFEASIBLE if stop is Stop.CLAIMS_UNBOUNDED else stop
 
 
-Point = tuple[tuple[Array, ...] | None, Array | None, Array | None]
 # How it ended, the point, and the seconds until the solver was called.
 Found = tuple[CvxpyOutcome, Point, float]
-
-
-@dataclass(frozen=True)
-class CvxpyModel:
-    """A cvxpy problem and how to read (matrices, x, w of the maximisation) from it."""
-
-    problem: Any
-    read: Callable[[], Point]
-
-
-def _row_matrices(program: Program) -> list[sp.csr_array]:
-    """Per block (m, n²): the vectorised matrix A_e of every row."""
-    ends = np.cumsum([0] + [b.size**2 for b in program.blocks])
-    rows = sp.csc_array(program.matrix_rows)
-    return [sp.csr_array(rows[:, start:stop]) for start, stop in pairwise(ends)]
-
-
-def _cost_vectors(program: Program) -> list[Array]:
-    """Per block vec(C + Σ g_p v_p v_pᵀ) of the maximisation."""
-    parts = zip(program.blocks, program.split(program.cost_q), strict=True)
-    return [
-        program.sign * (block.cost.dense().ravel() + block.outer_products.T @ g)
-        for block, g in parts
-    ]
-
-
-def _lmi_form(program: Program) -> CvxpyModel:
-    import cvxpy as cp
-
-    w = cp.Variable(program.n_rows)
-    cones = []
-    pieces = zip(program.blocks, _row_matrices(program), _cost_vectors(program), strict=True)
-    for block, rows, cost in pieces:
-        slack = cp.reshape(rows.T @ w - cost, (block.size, block.size), order="C")
-        cones.append(slack >> 0)
-    signs = _sign_constraints(program, w)
-    auxiliary, penalty = _auxiliary_conditions(program, w)
-    limits = [constraint for constraint, _ in auxiliary]
-    problem = cp.Problem(cp.Minimize(program.rhs @ w + penalty), cones + signs + limits)
-
-    def read() -> Point:
-        if w.value is None or any(cone.dual_value is None for cone in cones):
-            return None, None, None
-        x = np.zeros(program.n_auxiliary)
-        for constraint, place in auxiliary:
-            place(x, constraint)
-        _curved_x(program, np.asarray(w.value), x)
-        return tuple(_lower(cone.dual_value) for cone in cones), x, np.asarray(w.value)
-
-    return CvxpyModel(problem, read)
-
-
-def _lower(dual: Any) -> Array:
-    """The symmetric matrix of a lower triangle: CVXOPT may leave the upper one empty."""
-    below = np.tril(np.asarray(dual, dtype=np.float64))
-    return np.asarray(below + np.tril(below, -1).T)
-
-
-def _sign_constraints(program: Program, w: Any) -> list[Any]:
-    upper, lower = program.relations == -1, program.relations == 1
-    out = []
-    if upper.any():
-        out.append(w[np.flatnonzero(upper)] >= 0)
-    if lower.any():
-        out.append(w[np.flatnonzero(lower)] <= 0)
-    return out
-
-
-def _auxiliary_conditions(program: Program, w: Any) -> tuple[list[tuple[Any, Any]], Any]:
-    """(constraint, how its multiplier fills x) per kind of variable, and the quadratic term."""
-    import cvxpy as cp
-
-    columns = sp.csr_array(program.rows_x.T)
-    cost = program.sign * program.cost_x
-    grouped = np.zeros(program.n_auxiliary, dtype=bool)
-    out: list[tuple[Any, Any]] = []
-    for penalty in program.norms:
-        group = np.array(penalty.group)
-        grouped[group] = True
-        r = columns[group] @ w - cost[group]
-        out.append((cp.SOC(cp.Constant(penalty.weight), r), _fill_norm(group)))
-    curved = program.quadratic_x > 0
-    nonnegative = np.flatnonzero(~program.free_x & ~curved)
-    if nonnegative.size:
-        constraint = columns[nonnegative] @ w >= cost[nonnegative]
-        out.append((constraint, _fill(nonnegative, 1.0)))
-    free = np.flatnonzero(program.free_x & ~curved & ~grouped)
-    if free.size:
-        # For r = 0 cvxpy adds yᵀr to a minimisation, so x = −y.
-        out.append((columns[free] @ w == cost[free], _fill(free, -1.0)))
-    return out, _conjugate(program, columns, cost, w)
-
-
-def _conjugate(program: Program, columns: Any, cost: Array, w: Any) -> Any:
-    """Σ r²/(2h), r⁻ only for nonnegative variables."""
-    import cvxpy as cp
-
-    total: Any = 0.0
-    for members in (program.free_x, ~program.free_x):
-        j = np.flatnonzero(members & (program.quadratic_x > 0))
-        if j.size:
-            r = columns[j] @ w - cost[j]
-            part: Any = r if members is program.free_x else cp.neg(r)
-            root = 1 / np.sqrt(program.quadratic_x[j])
-            total = total + 0.5 * cp.sum_squares(cp.multiply(root, part))
-    return total
-
-
-def _curved_x(program: Program, w: Array, x: Array) -> None:
-    """x_j = −r_j/h_j, the maximiser of −r_j x − ½h_j x²."""
-    curved = program.quadratic_x > 0
-    r = -program.reduced_costs(w)[curved] / program.quadratic_x[curved]
-    x[curved] = np.where(program.free_x[curved], r, np.maximum(r, 0.0))
-
-
-def _fill(where: Indices, sign: float) -> Callable[[Array, Any], None]:
-    def place(x: Array, constraint: Any) -> None:
-        x[where] = sign * np.asarray(constraint.dual_value)
-
-    return place
-
-
-def _fill_norm(group: Indices) -> Callable[[Array, Any], None]:
-    def place(x: Array, constraint: Any) -> None:
-        x[group] = np.asarray(constraint.dual_value[1]).ravel()
-
-    return place
-
-
-def _matrix_form(program: Program) -> CvxpyModel:
-    import cvxpy as cp
-
-    matrices = [cp.Variable((b.size, b.size), PSD=True) for b in program.blocks]
-    x = cp.Variable(max(program.n_auxiliary, 1))
-    columns = program.rows_x if program.n_auxiliary else sp.csr_array((program.n_rows, 1))
-    values: Any = columns @ x
-    objective: Any = 0.0
-    for z, rows, cost in zip(matrices, _row_matrices(program), _cost_vectors(program), strict=True):
-        values = values + rows @ cp.vec(z, order="C")
-        objective = objective + cost @ cp.vec(z, order="C")
-    for block, z in zip(program.blocks, matrices, strict=True):
-        if block.log_det:
-            objective = objective + block.log_det * cp.log_det(z)
-    rows_of = {k: np.flatnonzero(program.relations == k) for k in (-1, 0, 1)}
-    limits = {
-        k: _related(values[where], k, program.rhs[where])
-        for k, where in rows_of.items()
-        if where.size
-    }
-    constraints = list(limits.values())
-    if program.n_auxiliary:
-        objective = objective + program.sign * program.cost_x @ x - _penalty(program, x)
-        bounded = np.flatnonzero(~program.free_x)
-        if bounded.size:
-            constraints.append(x[bounded] >= 0)
-    problem = cp.Problem(cp.Maximize(objective), constraints)
-
-    def read() -> Point:
-        if any(z.value is None for z in matrices):
-            return None, None, None
-        w = np.zeros(program.n_rows)
-        for k, constraint in limits.items():
-            if constraint.dual_value is None:
-                return None, None, None
-            # cvxpy's multipliers of inequalities are nonnegative; ≥ rows have w ≤ 0 here.
-            w[rows_of[k]] = (-1.0 if k == 1 else 1.0) * np.asarray(constraint.dual_value)
-        found = np.zeros(program.n_auxiliary) if not program.n_auxiliary else np.asarray(x.value)
-        return tuple(np.asarray(z.value) for z in matrices), found, w
-
-    return CvxpyModel(problem, read)
-
-
-def _related(expression: Any, relation: int, rhs: Array) -> Any:
-    if relation == 0:
-        return expression == rhs
-    return expression <= rhs if relation == -1 else expression >= rhs
-
-
-def _penalty(program: Program, x: Any) -> Any:
-    import cvxpy as cp
-
-    total: Any = 0.0
-    j = np.flatnonzero(program.quadratic_x)
-    if j.size:
-        root = np.sqrt(program.quadratic_x[j])
-        total = total + 0.5 * cp.sum_squares(cp.multiply(root, x[j]))
-    for penalty in program.norms:
-        total = total + penalty.weight * cp.norm(x[np.array(penalty.group)], 2)
-    return total
 
 
 def _quartic(sizes: list[int], m: int) -> float:
@@ -542,7 +346,7 @@ def _first_order(sizes: list[int], m: int) -> float:
 
 
 def _scaled_rows(sizes: list[int], m: int) -> float:
-    """CVXOPT scales all m rows as dense n × n matrices."""
+    """CVXOPT scales all m constraints as dense n × n matrices."""
     return 3 * m * sum(n**2 for n in sizes) + m**2
 
 
@@ -567,7 +371,9 @@ def _not_measured(entries: float) -> float:
 
 def _conic(summary: str, log_det: bool = False) -> Capabilities:
     """cvxpy writes a log det with exponential cones, which not every solver has."""
-    return Capabilities(quadratic=True, norms=True, log_det=log_det, summary=summary)
+    return Capabilities(
+        quadratic=True, norms=True, log_det=log_det, stops_itself=True, summary=summary
+    )
 
 
 SCS = CvxpyBackend(
@@ -600,7 +406,7 @@ SDPA_PYTHON = CvxpyBackend(
     "sdpa-python",
     "SDPA",
     "sdpap",
-    Capabilities(summary="SDPA as a Python package"),
+    Capabilities(stops_itself=True, summary="SDPA as a Python package"),
     _schur,
     _not_measured,
 )

@@ -52,7 +52,7 @@ DSDP = SdpaProgram(
     "dsdp",
     "dsdp5",
     "dsdp",
-    Capabilities(summary="dual-scaling interior point by file"),
+    Capabilities(stops_itself=True, summary="dual-scaling interior point by file"),
     _command,
     read_triplets,
     _stop,

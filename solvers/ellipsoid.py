@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -32,8 +32,9 @@ from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_covering
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.forecast import forecast
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.solver import Capabilities
+from sdpkit.solvers.in_time import set_up_and_run
 from sdpkit.typing import Array, Indices
 
 _MAX_ROUNDS = 100  # working sets
@@ -250,10 +251,12 @@ class CoveringSolver:
         few = min(block.n_measurements, 40 * block.size)
         return 8.0 * (4 * block.n_measurements * block.size + few**2 + 6 * block.size**2)
 
+    costs: ClassVar = UnitCosts((0.01, 1.5e-09))
+
     def seconds(self, program: Program, tol: float) -> float:
-        """At the prices of `covering`; multiplicative updates take a thousand times as long."""
+        """By the costs of `covering`; multiplicative updates take a thousand times as long."""
         steps = 1.0 if self.engine is CoveringWorkingSet else 1000.0
-        return steps * forecast("covering", self.work(program, tol))
+        return steps * self.costs.seconds(self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Steps over the points."""
@@ -263,10 +266,14 @@ class CoveringSolver:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Weights, and from them M, t and the multipliers."""
         driver = Driver(self.name, settings, self.max_iter)
-        covering = Covering.of(program)
-        if covering.z.shape[1] < covering.size:
-            return driver.finish(_unbounded(covering))
-        return driver.run(self.engine(covering, program, settings.tol))
+
+        def set_up() -> CoveringWeights | Answer:
+            covering = Covering.of(program)
+            if covering.z.shape[1] < covering.size:
+                return _unbounded(covering)
+            return self.engine(covering, program, settings.tol)
+
+        return set_up_and_run(driver, set_up)
 
 
 def _unbounded(covering: Covering) -> Answer:

@@ -1,22 +1,24 @@
 """Two solvers for families of hinges, by an augmented Lagrangian on a working set.
 
-For programs  min Σ_b <C_b, M_b> + weight·Σ_t [z_t]₊  with the rows z_t = c_t + q_ij − q_il of a
-family (`sdpkit.program.families`). In coordinates in which C_b = I, the inner problem is
+For programs  min Σ_b <C_b, M_b> + weight·Σ_t [z_t]₊  with the comparisons z_t = c_t + q_ij − q_il
+of a family (`sdpkit.program.families`). In coordinates in which C_b = I
+(`sdpkit.solvers.hinge_program`), the inner problem (`sdpkit.solvers.augmented`) is
 
     ‖L‖² + weight·Σ_t max_{0 ≤ α ≤ 1} (α z_t − γ/2 (α − a_t)²),     M = LᵀL,  maximiser α_t
 
-and the outer one  a ← α:  the a_t converge to multipliers. What makes it fast, in order of weight:
+and the outer one  a ← α:  the a_t converge to multipliers (`sdpkit.solvers.multiplier_method`).
+What makes it fast, in order of weight:
 
 * The change to C = I; without it the curvatures of L differ by the condition of C.
-* A start L = √t·I, t the best scale on a part of the rows: a wrong scale has a huge active set.
+* A start L = √t·I, t the best scale on a part of the comparisons: with a wrong scale far too many
+  of them are violated.
 * Multipliers move only after the inner problem is solved well, as its own duality gap tells;
   loosely solved, they wander. γ shrinks a little, not to 0.
-* A quasi-Newton method on L, preconditioned from the right by (LᵀL + δI)⁻¹.
-* Rows live in a working set: those within `slack` of being violated when it was last searched,
-  and those with a_t > 0. The search is exact and over all rows. The upper bound is taken only
-  from a search, while the lower bound holds for any set of rows:
-
-      θ·weight·Σcα,   the largest θ ≤ 1 with  I + θ·weight·Σα_t(C_ij − C_il) ⪰ 0.
+* A quasi-Newton method on L, preconditioned from the right by (LᵀL + δI)⁻¹
+  (`sdpkit.solvers.inner`).
+* A working set of comparisons: those within `slack` of being violated when it was last searched,
+  and those with a_t > 0. The search is exact and over all comparisons. The upper bound is taken
+  only from a search; the lower bound holds for any set of comparisons.
 
 `factored` solves the inner problem in L, which is not convex where L has fewer rows than columns;
 its L is square unless the program limits the rank, and the certificate decides in any case.
@@ -27,7 +29,7 @@ there to check the other.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -37,74 +39,69 @@ from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.forecast import forecast
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.solution import Solution
 from sdpkit.solution.solver import Capabilities
-from sdpkit.solvers.augmented import (
-    Factors,
-    HingeProgram,
-    InnerPoint,
-    WorkingSet,
-    augmented_lagrangian,
-    squared_norm,
-    working_images,
-)
+from sdpkit.solvers.augmented import InnerProblem
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
-from sdpkit.solvers.inner import Evaluate, InTheCone, InTheFactor
+from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
+from sdpkit.solvers.in_time import set_up_and_run
+from sdpkit.solvers.inner import InTheCone, InTheFactor
+from sdpkit.solvers.multiplier_method import MULTIPLIERS, MultiplierMethod, ObjectiveEstimate
+from sdpkit.solvers.working_set import WorkingSet
 from sdpkit.typing import Array
 
-# γ at the start, and the smallest, in units of the family; the prices of moving α away from a.
-_GAMMA, _GAMMA_LAST = 0.25, 0.06
-# Rows within this much of being violated, in units of the family, are kept: at first, at last.
-_SLACK, _SLACK_LAST = 0.3, 0.2
-# The inner problem counts as solved at this share of the outer gap.
-_INNER_SHARE = 0.3
-# The relative change of L after which the working set is searched again.
-_DRIFT = 0.02
-# The gap on the working set, as a share of the tolerance, at which all rows are searched.
-_MEETING = 0.9
-# Steps between looks at the duality gap, and between multiplier updates at most.
-_LOOK_STEPS, _UPDATE_STEPS = 10, 150
-# Steps after which an inner problem that single precision has not solved is given to double.
-_SINGLE_STEPS = 60
-# The objective over all rows is estimated after these steps and whenever the gap is looked at, as
-# long as the gap is larger than this. What counts as worse.
-_EARLY_LOOKS, _SETTLED, _WORSE = (1, 2, 4, 7), 0.02, 0.2
-# An estimate takes a share of the rows, and those of so many points at least, or chance would say
-# what is worse. If that is more than the last share, a search costs hardly more.
-_ESTIMATE_SHARE, _ESTIMATE_POINTS, _ESTIMATE_MOST = 0.01, 200, 0.05
-# So many times the least estimate is too far: what it would find is not worth finding.
-_FAR_WORSE = 3.0
-# The relative change of L below which an estimate is still good.
-_STILL = 1e-3
-# Steps on one working set at most.
-_WORKING_SET_STEPS = 600
-# Where there are more points than this, the first steps are made on a share of the rows, if it has
-# so many points for every direction: fewer of them would be fitted too well.
-_STAGED_POINTS, _STAGE_SHARE, _STAGE_POINTS = 10_000, 0.15, 50
-# Directions of L below this share of the largest are dropped between searches, but for a few.
-_THIN, _SPARE = 1e-3, 4
-# A direction along which the factor is shorter than this share of its longest one is lacking, if
-# the gradient in M along it is below minus this much of the cost's, or minus the tolerance, which
-# the bound would lose. What it may grow to at once.
-_LACKING, _NEGATIVE, _GROWTH = 0.2, 0.02, (0.3, 0.1, 0.03, 0.01)
-# Searches without progress after which a run gives up.
-_STALLED_SEARCHES = 8
-# Factors that have shrunk to this share of their squared norm are taken back, at most so often.
-_VANISHED, _TAKEN_BACK = 1e-12, 20
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How wide the searches are, and when they give up. Slacks are in units of the family."""
+
+    first_slack: float = 0.3  # wide at first, while L still moves far
+    slack_factor: float = 0.7  # by which the slack shrinks after each working set
+    last_slack: float = 0.2  # narrower, and too many comparisons would be found one search late
+    stalled_searches: int = 8  # without progress, after which there will be none
+    progress: float = 0.99  # of the distance of the bounds: less than 1 % gained is no progress
+    thin: float = 1e-3  # of the longest direction of L: shorter ones are dropped between searches
+    spare: int = 4  # directions that are kept all the same, by which L may grow again
+    vanished: float = 1e-12  # share of ‖L‖² at which L has shrunk to nothing
+    most_takebacks: int = 20  # of an L that vanished; then 0 is the solution
+
+    def next_slack(self, slack: float, unit: float) -> float:
+        """The slack after a working set."""
+        return max(self.last_slack * unit, self.slack_factor * slack)
+
+
+@dataclass(frozen=True)
+class StageSettings:
+    """Where the first steps are made on a part of the comparisons."""
+
+    least_points: int = 10_000  # below, all of them are as fast
+    share: float = 0.15  # a start has many times more violated comparisons than later points
+    points_per_direction: int = 50  # with fewer points the part would be fitted too well
+
+    def applies(self, problem: HingeProgram) -> bool:
+        """Whether the first steps on a part lead somewhere, and save something."""
+        directions = sum(x.shape[1] for x in problem.features)
+        n = problem.family.n_points
+        enough = self.share * n >= self.points_per_direction * directions
+        return n >= self.least_points and enough
+
+
+SEARCH, STAGE = SearchSettings(), StageSettings()
 
 
 # -- the engine -----------------------------------------------------------------------------
 
 
 class HingeSearch:
-    """Search for violated rows, solve on the working set, search again, until the bounds meet.
+    """Search for violated comparisons, solve on the working set, search again, until the bounds
+    meet.
 
     Attributes
     ----------
     factors: L of every block;  best: those that an exact search found best, with `upper`
-    rows, alpha: the multipliers with the best bound, `lower`, which any rows prove
-    stage: a search on a part of the rows for the first steps, or None
+    rows, alpha: the multipliers with the best bound, `lower`, which any comparisons prove
+    stage: a search on a part of the comparisons for the first steps, or None
     reached: the distance of the bounds after every search
     """
 
@@ -122,22 +119,22 @@ class HingeSearch:
         self.rows: Rows | None = None
         self.alpha: Array | None = None
         self.working: WorkingSet | None = None
-        self.gamma = _GAMMA * problem.family.unit
-        self.slack = _SLACK * problem.family.unit
-        self.negative = min(_NEGATIVE, tol)
+        self.gamma = MULTIPLIERS.first_gamma * problem.family.unit
+        self.slack = SEARCH.first_slack * problem.family.unit
         self.reached = [np.inf]
         self.stage: HingeSearch | None = None
         self.taken_back = 0
 
     def resume(self, warm: Solution) -> None:
-        """Take over the multipliers of a solution, where its rows are rows of this family."""
+        """Take over the multipliers of a solution, where they belong to this family."""
         family = self.problem.family
         if warm.rows is None or warm.dual is None or warm.dual.size != warm.rows.size:
             return
         held = (warm.dual > 0) & family.has(warm.rows)
         a = np.minimum(warm.dual[held] / self.problem.weight, 1.0)
         self.working = WorkingSet.of(self.problem, warm.rows[held], a, self.factors)
-        self.gamma, self.slack = _GAMMA_LAST * family.unit, _SLACK_LAST * family.unit
+        self.gamma = MULTIPLIERS.last_gamma * family.unit
+        self.slack = SEARCH.last_slack * family.unit
 
     @property
     def gap(self) -> float:
@@ -145,7 +142,7 @@ class HingeSearch:
         return relative_gap(self.upper, self.lower)
 
     def step(self, driver: Driver) -> None:
-        """A search over all rows, and inner problems on what it found."""
+        """A search over all comparisons, and inner problems on what it found."""
         if self.stage is not None:
             self._after(self.stage, driver)
             if driver.must_stop:
@@ -167,8 +164,7 @@ class HingeSearch:
             self._improve(driver, found)
 
     def _after(self, stage: HingeSearch, driver: Driver) -> None:
-        """The first steps on a part of the rows: a start has many times more violated rows than a
-        point a few steps away, but a part says little about all rows beyond that."""
+        """The first steps on a part: it says little about all comparisons beyond that."""
         self.stage = None
         found = stage._search()
         if not driver.must_stop:
@@ -176,7 +172,7 @@ class HingeSearch:
         self.factors = self.best = stage.factors
 
     def _search(self) -> Rows:
-        """The rows near the factors, which makes their objective exact."""
+        """The comparisons near the factors, which makes their objective exact."""
         problem, factors = self.problem, self.factors
         found = problem.family.near(problem.outputs(factors), self.slack)
         objective = self.objective = problem.objective(factors, found)
@@ -187,14 +183,12 @@ class HingeSearch:
 
     def _is_over(self) -> bool:
         """Whether the bounds meet, or searches bring no progress."""
-        reached = self.reached
-        stalled = (
-            len(reached) > _STALLED_SEARCHES and reached[-1] > 0.99 * reached[-_STALLED_SEARCHES]
-        )
+        reached, count = self.reached, SEARCH.stalled_searches
+        stalled = len(reached) > count and reached[-1] > SEARCH.progress * reached[-count]
         return self.gap <= self.tol or stalled
 
     def _improve(self, driver: Driver, found: Rows) -> None:
-        """Better factors and multipliers on the rows found, and those with a multiplier."""
+        """Better factors and multipliers on what was found, and on what has a multiplier."""
         problem = self.problem
         if self.working is None:
             self.working = WorkingSet.of(problem, found, np.zeros(found.size), self.factors)
@@ -204,116 +198,33 @@ class HingeSearch:
             parts = zip(self.factors, problem.ranks, strict=True)
             self.factors = [_thinned(factor, rank) for factor, rank in parts]
         before = self.factors
-        is_single_enough = self._solve_inner(driver, self.working)
-        vanished = squared_norm(self.factors) <= _VANISHED * squared_norm(before)
-        if vanished and not self.working.a.any() and self.taken_back < _TAKEN_BACK:
-            # No row near L holds it, and it shrinks to 0, where it has no gradient and all rows
-            # are violated: the rows in between are looked for first.
+        is_single_enough = self._solve_on(self.working, driver)
+        vanished = squared_norm(self.factors) <= SEARCH.vanished * squared_norm(before)
+        if vanished and not self.working.a.any() and self.taken_back < SEARCH.most_takebacks:
+            # No comparison near L holds it, and it shrinks to 0, where it has no gradient and all
+            # are violated: those in between are looked for first.
             self.factors = [0.5 * factor for factor in before]
             self.taken_back += 1
-        self.slack = max(_SLACK_LAST * problem.family.unit, 0.7 * self.slack)
+        self.slack = SEARCH.next_slack(self.slack, problem.family.unit)
         if not is_single_enough:
             self.problem = replace(problem, dtype=np.float64)
 
-    def _solve_inner(self, driver: Driver, working: WorkingSet) -> bool:
-        """Inner problems on one working set, until the bounds meet on it or L has moved away.
-
-        Returns False if single precision does not solve them.
-        """
-        problem, tol, unit = self.problem, self.tol, self.problem.family.unit
-        start, since, is_single_enough = self.factors, 0, True
-        lower, best = self.lower, np.zeros(working.rows.size)
-        # A start without multipliers is far off; its working set is worth a few steps only.
+    def _solve_on(self, working: WorkingSet, driver: Driver) -> bool:
+        """The method of multipliers on a working set; False if single precision is not enough."""
+        # Without multipliers the start is far off, and its working set worth a few steps only.
         rough = len(self.reached) == 2 and not working.a.any()
-        constants = working.terms.row_constants
-        method = self.method(start)
-
-        def evaluate(trial: Factors) -> InnerPoint:
-            return augmented_lagrangian(problem, working, self.gamma, trial, self.pool)
-
-        point = evaluate(start)
-        outside = self._estimate()
-        for count in range(1, _WORKING_SET_STEPS):
-            found = method.step(evaluate, point)
-            driver.count()
-            since += 1
-            size = max(abs(point.value), np.finfo(float).tiny)  # 0 where no row holds L
-            change = 1.0 if found is None else (point.value - found.value) / size
-            # A step may lead up a little before it leads down.
-            stalled = found is None or abs(change) < 1e-11
-            point = found or point
-            is_look = stalled or count % _LOOK_STEPS == 0 or driver.must_stop
-            asked = outside is not None and (is_look or count in _EARLY_LOOKS)
-            if asked and outside is not None and outside.is_worse(point):
-                point = outside.kept or point
-                break
-            if rough and change < 0.02:
-                break
-            if not is_look:
-                continue
-            images = working_images(problem, working, point.alpha, self.pool)
-            share = problem.share(images)
-            scaled = share * point.alpha
-            worth = float(constants @ scaled)
-            if problem.weight * worth > lower:
-                lower, best = problem.weight * worth, point.alpha
-            outer_gap = relative_gap(point.objective, lower)
-            if outer_gap <= _MEETING * tol or driver.must_stop:
-                break
-            if outer_gap < _SETTLED:
-                outside = None
-            moved = float(np.square(scaled - working.a).sum())
-            inner_gap = relative_gap(
-                point.value, problem.weight * (worth - 0.5 * self.gamma * moved)
-            )
-            solved = inner_gap <= _INNER_SHARE * max(outer_gap, tol)
-            if not solved and point.single and (stalled or since >= _SINGLE_STEPS):
-                is_single_enough = False
-                break
-            if not solved and share * (1 + self.negative) < 1:
-                grown = self._grown(evaluate, point, images)
-                if grown is not None:
-                    point = grown
-                    continue
-            if solved or stalled or since >= _UPDATE_STEPS:
-                working.a = point.alpha.copy()
-                self.gamma, since = max(_GAMMA_LAST * unit, 0.5 * self.gamma), 0
-                point = evaluate(point.factors)
-                method.recondition(point.factors)
-                if _moved(start, point.factors) > _DRIFT:
-                    break
-        working.a = point.alpha.copy()
-        self.factors = point.factors
-        self._offer_dual(working, best)
-        return is_single_enough
-
-    def _estimate(self) -> _Estimate | None:
-        """An estimate of the objective, where it is worth its price."""
-        share = max(_ESTIMATE_SHARE, _ESTIMATE_POINTS / self.problem.family.n_points)
-        if self.gap < _SETTLED or share > _ESTIMATE_MOST:
-            return None
-        return _Estimate(self.problem, share, self.factors, self.objective)
-
-    def _grown(
-        self, evaluate: Evaluate, point: InnerPoint, images: list[Array]
-    ) -> InnerPoint | None:
-        """A better point in directions that the factors lack, or None.
-
-        Where L has (almost) no component along v, its gradient there (almost) vanishes even if
-        vᵀ(I + image)v < 0: a saddle, which quasi-Newton steps take long to leave.
-        """
-        if self.method is not InTheFactor:
-            return None
-        parts = zip(point.factors, images, strict=True)
-        moves = [_missing(factor, image, self.negative) for factor, image in parts]
-        if not any(move.any() for move in moves):
-            return None
-        for size in _GROWTH:
-            pairs = zip(point.factors, moves, strict=True)
-            found = evaluate([factor + size * move for factor, move in pairs])
-            if found.value < point.value:
-                return found
-        return None
+        inner = InnerProblem(self.problem, working, self.gamma, self.pool)
+        method = MultiplierMethod(
+            inner, self.method(self.factors), self.factors, self.tol, self.lower
+        )
+        outside = ObjectiveEstimate.if_worthwhile(
+            self.problem, self.gap, self.factors, self.objective
+        )
+        method.run(driver, outside, rough)
+        working.a = method.point.alpha.copy()
+        self.factors, self.gamma = method.point.factors, inner.gamma
+        self._offer_dual(working, method.alpha)
+        return method.is_single_enough
 
     def _offer_dual(self, working: WorkingSet, alpha: Array) -> None:
         """Take the bound of some multipliers, if it is better: in double precision, since single
@@ -341,71 +252,13 @@ class HingeSearch:
         """It keeps no checkpoints."""
 
 
-class _Estimate:
-    """The objective over all rows, estimated on a part of them.
-
-    Rows outside of the working set may become violated in great numbers while L moves: then they
-    must be found before there are too many.
-
-    Attributes
-    ----------
-    kept: the last point whose estimate was not far too large, None if that is the start
-    """
-
-    def __init__(
-        self, problem: HingeProgram, share: float, start: Factors, objective: float
-    ) -> None:
-        self.problem, self.part = problem, problem.family.part(share)
-        hinges = self.part.hinge_sum(problem.outputs(start))
-        exact = objective - squared_norm(start)
-        self.price = exact / hinges if hinges > 0 else 0.0
-        self.least = objective
-        self.seen = start
-        self.kept: InnerPoint | None = None
-
-    def is_worse(self, point: InnerPoint) -> bool:
-        """Whether an earlier point was much better; not where it has hardly moved since."""
-        if _moved(self.seen, point.factors) < _STILL:
-            return False
-        self.seen = point.factors
-        hinges = self.part.hinge_sum(self.problem.outputs(point.factors))
-        value = squared_norm(point.factors) + self.price * hinges
-        self.least = min(self.least, value)
-        if value <= _FAR_WORSE * self.least:
-            self.kept = point
-        return value > (1 + _WORSE) * self.least
-
-
 def _thinned(factor: Array, rank: int) -> Array:
     """The factor with orthogonal rows, without those that have shrunk to nothing but for a few
     by which it may grow again."""
     _, values, rows = scipy.linalg.svd(factor, full_matrices=False)
-    kept = min(rank, int(np.sum(values > _THIN * values[0])) + _SPARE, values.size)
+    wide = int(np.sum(values > SEARCH.thin * values[0]))
+    kept = min(rank, wide + SEARCH.spare, values.size)
     return np.asarray(values[:kept, None] * rows[:kept])
-
-
-def _missing(factor: Array, image: Array, negative: float) -> Array:
-    """(r, d) directions in which I + image is below −negative and the factor has next to nothing,
-    in rows of the factor that are next to nothing, as long as its longest."""
-    left, values, _ = scipy.linalg.svd(factor, full_matrices=False)
-    lows, vectors = scipy.linalg.eigh(image)
-    lengths = np.linalg.norm(factor @ vectors, axis=0)
-    lacking = np.flatnonzero((lows < -1 - negative) & (lengths < _LACKING * values[0]))
-    room = min(lacking.size, int(np.sum(values < _LACKING * values[0])))
-    rows = left[:, values.size - room :]
-    return np.asarray(values[0] * (rows @ vectors[:, lacking[:room]].T))
-
-
-def _moved(before: Factors, after: Factors) -> float:
-    changes = [new - old for new, old in zip(after, before, strict=True)]
-    return squared_norm(changes) / max(squared_norm(after), np.finfo(float).tiny)
-
-
-def _is_staged(problem: HingeProgram) -> bool:
-    """Whether the first steps on a part of the rows lead somewhere, and save something."""
-    directions = sum(x.shape[1] for x in problem.features)
-    n = problem.family.n_points
-    return n >= _STAGED_POINTS and _STAGE_SHARE * n >= _STAGE_POINTS * directions
 
 
 # -- the solvers ----------------------------------------------------------------------------
@@ -413,7 +266,7 @@ def _is_staged(problem: HingeProgram) -> bool:
 
 @dataclass(frozen=True)
 class HingeSolver(FamilySolver):
-    """A solver for programs with a family of rows."""
+    """A solver for programs with a family of comparisons."""
 
     name: str
     capabilities: Capabilities
@@ -424,10 +277,12 @@ class HingeSolver(FamilySolver):
         """A few copies of the outputs; the working set is not known beforehand."""
         return 8.0 * (3 + workers()) * size_of_outputs(program)
 
+    costs: ClassVar = UnitCosts((0.045, 2.7e-06), loading=0.05)
+
     def seconds(self, program: Program, tol: float) -> float:
-        """At the prices of `factored`; the other one takes twice as long."""
+        """By the measured costs of `factored`; `projected` takes twice as long."""
         slowness = 1.0 if self.method is InTheFactor else 2.0
-        return slowness * forecast("factored", self.work(program, tol))
+        return slowness * self.costs.seconds(self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """The size of the outputs."""
@@ -437,17 +292,21 @@ class HingeSolver(FamilySolver):
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Minimise; interrupted, the best bounds so far are returned."""
         driver = Driver(self.name, settings, self.max_iter)
+        with own_threads() as pool:
+            return set_up_and_run(driver, lambda: self._search(program, settings, pool))
+
+    def _search(self, program: Program, settings: Settings, pool: Any) -> HingeSearch:
+        """The engine at its start."""
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
         problem = HingeProgram.of(program, settings.tol if self.method is InTheFactor else 0.0)
-        with own_threads() as pool:
-            start = problem.start(settings.warm_start)
-            search = HingeSearch(problem, start, self.method, settings.tol, pool)
-            if settings.warm_start is not None:
-                search.resume(settings.warm_start)
-            elif _is_staged(problem):
-                part = problem.part(_STAGE_SHARE)
-                search.stage = HingeSearch(part, start, self.method, settings.tol, pool)
-            return driver.run(search)
+        start = problem.start(settings.warm_start)
+        search = HingeSearch(problem, start, self.method, settings.tol, pool)
+        if settings.warm_start is not None:
+            search.resume(settings.warm_start)
+        elif STAGE.applies(problem):
+            part = problem.part(STAGE.share)
+            search.stage = HingeSearch(part, start, self.method, settings.tol, pool)
+        return search
 
 
 FACTORED = HingeSolver(

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import dtrsv
 
-from sdpkit.solvers.augmented import Factors, InnerPoint
+from sdpkit.solvers.augmented import InnerPoint
+from sdpkit.solvers.hinge_program import Factors
 from sdpkit.typing import Array
 
 # δ of the preconditioner relative to ‖LᵀL‖, and the number of steps it remembers.

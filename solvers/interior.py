@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.forecast import forecast
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.algebra import EntryEquations
@@ -48,6 +49,7 @@ class CentralPath:
     ----------
     method: the equations, in the coordinates of `point` and of `best`
     point, now: the iterate and its measures;  best, measures: the best one and its measures
+    converged: whether the run ended because the errors meet the tolerance
     stalled: iterations since the best one;  slow: iterations since the error was last halved
     """
 
@@ -58,6 +60,7 @@ class CentralPath:
         self.best: Iterate | None = None
         self.now: Measures
         self.measures: Measures
+        self.converged = False
         self.steps = (1.0, 1.0)
         self.stalled = self.slow = 0
         self.mark = np.inf
@@ -140,10 +143,10 @@ class CentralPath:
     def _verdict(self) -> tuple[Stop, str] | None:
         method, now = self.method, self.now
         if now.worst <= self.goal:
-            return Stop.DONE, f"converged: relative gap {now.gap:.1e}"
+            return self._converged_at(now)
         if self.measures.worst <= 2.5 * self.goal and self.stalled >= 2:
             # Rounding is in the way of the goal, but what was asked for is reached.
-            return Stop.DONE, f"converged: relative gap {self.measures.gap:.1e}"
+            return self._converged_at(self.measures)
         if now.dual < -_DIVERGED * method.scale_c and now.dual_residual < 1e-6:
             return Stop.CLAIMS_INFEASIBLE, "the dual objective diverges"
         if now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order:
@@ -158,6 +161,10 @@ class CentralPath:
         if not np.isfinite(now.worst):
             return Stop.FAILED, "the iteration left the floating-point numbers"
         return None
+
+    def _converged_at(self, reached: Measures) -> tuple[Stop, str]:
+        self.converged = True
+        return Stop.DONE, f"converged: relative gap {reached.gap:.1e}"
 
     def answer(self, stop: Stop) -> Answer:
         """The best point; where the objective diverges, the last one as a ray."""
@@ -219,9 +226,11 @@ class Interior:
             p2 = 0
         return 8.0 * (rows + p2 + 4 * widest + 14 * n2)
 
+    costs: ClassVar = UnitCosts((0.00064, 1.4e-08, 1.9e-12, 8.9e-12))
+
     def seconds(self, program: Program, tol: float) -> float:
-        """At measured prices."""
-        return forecast(self.name, self.work(program, tol))
+        """By measured costs."""
+        return self.costs.seconds(self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Iterations, times the entries of the normal equations, times their factor, times ten
@@ -242,14 +251,16 @@ class Interior:
         """Reduce, follow the central path, lift the best point."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
         reduction = reduce(program)
+        if driver.must_stop and driver.stop is not None:
+            return driver.finish(Answer(driver.stop, driver.words))
         unit = reduction.rhs_scale * reduction.cost_scale
         method = PredictorCorrector(reduction.program, program.value_floor / unit)
         method.meet_short_rows(settings.tol)
         given = None if settings.warm_start is None else reduction.lower(settings.warm_start)
         if given is not None:
-            answer = driver.run(CentralPath(method, method.warm(*given), reduction, settings.tol))
-            converged = answer.native_status.startswith("converged")
-            if converged or answer.stop in (Stop.TIME_LIMIT, Stop.INTERRUPTED):
+            path = CentralPath(method, method.warm(*given), reduction, settings.tol)
+            answer = driver.run(path)
+            if path.converged or answer.stop in (Stop.TIME_LIMIT, Stop.INTERRUPTED):
                 return reduction.lift(answer)
             driver = driver.again()  # a warm start that leads nowhere is forgotten
         start = _cold_start(method, reduction)

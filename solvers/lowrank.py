@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -34,9 +34,10 @@ from sdpkit.program.gram import FactoredGram, Matrix
 from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.forecast import forecast
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.options import Option
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
+from sdpkit.solvers.in_time import set_up_and_run, stoppable
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel, in_boxes, lowest_eigenpairs
 from sdpkit.solvers.lowrank_newton import DENSE_UNKNOWNS, minimised
@@ -99,12 +100,12 @@ class MultiplierUpdates:
         before = now.residual
         now.w, now.residual = self._updated(point), point.residual
         now.unknown = [*map(_trimmed, point.unknown[:-1]), point.unknown[-1]]
-        lowest = self._lowest(point)
+        lowest = self._lowest(point, driver)
         gap, violation = self._gap(point, lowest), self._violation(point)
         self._keep(point, max(gap, violation))
         self._record(driver, point, lowest, gap, violation)
         if gap <= 0.5 * self.tol and violation <= 0.3 * self.tol:
-            if self._is_refused(driver.settings.tol):
+            if self._is_refused(driver):
                 # What it measures is finer than the gap and residual of here: go on for longer.
                 self.tol *= _FINER
             else:
@@ -116,17 +117,19 @@ class MultiplierUpdates:
         self.accuracy = max(0.01 * self.tol, min(0.3 * self.accuracy, now.residual))
         self._grow(point, lowest)
 
-    def _is_refused(self, tol: float) -> bool:
+    def _is_refused(self, driver: Driver) -> bool:
         """Whether the certificate refuses the best point and could still be convinced.
 
         Large graphs are not asked: theirs costs as much as many updates.
         """
-        program = self.model.program
+        program, tol = self.model.program, driver.settings.tol
         if self.tol <= _FINEST * tol or any(block.is_large_graph for block in program.blocks):
             return False
         answer = self.answer(Stop.DONE)
         assert answer.matrices is not None
-        return not certify(program, answer.matrices, answer.x, answer.dual).passes(tol)
+        largest = max(block.size for block in program.blocks)
+        certified = partial(certify, program, answer.matrices, answer.x, answer.dual)
+        return not stoppable(driver, largest, certified).passes(tol)
 
     def _gives_up(self, driver: Driver, gap: float) -> bool:
         """Whether there is no optimum to be found, or no progress."""
@@ -160,10 +163,10 @@ class MultiplierUpdates:
         now = self.now
         return LagrangianPoint(self.model, unknown, now.w, now.sigma, now.level)
 
-    def _lowest(self, point: LagrangianPoint) -> list[tuple[Array, Array]]:
+    def _lowest(self, point: LagrangianPoint, driver: Driver) -> list[tuple[Array, Array]]:
         """Per block the lowest eigenpairs of the dual slack."""
         parts = zip(self.model.parts, point.weights, strict=True)
-        return [lowest_eigenpairs(part, u, NEW_COLUMNS) for part, u in parts]
+        return [lowest_eigenpairs(part, u, NEW_COLUMNS, driver) for part, u in parts]
 
     def _gap(self, point: LagrangianPoint, lowest: list[tuple[Array, Array]]) -> float:
         """What the certificate will find, about: the dual value and what its slack lacks, at the
@@ -358,11 +361,13 @@ class LowRankSolver:
             total += 3.0 * block.pattern.size if block.is_large_graph else 6.0 * block.size**2
         return 8.0 * total
 
+    costs: ClassVar = UnitCosts((1.2, 1.8e-09, 3.6e-13, 2.1e-07, 1e-06))
+
     def seconds(self, program: Program, tol: float) -> float:
-        """At measured prices, with the risk of a run that ends without a proof."""
+        """By measured costs, with the risk of a run that ends without a proof."""
         equations = bool((program.relations == 0).all()) and why_no_graph(program) is None
         risk = _EQUATIONS_RISK if equations else 1.0
-        return risk * forecast(self.name, self.work(program, tol))
+        return risk * self.costs.seconds(self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Dense factors; for large graphs rows, times a power of the nodes where the optimum has
@@ -384,13 +389,16 @@ class LowRankSolver:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Recognise what has no optimum, else update multipliers until the gap is met."""
         driver = Driver(self.name, settings, _MAX_NEWTON_STEPS, self.options)
-        if why_no_graph(program) is None:
-            without = drifting_apart(program) or shortcut(program)
-            if without is not None:
-                return driver.finish(without)
-        model = LowRankModel.of(program)
-        start = starting_state(model, driver)
-        return driver.run(MultiplierUpdates(model, start, driver))
+
+        def set_up() -> MultiplierUpdates | Answer:
+            if why_no_graph(program) is None:
+                without = drifting_apart(program) or shortcut(program)
+                if without is not None:
+                    return without
+            model = LowRankModel.of(program)
+            return MultiplierUpdates(model, starting_state(model, driver), driver)
+
+        return set_up_and_run(driver, set_up)
 
 
 LOWRANK = LowRankSolver()

@@ -17,6 +17,8 @@ from sdpkit.program.block import Block, stiff_enough
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_graph
+from sdpkit.solution.driver import Driver
+from sdpkit.solvers.in_time import stoppable
 from sdpkit.typing import Array, Bools, Indices
 
 
@@ -166,7 +168,7 @@ def in_boxes(program: Program) -> Bools:
 
 
 def lowest_eigenpairs(
-    part: FactoredBlock, u: Array, k: int, cost: bool = True
+    part: FactoredBlock, u: Array, k: int, driver: Driver, cost: bool = True
 ) -> tuple[Array, Array]:
     """The k smallest eigenvalues, rising, and eigenvectors of Vᵀdiag(u)V − C on the face."""
     block, pull = part.block, part.sign if cost else 0.0
@@ -182,5 +184,7 @@ def lowest_eigenpairs(
     slack = block.project_out_null(slack)
     lift = np.linalg.norm(slack) + 1.0
     room = block.size - basis.shape[1]
-    found = scipy.linalg.eigh(slack + lift * basis @ basis.T, subset_by_index=[0, min(k, room) - 1])
+    slack += lift * basis @ basis.T
+    wanted = [0, min(k, room) - 1]
+    found = stoppable(driver, block.size, lambda: scipy.linalg.eigh(slack, subset_by_index=wanted))
     return found[0], found[1]

@@ -14,6 +14,7 @@ import scipy.linalg
 
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
+from sdpkit.solvers.in_time import stoppable_cholesky
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.typing import Array
 
@@ -163,5 +164,5 @@ def _stiffness_inverse(block: Block, weights: Array) -> Callable[[Array], Array]
         return factor.solve
     image = dense(block.adjoint(weights))
     image[np.diag_indices(block.size)] += 1e-6 * float(np.trace(image)) / block.size + 1e-300
-    lower = scipy.linalg.cholesky(image, lower=True)
+    lower = stoppable_cholesky(image)
     return lambda r: np.asarray(scipy.linalg.cho_solve((lower, True), r))

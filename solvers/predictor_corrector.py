@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solvers.algebra import (
@@ -47,7 +48,7 @@ from sdpkit.solvers.definite import Breakdown, cholesky
 from sdpkit.solvers.passes import primal_step, product, times
 from sdpkit.solvers.slack_inverse import DenseInverse, Inverse
 from sdpkit.solvers.step_lengths import longest_step, longest_tried, moved_inside, proven_step
-from sdpkit.typing import Array
+from sdpkit.typing import Array, Indices
 
 _PREDICTED = 1e-6  # relative residual of a predictor: it is not taken, it tells how far to go
 _STUCK_LENGTH = 0.1  # a step this short calls for pure centring
@@ -60,11 +61,27 @@ _TINY = float(np.finfo(np.float64).tiny)
 _ROUNDING = 1e-12
 
 
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """What the equations of a point are off.
+
+    Attributes
+    ----------
+    primal: b − A(M) − A_x x;  z: A_xᵀw + h∘x − c − z
+    slacks: per block S(w) − S; None once the slack is that of w and is recomputed from it
+    """
+
+    primal: Array
+    slacks: list[Array | None]
+    z: Array
+
+
 @dataclass
 class Iterate:
     """(M, x; w, S, z). Arrays are replaced, never changed in place.
 
-    `met` is the w whose slacks these are, block by block where there was no gap before.
+    `met` is the w whose slacks these are, block by block where there was no gap before; `gaps` are
+    known once the point is measured, and a direction needs them.
     """
 
     matrices: list[Array]
@@ -73,10 +90,18 @@ class Iterate:
     slacks: list[Array]
     z: Array
     met: Array | None = None
+    gaps: Gaps | None = None
 
     def copy(self) -> Iterate:
-        """An iterate that may be moved without moving this one."""
-        return replace(self, matrices=list(self.matrices), slacks=list(self.slacks))
+        """An iterate that may be moved without moving this one; it is not measured yet."""
+        return replace(self, matrices=list(self.matrices), slacks=list(self.slacks), gaps=None)
+
+    @property
+    def measured(self) -> Gaps:
+        """The gaps of a point that was measured."""
+        if self.gaps is None:
+            raise ValueError("measure a point before asking for a direction from it")
+        return self.gaps
 
 
 @dataclass
@@ -131,15 +156,27 @@ class PredictorCorrector:
         self.value_floor, self.offset = value_floor, program.sign * program.offset
         self.sign = program.sign
         self.b = program.rhs
-        self._set_columns(program)
+        slack = program.slack_columns
+        zeros = np.zeros(slack.shape[1])
+        # A_x with one slack per inequality; variables are nonnegative or free.
+        self.a = sp.csr_array(sp.hstack([program.rows_x, slack]))
+        self.at = sp.csr_array(self.a.T)
+        self.c = np.concatenate([self.sign * program.cost_x, zeros])
+        self.h = np.concatenate([program.quadratic_x, zeros])
+        self.free = np.concatenate([program.free_x, zeros.astype(bool)])
+        self.rigid = self.free & (self.h == 0)
+        self.tied = self._tied(program)
         self.cones = [
             Cone(block, program.rows_q[:, span], program.cost_q[span], program.sign)
             for block, span in zip(program.blocks, program.spans, strict=True)
         ]
         self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
         self.equations = self._choose_equations()
+        # Of the iterate at hand: set by `prepare` and `move`, and by `factor`.
+        self.matrix_factors: list[Array] = []
         self.inverses: list[Inverse] = []
         self.last_step = 1.0
+        self.pull, self.weights, self.tie = np.zeros(self.b.size), np.zeros(self.c.size), 0.0
         self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
         self.row_sizes = np.full(self.b.size, self.scale_b)
         costs = [float(np.abs(cone.cost).max()) for cone in self.cones]
@@ -151,20 +188,12 @@ class PredictorCorrector:
             return EntryEquations(self.cones)
         return RowEquations(self.cones, self.b.size)
 
-    def _set_columns(self, program: Program) -> None:
-        """A_x with one slack per inequality; variables split into nonnegative and free."""
-        slack = program.slack_columns
-        zeros = np.zeros(slack.shape[1])
-        self.a = sp.csr_array(sp.hstack([program.rows_x, slack]))
-        self.at = sp.csr_array(self.a.T)
-        self.c = np.concatenate([self.sign * program.cost_x, zeros])
-        self.h = np.concatenate([program.quadratic_x, zeros])
-        self.free = np.concatenate([program.free_x, zeros.astype(bool)])
-        self.rigid = self.free & (self.h == 0)
-        # Rows of nothing but rigid variables are zero in B; what they share goes into it.
+    def _tied(self, program: Program) -> Indices:
+        """Rigid variables in rows of nothing but rigid variables: B is zero there, and what they
+        share goes into it."""
         soft = abs(self.a) @ np.where(self.rigid, 0.0, 1.0) + np.diff(program.rows_q.indptr)
         bare = sp.diags_array((soft == 0).astype(float)) @ abs(self.a)
-        self.tied = np.flatnonzero(self.rigid & (np.asarray(bare.sum(axis=0)).ravel() > 0))
+        return np.flatnonzero(self.rigid & (np.asarray(bare.sum(axis=0)).ravel() > 0))
 
     # -- points ------------------------------------------------------------------------------
 
@@ -200,7 +229,7 @@ class PredictorCorrector:
             inverses = [cone.inverse_of_slack(w, s).matrix for cone, s in pairs]
         except Breakdown:
             return None
-        # So would one that is definite by rounding only start with a matrix of 1e16.
+        # A slack that is definite only through rounding would give a start of size 1e16, too.
         sizes = (np.abs(m).max() * np.abs(s).max() for m, s in zip(inverses, slacks, strict=True))
         if max(sizes, default=0.0) > _SINGULAR:
             return None
@@ -274,7 +303,7 @@ class PredictorCorrector:
 
     @np.errstate(over="ignore")  # what diverges is measured too
     def measures(self, p: Iterate) -> Measures:
-        """How far a point is from optimal."""
+        """How far a point is from optimal; its gaps are kept with it."""
         products = zip(p.matrices, p.slacks, strict=True)
         mu = sum(inner(m, s) for m, s in products) + float(p.x @ p.z)
         values = np.asarray(self.a @ p.x)
@@ -283,27 +312,26 @@ class PredictorCorrector:
             values = values + cone.values(matrix)
             primal += inner(cone.cost, matrix)
         dual = float(self.b @ p.w) + 0.5 * float((self.h * p.x) @ p.x)
-        self.primal_gap = self.b - values
-        self.dual_gaps = self._dual_gaps(p)
-        self.z_gap = np.asarray(self.at @ p.w + self.h * p.x - self.c - p.z)
-        off = max(_largest(g) if g is not None else 0.0 for g in self.dual_gaps)
-        off = max(off, float(np.abs(self.z_gap).max(initial=0.0)))
+        z_gap = np.asarray(self.at @ p.w + self.h * p.x - self.c - p.z)
+        p.gaps = gaps = Gaps(self.b - values, self._slack_gaps(p), z_gap)
+        off = max(_largest(g) if g is not None else 0.0 for g in gaps.slacks)
+        off = max(off, float(np.abs(z_gap).max(initial=0.0)))
         return Measures(
             primal,
             dual,
-            float((np.abs(self.primal_gap) / self.row_sizes).max(initial=0.0)),
+            float((np.abs(gaps.primal) / self.row_sizes).max(initial=0.0)),
             off / self.scale_c,
             mu / self.order,
             self.value_floor,
             self.offset,
-            float(np.abs(self.primal_gap) @ np.abs(p.w)),
+            float(np.abs(gaps.primal) @ np.abs(p.w)),
         )
 
-    def _dual_gaps(self, p: Iterate) -> list[Array | None]:
-        """S(w) − S per block; None once the slack is that of w and is recomputed from it."""
-        gaps: list[Array | None] = []
+    def _slack_gaps(self, p: Iterate) -> list[Array | None]:
+        """S(w) − S per block, or None; slacks that are nearly those of w become so."""
+        before, gaps = p.gaps, list[Array | None]()
         for k, cone in enumerate(self.cones):
-            if p.met is p.w and self.dual_gaps[k] is None:
+            if p.met is p.w and before is not None and before.slacks[k] is None:
                 gaps.append(None)
                 continue
             exact = cone.slack_of(p.w)
@@ -320,6 +348,7 @@ class PredictorCorrector:
     def factor(self, p: Iterate) -> None:
         """Invert S, assemble and factor B."""
         inverses = [inverse.matrix for inverse in self.inverses]
+        continue_or_raise()
         values = [cone.values(i) for cone, i in zip(self.cones, inverses, strict=True)]
         self.pull = np.sum(values, axis=0)
         curved = np.where(self.rigid, 1.0, p.z + self.h * np.where(self.free, 1.0, p.x))
@@ -358,6 +387,7 @@ class PredictorCorrector:
 
     def direction(self, p: Iterate, target: float, predictor: Direction | None) -> Direction:
         """The HKM step towards MS = target·I, with Mehrotra's correction of `predictor`."""
+        gaps = p.measured
         rhs = target * self.pull - self.b
         errors: list[Array | None] = []
         for k, cone in enumerate(self.cones):
@@ -366,21 +396,21 @@ class PredictorCorrector:
             if error is not None:
                 rhs -= cone.values_of_product(error.T, self.inverses[k].matrix)
         second = np.zeros_like(p.x) if predictor is None else predictor.x * predictor.z
-        pull = np.where(self.free, -self.z_gap, 0.0)
+        pull = np.where(self.free, -gaps.z, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            bounded = target - second - p.x * self.z_gap + self.h * p.x * p.x
+            bounded = target - second - p.x * gaps.z + self.h * p.x * p.x
             bounded /= p.z + self.h * p.x
             curved = pull / self.h
         base = np.where(self.rigid, 0.0, np.where(self.free, curved + p.x, bounded))
         # Free variables: A(M) + A_x x = b counts their current value, nonnegative ones' x cancels.
         rhs += self.a @ np.where(self.rigid, p.x, base)
         enough = _PREDICTED if predictor is None and not target else SOLVED
-        dw, rigid_step = self._solve(rhs, -self.z_gap[self.rigid], enough)
+        dw, rigid_step = self._solve(rhs, -gaps.z[self.rigid], enough)
         return self._assemble(p, target, dw, rigid_step, errors, base)
 
     def _error(self, p: Iterate, k: int, predictor: Direction | None) -> Array | None:
         """What MS + M ΔS leaves out in block k, transposed: (S(w) − S)M + ΔS_pΔM_p."""
-        gap, error = self.dual_gaps[k], None
+        gap, error = p.measured.slacks[k], None
         if gap is not None:
             error = product(gap, p.matrices[k])
         if predictor is not None:
@@ -397,19 +427,19 @@ class PredictorCorrector:
         errors: list[Array | None],
         base: Array,
     ) -> Direction:
-        matrices, slacks = [], []
+        matrices, slacks, gaps = [], [], p.measured
         for k, cone in enumerate(self.cones):
             image = cone.adjoint(dw)
             inverse = self.inverses[k]
             bent = inverse.solve(image, p.matrices[k], errors[k])
             step = primal_step(bent, p.matrices[k], inverse.matrix, target)
             matrices.append(step)
-            gap = self.dual_gaps[k]
+            gap = gaps.slacks[k]
             slacks.append(image if gap is None else dense(image) + gap)
         tilt = np.asarray(self.at @ dw)
         dx = base - self.weights * tilt - p.x
         dx[self.rigid] = rigid_step
-        dz = np.where(self.free, 0.0, tilt + self.h * dx + self.z_gap)
+        dz = np.where(self.free, 0.0, tilt + self.h * dx + gaps.z)
         return Direction(matrices, dx, dw, slacks, dz)
 
     # -- steps -------------------------------------------------------------------------------
@@ -459,7 +489,7 @@ class PredictorCorrector:
         slacks: list[Array] = []
         inverses: list[Inverse] = []
         for k, cone in enumerate(self.cones):
-            if self.dual_gaps[k] is None:
+            if p.measured.slacks[k] is None:
                 slacks.append(cone.slack_of(w))
                 inverses.append(cone.inverse_of_slack(w, slacks[k]))
             else:
@@ -470,7 +500,9 @@ class PredictorCorrector:
     def iterate(self, p: Iterate, now: Measures) -> tuple[float, float]:
         """One predictor–corrector iteration; returns the step lengths."""
         self.factor(p)
+        continue_or_raise()
         predictor = self.direction(p, 0.0, None)
+        continue_or_raise()
         primal, dual = (min(1.0, a) for a in self.lengths(p, predictor, 1.0))
         sigma = self._centring(p, predictor, primal, dual, now.mu)
         if self.last_step < _STUCK_LENGTH:
@@ -478,6 +510,7 @@ class PredictorCorrector:
             step = self.direction(p, now.mu, None)
         else:
             step = self.direction(p, sigma * now.mu, predictor)
+        continue_or_raise()
         shrink = 0.9 + 0.09 * min(primal, dual)
         primal, dual = (min(1.0, shrink * a) for a in self.lengths(p, step, 1.0 / shrink))
         primal, dual = self.move(p, step, primal, dual)

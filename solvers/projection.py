@@ -23,15 +23,17 @@ from sdpkit.certificate.primal import row_residuals
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.certificate.scales import relative_gap_of, value_unit
 from sdpkit.layout import TINY, Expected, Layout
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solution.forecast import forecast
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.options import Option
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-from sdpkit.solvers.multiplier_repair import feasible_multipliers, reduced_anchor
+from sdpkit.solvers.in_time import set_up_and_run
+from sdpkit.solvers.multiplier_repair import reduced_anchor
 from sdpkit.solvers.sets import DENSE_ROWS, RAY_TOL, TwoSets
 from sdpkit.solvers.splitting import Splitting, SplittingPair
 from sdpkit.typing import Array
@@ -413,13 +415,11 @@ class Projection:
         rows = products + (2 * program.n_rows**2 if are_dense else 100 * program.n_rows)
         return 8.0 * (rows + 3 * wide + 32 * n2)
 
-    def feasible(self, program: Program, dual: Array) -> Array | None:
-        """`feasible_multipliers`, for those who know the solver by its name."""
-        return feasible_multipliers(program, dual)
+    costs: ClassVar = UnitCosts((0.14, 1.2e-08, 6.5e-13))
 
     def seconds(self, program: Program, tol: float) -> float:
-        """At measured prices."""
-        return forecast(self.name, self.work(program, tol))
+        """By measured costs."""
+        return self.costs.seconds(self.work(program, tol))
 
     def work(self, program: Program, tol: float) -> tuple[float, ...]:
         """Eigendecompositions, and the factor of the rows; norm penalties take far more rounds."""
@@ -431,15 +431,20 @@ class Projection:
         """Reduce, iterate, lift."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS, self.options)
         reduction = reduce(program, orthonormal=True)
-        ray = _unseen_ray(reduction.program)
-        if ray is not None:
-            words = "a direction that no row sees improves the objective"
-            return reduction.lift(
-                driver.finish(Answer(Stop.CLAIMS_UNBOUNDED, words, matrix_ray=ray))
-            )
-        fitted = driver.options["metric"] == "fitted" and reduction.program.n_rows <= DENSE_ROWS
-        method = Splitting(reduction.program, fitted, reduced_anchor(reduction))
-        return reduction.lift(driver.run(DouglasRachford(reduction, method, driver)))
+
+        def set_up() -> DouglasRachford | Answer:
+            continue_or_raise()
+            ray = _unseen_ray(reduction.program)
+            if ray is not None:
+                words = "a direction that no constraint sees improves the objective"
+                return Answer(Stop.CLAIMS_UNBOUNDED, words, matrix_ray=ray)
+            continue_or_raise()
+            is_fitted = driver.options["metric"] == "fitted"
+            fitted = is_fitted and reduction.program.n_rows <= DENSE_ROWS
+            method = Splitting(reduction.program, fitted, reduced_anchor(reduction))
+            return DouglasRachford(reduction, method, driver)
+
+        return reduction.lift(set_up_and_run(driver, set_up))
 
 
 PROJECTION = Projection()

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, dijkstra
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix
@@ -82,6 +83,7 @@ def _loosest(block: Block, limits: Array) -> Array | None:
     factor = SparseFactor.of(pattern, pattern.laplacian(weights, shift))
 
     def inverse(x: Array) -> Array:
+        continue_or_raise()
         y = factor.solve(x.ravel() - x.mean())
         return np.asarray(y - y.mean())
 
@@ -120,6 +122,7 @@ def shortcut(program: Program) -> Answer | None:
     graph = sp.csr_array((lengths, (i, j)), shape=(n, n))
     rows = max(1, 4_000_000 // n)
     for start in range(0, n, rows):
+        continue_or_raise()
         roots = np.arange(start, min(start + rows, n))
         mine = np.flatnonzero((i >= start) & (i < start + rows))
         found = dijkstra(graph, directed=False, indices=roots, limit=float(lengths.max()))

@@ -44,6 +44,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.options import Option
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
+from sdpkit.solvers.in_time import set_up_and_run
 from sdpkit.solvers.sets import RAY_TOL
 from sdpkit.typing import Array
 
@@ -99,13 +100,10 @@ class SetsOfRows:
         self.rows.sort_indices()
         b = program.rhs / self.norms
         self.rhs_scale = float(np.abs(b).max(initial=0.0)) or 1.0
-        images = program._images(program.cost_q)
-        costs = [
-            (block.cost.dense() + image).ravel()
-            for block, image in zip(program.blocks, images, strict=True)
-        ]
-        c = -program.sign * np.concatenate([*costs, program.cost_x])
-        c = self._on_face(c)
+        # The cost of the minimisation is the dual slack of multipliers that are zero.
+        zero = np.zeros(program.n_rows)
+        slacks = [slack.ravel() for slack in program.dual_slacks(zero)]
+        c = self._on_face(np.concatenate([*slacks, program.reduced_costs(zero)]))
         self.cost_scale = float(np.linalg.norm(c)) or 1.0
         self.b, self.c = b / self.rhs_scale, c / self.cost_scale
 
@@ -463,7 +461,7 @@ class ClassicSolver:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Go round until the tolerance, a limit or an interruption."""
         driver = Driver(self.name, settings, _MAX_ROUNDS, self.options)
-        return driver.run(self.rounds.begin(SetsOfRows(program), driver))
+        return set_up_and_run(driver, lambda: self.rounds.begin(SetsOfRows(program), driver))
 
 
 def _capabilities(summary: str) -> Capabilities:

@@ -56,8 +56,6 @@ class SdpaProgram:
     stop: Callable[[int, str], tuple[Stop, str]]
     slowness: float = 1.0
 
-    separate = True  # it works in a process that it stops
-
     def unavailable(self) -> str | None:
         """Why this solver cannot be used here, or None."""
         if shutil.which(self.executable) is None:
@@ -85,16 +83,14 @@ class SdpaProgram:
         reduced = replace(reduction.program, offset=0.0)
         with WorkFolder() as folder:
             file = folder.path / "program.dat-s"
-            written = _write_in_time(reduced, file, _left(settings, started))
+            written = _write_in_time(reduced, file, settings.time_limit)
             setup = time.perf_counter() - started
             if written.stop is not None:
                 words = f"writing its input file {written.words}"
                 return Answer(written.stop, words, setup_time=setup)
-            if settings.time_limit is not None:
-                if setup >= settings.time_limit:
-                    words = "the time limit was used up before it was called"
-                    return Answer(Stop.TIME_LIMIT, words, setup_time=setup)
-                settings = replace(settings, time_limit=settings.time_limit - setup)
+            if settings.deadline.left == 0:
+                words = "the time limit was used up before it was called"
+                return Answer(Stop.TIME_LIMIT, words, setup_time=setup)
             answer = self._run(folder, reduced, settings)
         solved = time.perf_counter() - started - setup
         return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
@@ -125,13 +121,6 @@ class SdpaProgram:
         if stop is Stop.CLAIMS_UNBOUNDED:
             return Answer(stop, words, matrix_ray=point, iterations=iterations)
         return Answer(stop, words, *point, program.sign * w, iterations=iterations)
-
-
-def _left(settings: Settings, started: float) -> float | None:
-    """What is left of the time limit."""
-    if settings.time_limit is None:
-        return None
-    return max(settings.time_limit - (time.perf_counter() - started), 0.0)
 
 
 def _write_in_time(program: Program, path: Path, seconds: float | None) -> Returned:
@@ -303,7 +292,9 @@ CSDP = SdpaProgram(
     "csdp",
     "csdp",
     "coinor-csdp",
-    Capabilities(summary="interior point by file; the solver of Weinberger (2007)"),
+    Capabilities(
+        stops_itself=True, summary="interior point by file; the solver of Weinberger (2007)"
+    ),
     _csdp_command,
     read_triplets,
     _csdp_stop,
@@ -312,7 +303,7 @@ SDPA = SdpaProgram(
     "sdpa",
     "sdpa",
     "sdpa",
-    Capabilities(summary="interior point by file"),
+    Capabilities(stops_itself=True, summary="interior point by file"),
     _sdpa_command,
     _sdpa_read,
     _sdpa_stop,

@@ -37,8 +37,9 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.algorithm_3 import RowsSeen
-from sdpkit.solvers.augmented import HingeProgram
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
+from sdpkit.solvers.hinge_program import HingeProgram
+from sdpkit.solvers.in_time import set_up_and_run
 from sdpkit.typing import Array
 
 _MAX_ITERATIONS = 3000
@@ -228,8 +229,10 @@ class Subgradient(FamilySolver):
         """Descend; interrupted, the best point so far is returned."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
         self.family_of(program)
-        problem = HingeProgram.of(program, settings.tol)
-        return driver.run(PolyakSubgradients(problem, settings.tol))
+        return set_up_and_run(
+            driver,
+            lambda: PolyakSubgradients(HingeProgram.of(program, settings.tol), settings.tol),
+        )
 
 
 SUBGRADIENT = Subgradient()

@@ -19,6 +19,7 @@ import sdpkit.program.form
 from sdpkit import MVE, MVU, Block, Cost, Program, Status
 from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics.eigenpairs import smallest_on_centred
 from sdpkit.numerics.pattern import Pattern
 from sdpkit.numerics.sparse_factor import SparseFactor
@@ -27,7 +28,6 @@ from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.solution.answer import Settings
 from sdpkit.solvers import barrier, barrier_centres, barrier_dual, barrier_newton
 from sdpkit.solving.choice import choose
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import first_program, solve
 from sdpkit.typing import Array
@@ -701,7 +701,7 @@ def test_agreement_at_a_thousand(form: str) -> None:
 
 def test_the_growth_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """Of rows that follow powers of n exactly, failed ones left out."""
-    from sdpkit.papers.bench import engines
+    from bench import engines
 
     rows = [
         (

@@ -26,8 +26,8 @@ from sdpkit.numerics.eigenpairs import leading_eigenpairs
 from sdpkit.program.gram import FactoredGram, Gram
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
-from sdpkit.solving.asking import answer_of
 from sdpkit.solving.registry import get_solver
+from sdpkit.solving.run import Run
 
 N = 24
 POINTS = np.random.default_rng(0).standard_normal((N, 3))
@@ -354,7 +354,7 @@ def test_errors_of_the_code_and_of_callbacks_are_raised() -> None:
         with pytest.raises(ZeroDivisionError, match="of the user"):
             sdpkit.solve(program, solver=solver, callback=careless)
         with pytest.raises(ZeroDivisionError, match="of the user"):
-            answer_of(program, get_solver(solver), Settings(callback=careless))
+            Run(Settings(callback=careless)).ask(program, get_solver(solver))
     for error in (ValueError("x"), TypeError("x"), IndexError("x")):
         assert not is_breakdown(error)
     with pytest.raises(ValueError, match="a bug"):

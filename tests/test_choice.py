@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench import auto
 
 import sdpkit
 from sdpkit import MVU, Block, Program
 from sdpkit.cli.main import main
 from sdpkit.comparison import suites
-from sdpkit.papers.bench import auto
 from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solving import choice, registry
@@ -117,7 +117,7 @@ def test_every_solver_says_what_it_takes_and_needs(name: str) -> None:
 
 @pytest.mark.parametrize("largest", [300, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_the_choice_is_the_fastest_engine_as_measured(largest: int) -> None:
-    """By the runs of docs/auto.csv, which `sdpkit bench auto --measure` makes anew."""
+    """By the runs of docs/auto.csv, which `make bench NAME=auto ARGS="--measure"` makes anew."""
     runs = auto.read(Path(__file__).parents[1] / "docs" / "auto.csv")
     assert {run.instance for run in runs} == set(auto.instances())
     judged = auto.verdicts([run for run in runs if int(run.instance.split()[1]) <= largest])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bench import __main__ as bench
 from sklearn.datasets import load_iris
 
 import sdpkit
@@ -48,7 +49,7 @@ def test_unknown_command_is_refused(capsys):
 
 def test_tables_of_embeddings_are_printed(capsys):
     """The commands' own functions on instances that take a second."""
-    from sdpkit.papers.bench import embeddings
+    from bench import embeddings
 
     rows = embeddings._trial(embeddings.sdpkit.datasets.swiss_roll(90), 0)
     assert rows.shape == (2, 4)
@@ -67,8 +68,7 @@ def test_tables_of_embeddings_are_printed(capsys):
 
 def test_networks_are_printed(capsys):
     import numpy as np
-
-    from sdpkit.papers.bench import embeddings
+    from bench import embeddings
 
     points = np.random.default_rng(0).random((150, 2))
     edges = embeddings._up_to(points, 12, 0.4)
@@ -86,19 +86,17 @@ def test_networks_are_printed(capsys):
     ],
 )
 def test_a_table_refuses_options_it_does_not_use(arguments, words, capsys):
-    assert main(["bench", *arguments]) == 2
+    assert bench.main(arguments) == 2
     assert words in capsys.readouterr().err
 
 
 def test_every_option_of_a_table_has_a_default():
-    from sdpkit.cli import bench
-
     used = {name for _, _, names in bench.TABLES.values() for name in names}
     assert used == set(bench._DEFAULTS)
 
 
 def test_a_table_says_which_file_it_misses(tmp_path, capsys):
-    assert main(["bench", "localization", "--data", str(tmp_path)]) == 2
+    assert bench.main(["localization", "--data", str(tmp_path)]) == 2
     assert "uscities.npz is missing" in capsys.readouterr().err
 
 
@@ -504,7 +502,7 @@ def test_listings_fit_eighty_columns(capsys, monkeypatch):
     for command in (["solvers"], ["compare", "--list"]):
         assert main(command) == 0
         assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
-    for command in ([], ["solve"], ["compare"], ["report"], ["bench"], ["demo"]):
+    for command in ([], ["solve"], ["compare"], ["report"], ["demo"]):
         with pytest.raises(SystemExit):
             main([*command, "--help"])
         assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
@@ -521,9 +519,9 @@ def test_the_documented_exit_codes_are_those_of_the_program():
 
 
 def test_limits_are_measured(capsys):
-    assert main(["bench", "limits", "--solvers", "alternating", "--time-limit", "0.5"]) == 0
+    assert bench.main(["limits", "--solvers", "alternating", "--time-limit", "0.5"]) == 0
     solver, *_, taken, beyond, status = capsys.readouterr().out.splitlines()[1].split()
     assert (solver, status) == ("alternating", "time_limit")
     assert float(beyond) == pytest.approx(float(taken) - 0.5, abs=0.02)
     assert float(beyond) < 2.0
-    assert main(["bench", "limits", "--solvers", "nobody"]) == 2
+    assert bench.main(["limits", "--solvers", "nobody"]) == 2

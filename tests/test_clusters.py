@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import __main__ as bench
 from plugin_text import SOLVER
 
 import sdpkit
@@ -171,7 +172,7 @@ def test_a_configuration_counts_until_the_command_ends(tmp_path: Path) -> None:
 def test_benches_that_stay_in_one_process_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["bench", "forms", "--parallel-config", str(tmp_path / "none")]) == 2
+    assert bench.main(["forms", "--parallel-config", str(tmp_path / "none")]) == 2
     assert "it can be used with auto, grid, limits, sdplib" in capsys.readouterr().err
 
 
@@ -325,8 +326,8 @@ def test_tables_of_the_papers_are_made_there_and_kept_here(
 def test_benches_run_there(
     cluster: Any, notes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["bench", "limits", "--solvers", "interior", "scs", "--time-limit", "0.5"]
-    assert main([*command, "--parallel-config", str(written(tmp_path, cluster))]) == 0
+    command = ["limits", "--solvers", "interior", "scs", "--time-limit", "0.5"]
+    assert bench.main([*command, "--parallel-config", str(written(tmp_path, cluster))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["solver", "interior", "scs"]
 

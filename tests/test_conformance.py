@@ -19,10 +19,10 @@ import sdpkit
 from sdpkit import MVU, Program, Solution, Status
 from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solving import registry
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import available_solvers, get_solver, known_solvers
 from sdpkit.solving.solve import solve
 from sdpkit.testing.agreement import check_agreement, check_bound

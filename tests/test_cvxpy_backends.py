@@ -11,6 +11,7 @@ import cvxpy as cp
 import pytest
 
 import sdpkit
+from sdpkit.numerics.deadline import Deadline
 from sdpkit.solution.answer import Settings
 from sdpkit.solvers import cvxpy_backend, licences
 from sdpkit.solvers.cvxpy_backend import MOSEK, discover
@@ -82,7 +83,8 @@ def test_solvers_that_take_scaled_triangles_are_found(monkeypatch: pytest.Monkey
 
 
 def test_moreau_is_asked_for_the_tolerance() -> None:
-    asked = cvxpy_backend._LANGUAGE["MOREAU"](Settings(tol=1e-6, max_iter=7, time_limit=3.0))
+    deadline = Deadline.after(3.0, now=lambda: 0.0)
+    asked = cvxpy_backend._LANGUAGE["MOREAU"](Settings(tol=1e-6, max_iter=7, deadline=deadline))
     assert asked["ipm_settings"] == dict.fromkeys(
         ("tol_gap_abs", "tol_gap_rel", "tol_feas"), pytest.approx(1e-8)
     )

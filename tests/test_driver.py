@@ -15,6 +15,7 @@ import sdpkit
 from sdpkit import LMNN, MMC, MVU, CoveringEllipsoid, InputError, Solution, Status
 from sdpkit.cli.main import main
 from sdpkit.layout import Expected
+from sdpkit.numerics.deadline import Deadline
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solution.driver import COLUMNS, Driver
@@ -55,8 +56,13 @@ class Counting:
 
 def run(clock: Clock | None = None, end: int = 1000, **settings: Any) -> Answer:
     clock = clock or Clock()
-    driver = Driver("counting", Settings(**settings), max_iter=50, clock=clock)
+    driver = Driver("counting", settings_by(clock, **settings), max_iter=50)
     return driver.run(Counting(clock, end))
+
+
+def settings_by(clock: Clock, time_limit: float | None = None, **settings: Any) -> Settings:
+    """Settings whose time is that of the clock."""
+    return Settings(deadline=Deadline.after(time_limit, now=clock), **settings)
 
 
 # -- why a run ends -------------------------------------------------------------------------------
@@ -87,7 +93,7 @@ def test_time_is_limited() -> None:
 
 def test_time_counts_from_the_call_and_setup_is_told_apart() -> None:
     clock = Clock()
-    driver = Driver("counting", Settings(time_limit=4.5), max_iter=50, clock=clock)
+    driver = Driver("counting", settings_by(clock, 4.5), max_iter=50)
     clock.now = 3.0
     answer = driver.run(Counting(clock))
     assert (answer.iterations, answer.setup_time, answer.solve_time) == (2, 3.0, 2.0)
@@ -136,13 +142,13 @@ def test_inner_loops_may_ask() -> None:
 
     for settings, expected in (({"time_limit": 4.5}, 5), ({"max_iter": 6}, 6)):
         clock = Clock()
-        answer = Driver("n", Settings(**settings), 50, clock=clock).run(Nested(clock))
+        answer = Driver("n", settings_by(clock, **settings), 50).run(Nested(clock))
         assert answer.iterations == expected
 
 
 def test_a_second_attempt_keeps_the_clock() -> None:
     clock = Clock()
-    driver = Driver("counting", Settings(time_limit=6.5), max_iter=4, clock=clock)
+    driver = Driver("counting", settings_by(clock, 6.5), max_iter=4)
     assert driver.run(Counting(clock)).stop is Stop.ITERATION_LIMIT
     answer = driver.again().run(Counting(clock))
     assert (answer.stop, answer.iterations, len(answer.history)) == (Stop.TIME_LIMIT, 3, 3)

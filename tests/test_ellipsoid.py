@@ -20,7 +20,7 @@ from sdpkit.numerics.covering import covering_weights, judged, whitened
 from sdpkit.numerics.coverings import many_weights
 from sdpkit.program.kinds import why_no_covering
 from sdpkit.results.ellipsoid import cover
-from sdpkit.solving.rays import elastic, recession
+from sdpkit.solving.auxiliary import elastic, recession
 from sdpkit.solving.registry import get_solver, known_solvers
 from sdpkit.typing import Array
 

@@ -28,13 +28,14 @@ from sdpkit.cli.main import main
 from sdpkit.comparison import builders
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.layout import Expected
-from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.numerics.interruption import is_interrupted, remembering_interrupts
+from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
 from sdpkit.solving import registry
-from sdpkit.solving.choice import refusal
-from sdpkit.solving.judgement import judge
+from sdpkit.solving.candidate import Candidate
+from sdpkit.solving.choice import Choice, refusal
 from sdpkit.solving.registry import get_solver, why_not
+from sdpkit.solving.verdict import verdict
 
 # Seconds of the processor that an answer may take after Ctrl-C or a limit; by the clock it may be
 # more where other processes keep the cores busy.
@@ -223,7 +224,7 @@ def test_nothing_is_started_after_ctrl_c() -> None:
 
 
 def test_a_second_ctrl_c_is_not_remembered() -> None:
-    @remembering_interrupts
+    @remembering_interrupts()
     def patient() -> None:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
@@ -327,9 +328,9 @@ def test_before_the_first_point_a_log_det_is_finite() -> None:
     problem = sdpkit.CoveringEllipsoid(np.random.default_rng(0).standard_normal((40, 3)))
     program = problem.program()
     answer = Answer(Stop.TIME_LIMIT, "nothing yet")
-    solution = judge(program, get_solver("covering"), "", Settings(), answer, 0.0)
-    assert solution.status is Status.TIME_LIMIT
-    assert np.isfinite(solution.objective)
+    found = Candidate.of(program, Choice(get_solver("covering"), ""), 1e-6, answer)
+    assert verdict(found.certificate, found.ray, answer, 1e-6)[0] is Status.TIME_LIMIT
+    assert np.isfinite(found.certificate.objective)
 
 
 # -- disks --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The fuzzer of `sdpkit.testing`: its planted programs are what they claim, its judge sees."""
+"""The fuzzer of `tests/fuzzing`: its planted programs are what they claim, its judge sees."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from fuzzing.fuzz import Choice, complaints, contradictions, fuzz, is_off, main, replay, told
+from fuzzing.planted import Planted
+from fuzzing.planted_values import ALL_KINDS
+from fuzzing.routes import ROUTES, ROUTES_OF, Reply, as_model, model_of
 
 from sdpkit.certificate.certify import certify
 from sdpkit.solution.solution import Status
-from sdpkit.testing.fuzz import Choice, complaints, contradictions, fuzz, is_off, main, replay, told
-from sdpkit.testing.planted import Planted
-from sdpkit.testing.planted_values import ALL_KINDS
-from sdpkit.testing.routes import ROUTES, ROUTES_OF, Reply, as_model, model_of
 
 STRONG = ("solvable", "dense", "scaled", "offset", "zero")
 NOT_LINEAR = ("log_det", "hinges")
@@ -178,7 +178,7 @@ def test_the_choice_does_not_change_the_program() -> None:
 
 def test_a_wrong_run_is_repeated(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     """With a tolerance of zero every answer is wrong: the words behind --replay repeat it."""
-    monkeypatch.setattr("sdpkit.testing.fuzz.is_off", lambda *_: True)
+    monkeypatch.setattr("fuzzing.fuzz.is_off", lambda *_: True)
     choice = Choice(["interior"], ["dense"], ["program", "sdpa"])
     tally = fuzz(runs=2, seed=4, attacks=["statuses"], choice=choice)
     assert tally.failed.total() == len(tally.wrong) == 2

@@ -7,12 +7,12 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
+from fuzzing.fuzz import Choice, fuzz, replay
+from fuzzing.planted_values import ALL_KINDS
+from fuzzing.routes import ROUTES, TOL
 from planted_models import planted_model
 
 import sdpkit
-from sdpkit.testing.fuzz import Choice, fuzz, replay
-from sdpkit.testing.planted_values import ALL_KINDS
-from sdpkit.testing.routes import ROUTES, TOL
 
 FAST = ("interior", "auto", "clarabel")
 STRONG = ("solvable", "dense", "scaled", "offset", "zero", "cones")

@@ -29,8 +29,8 @@ from sdpkit.graphs.repair import (
     traverse_probability,
 )
 from sdpkit.graphs.stresses import exposed_directions
+from sdpkit.numerics.deadline import Deadline
 from sdpkit.numerics.neighbors import _by_tree
-from sdpkit.numerics.patience import until
 
 Floats = NDArray[np.float64]
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
@@ -801,5 +801,5 @@ def test_a_search_for_stresses_ends_with_its_time() -> None:
     hexagon = np.array([[np.cos(t), np.sin(t)] for t in np.arange(6) * np.pi / 3])
     edges = [[i, (i + 1) % 6] for i in range(6)] + [[i, i + 3] for i in range(3)]
     assert exposed_directions(hexagon, edges, np.ones((6, 1))).shape == (6, 3)
-    with until(lambda: True):
+    with Deadline.after(0.0).applies():
         assert exposed_directions(hexagon, edges, np.ones((6, 1))).shape == (6, 0)

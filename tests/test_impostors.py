@@ -17,11 +17,12 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, SolverError, Status
 from sdpkit.certificate.certify import certify
+from sdpkit.errors import ConvergenceWarning
+from sdpkit.numerics.deadline import Deadline
 from sdpkit.program.cost import Cost
 from sdpkit.program.families import Rows, values
 from sdpkit.results.metric import factor
 from sdpkit.solution.answer import Settings, Stop
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver, known_solvers
 
 USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
@@ -488,7 +489,7 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
 ) -> None:
     """A search of many seconds, made of many short pieces, is left soon after the limit."""
     from sdpkit.program import impostors
-    from sdpkit.solvers import algorithm_3, augmented
+    from sdpkit.solvers import algorithm_3, hinge_program
 
     X, y = load_digits(return_X_y=True)
     program, solver = LMNN(X[:600], y[:600]).program(), get_solver(name)
@@ -506,10 +507,10 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
     monkeypatch.setattr(impostors, "_UNCOMPILED_POINTS", 0)
     monkeypatch.setattr(impostors, "_TILE_ENTRIES", 2**10)  # at least 150 tiles
     monkeypatch.setattr(impostors, "_TILE_COLUMNS", 2**6)
-    for module in (algorithm_3, augmented):
+    for module in (algorithm_3, hinge_program):
         monkeypatch.setattr(module, "best_scale", lambda *_: 1.0)
     began = time.perf_counter()
-    answer = solver.solve(program, Settings(tol=1e-9, time_limit=0.3))
+    answer = solver.solve(program, Settings(tol=1e-9, deadline=Deadline.after(0.3)))
     assert time.perf_counter() - began < 3.0
     assert answer.stop is Stop.TIME_LIMIT
     assert all(np.isfinite(matrix).all() for matrix in answer.matrices)

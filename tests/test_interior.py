@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.program.cost import dense
 from sdpkit.solution.reduction import reduce
 from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone
@@ -23,7 +24,6 @@ from sdpkit.solvers.predictor_corrector import PredictorCorrector
 from sdpkit.solvers.slack_inverse import SparseInverse
 from sdpkit.solvers.step_lengths import longest_tried
 from sdpkit.solvers.tree import Tree
-from sdpkit.solving.judgement import ConvergenceWarning
 
 FORMS = ("equality", "inequality", "slack", "min_trace")
 

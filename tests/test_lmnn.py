@@ -18,9 +18,9 @@ from sklearn.datasets import load_iris, load_wine
 
 import sdpkit
 from sdpkit import LMNN, InputError, Solution, Status
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.program.families import values
 from sdpkit.results.targets import target_neighbors, target_table
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.typing import Array
 
 ENGINES = (
@@ -144,9 +144,15 @@ def test_objective_is_the_papers(name: str) -> None:
     parts = [0.4 * rng.standard_normal((2, 3)) for _ in range(problem.n_metrics)]
     expected = literal_objective(problem, parts)
     metric = sdpkit.results.metric.Metric(
-        tuple(parts), problem.X, problem.labels, problem.classes, problem.block_of,
-        problem.target_pairs, 2, problem.mu,
-    )  # fmt: skip
+        components=tuple(parts),
+        X=problem.X,
+        labels=problem.labels,
+        classes=problem.classes,
+        block_of=problem.block_of,
+        target_pairs=problem.target_pairs,
+        n_neighbors=2,
+        mu=problem.mu,
+    )
     assert problem.objective(metric) == pytest.approx(expected, rel=1e-10)
     if problem.n_metrics == 1:
         assert problem.objective(parts[0]) == pytest.approx(expected, rel=1e-10)

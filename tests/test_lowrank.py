@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fuzzing.planted import solvable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ import sdpkit.program.form
 from sdpkit import MVU, Block, Cost, Localization, Program, Status
 from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rays import certify_infeasible
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics import sparse_factor
 from sdpkit.numerics.eigenpairs import lowest_on_centred, smallest_on_centred
 from sdpkit.numerics.pattern import Pattern
@@ -27,16 +29,16 @@ from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solution.forecast import PRICES
+from sdpkit.solution.driver import Driver
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solvers import lowrank_newton
+from sdpkit.solvers.lowrank import LOWRANK
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel
 from sdpkit.solvers.lowrank_start import cold_start, first_ranks, layout
 from sdpkit.solving.choice import choose
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
-from sdpkit.testing.planted import solvable
 from sdpkit.typing import Array
 
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
@@ -66,7 +68,7 @@ def everything_is_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
 def points_of(program: Program) -> Iterator[tuple[LagrangianPoint, Array]]:
     """Points of the augmented Lagrangian, and directions that its null conditions allow."""
     model = LowRankModel.of(program)
-    state = cold_start(model)
+    state = cold_start(model, Driver("lowrank", Settings(), 1))
     rng = np.random.default_rng(0)
     for sigma in (state.sigma, 7 * state.sigma):
         w = np.clip(state.w * rng.uniform(0.5, 1.5, state.w.size), model.lo, model.hi)
@@ -459,8 +461,9 @@ def test_auto_takes_it_where_factors_fill_in(monkeypatch: pytest.MonkeyPatch) ->
     large, rigid = roll(1600).program(), roll(1600, "equality").program()
     assert choose(large)[0].name == "barrier"
     assert choose(roll(20).program())[0].name == "interior"
-    prices = PRICES["lowrank"]
-    monkeypatch.setitem(PRICES, "lowrank", (*prices[:3], prices[3] / 20, prices[4]))
+    units = LOWRANK.costs.units
+    cheaper = UnitCosts((*units[:3], units[3] / 20, units[4]))
+    monkeypatch.setattr(LOWRANK.__class__, "costs", cheaper)
     solver, reason = choose(large)
     assert solver.name == "lowrank"
     assert re.match(r"auto: lowrank, about [\d.]+ s; next barrier, about ", reason)
@@ -485,7 +488,7 @@ def test_memory_follows_the_fill(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_of_digits_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.papers.bench import digits
+    from bench import digits
 
     digits.unfold("noise", np.random.default_rng(0).standard_normal((40, 6)), peers=True)
     printed = capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from sklearn.datasets import load_iris
 
 import sdpkit
 from sdpkit import LMNN, InputError, Status
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.results.metric import Metric
 from sdpkit.results.targets import target_neighbors
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.typing import Array
 
 
@@ -416,3 +417,16 @@ def test_early_stopping() -> None:
     )
     with pytest.raises(InputError, match="passes its matrices"):
         watch({"objective": 1.0})
+
+
+def test_positions_are_taken_for_one_more_release() -> None:
+    """A metric of nine arguments is made by their names."""
+    metric, new = grid_metric(0, "single")
+    values = {f.name: getattr(metric, f.name) for f in dataclasses.fields(Metric)}
+    with pytest.warns(DeprecationWarning, match="components=…, X=…, labels=…"):
+        same = Metric(*values.values())
+    assert np.array_equal(same.predict(new), metric.predict(new))
+    with pytest.raises(TypeError, match="takes 10 arguments, not 11"):
+        Metric(*values.values(), 0)
+    with pytest.warns(match="keyword"), pytest.raises(TypeError, match="multiple values"):
+        Metric(metric.components, components=metric.components)

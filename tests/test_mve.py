@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import sdpkit
 from sdpkit import MVE, MVU, Solution, Status, datasets
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.problems.mve import _leading
 from sdpkit.results.embedding import gram
 from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solvers.interior import INTERIOR
 from sdpkit.solving.choice import refusal
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import available_solvers, get_solver, registered
 from sdpkit.typing import Array
 
@@ -595,14 +595,14 @@ def test_comparison_is_drawn(tmp_path: Any) -> None:
 
 
 def test_the_table_needs_its_data(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.cli.main import main
+    from bench import __main__ as bench
 
-    assert main(["bench", "mve", "--data", str(tmp_path)]) == 2
+    assert bench.main(["mve", "--data", str(tmp_path)]) == 2
     assert "netscience.npz is missing" in capsys.readouterr().err
 
 
 def test_a_row_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.papers.bench import engines
+    from bench import engines
 
     ring = np.c_[np.cos(np.arange(12) * np.pi / 6), np.sin(np.arange(12) * np.pi / 6)]
     found = engines._print_fidelities("ring", start="mvu", X=ring, n_neighbors=2)

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit import MVU, GraphError, InputError, Solution, Status, UnboundedProblemError
 from sdpkit.datasets import cycle_graph, path_graph, swiss_roll
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.problems.mvu import omega_default, omega_threshold
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.typing import Array
 
 mpl.use("Agg")

@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.projection import touching
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Solution, Status
 from sdpkit.certificate.certify import certify
-from sdpkit.papers.bench.projection import touching, wedge
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
 from sdpkit.solvers.multiplier_repair import feasible_multipliers
 from sdpkit.solvers.sets import TwoSets, metric, rarer_root
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
+from sdpkit.testing.programs import wedge
 from sdpkit.typing import Array
 
 FORMS = ("equality", "inequality", "slack", "min_trace")
@@ -375,7 +376,7 @@ def test_disconnected_before_the_first_iteration() -> None:
     solution = solve(Program.of(block, [4.0, 9.0]), solver="projection")
     assert solution.status is Status.UNBOUNDED
     assert solution.iterations == 0
-    assert "no row sees" in solution.native_status
+    assert "no constraint sees" in solution.native_status
 
 
 def test_two_blocks_of_which_one_is_infeasible() -> None:

@@ -238,7 +238,7 @@ def test_rho_as_printed_has_the_unit_of_the_data() -> None:
 
 def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """The command's own function, on a part of what it measures."""
-    from sdpkit.papers.bench import ellipsoids
+    from bench import ellipsoids
 
     ellipsoids._batch_speed(count=20, sample=1)
     assert "times faster" in capsys.readouterr().out

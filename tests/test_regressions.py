@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzzing.planted import weak
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status, certify
@@ -20,9 +21,12 @@ from sdpkit.program.listed_rows import ListedRows
 from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solving import registry
-from sdpkit.solving.judgement import judge
+from sdpkit.solving.candidate import Candidate
+from sdpkit.solving.choice import Choice
+from sdpkit.solving.escalation import ESCALATION, escalate
 from sdpkit.solving.registry import get_solver
-from sdpkit.testing.planted import weak
+from sdpkit.solving.run import Run
+from sdpkit.solving.verdict import verdict
 
 
 def scalar(cost: float = 0.0) -> Block:
@@ -429,9 +433,10 @@ def test_no_direction_beside_a_finite_bound() -> None:
         stop=Stop.CLAIMS_UNBOUNDED,
         native_status="unbounded",
     )
-    solution = judge(program, get_solver("interior"), "", Settings(), answer, 0.0)
-    assert solution.certificate.safe_bound == pytest.approx(1.1e7)
-    assert solution.status is Status.INACCURATE
+    first = Candidate.of(program, Choice(get_solver("interior"), ""), 1e-6, answer)
+    found = escalate(Run(Settings()), first, ESCALATION)
+    assert found.certificate.safe_bound == pytest.approx(1.1e7)
+    assert verdict(found.certificate, found.ray, answer, 1e-6)[0] is Status.INACCURATE
 
 
 def test_recognition_builds_nothing_large() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import re
 from pathlib import Path
@@ -20,10 +21,12 @@ from sdpkit.papers import reproduce as runner
 from sdpkit.papers.entries.classification import validated
 from sdpkit.papers.entries.measures import near_pairs
 from sdpkit.papers.entry import Entry, Options, Proof, Reproduction, Row
+from sdpkit.papers.published import Published
 from sdpkit.papers.registry import ENTRIES
 from sdpkit.papers.reproduce import reproduce, reproduce_all
 
 ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "sdpkit" / "papers" / "entries"
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +172,16 @@ def test_entries_take_data_if_there_are_some(name: str, data: Path) -> None:
     found = reproduce(name, Options(data, quick=True, **sizes))
     assert found.setting["data"]
     assert found.rows
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_claim_and_entry_of_a_paper_is_used(path: Path) -> None:
+    paper = Published.of(path.stem)
+    source = path.with_suffix(".py").read_text(encoding="utf-8")
+    claims = re.findall(r'PAPER\.claim\(\s*"([^"]+)"', source)
+    assert sorted(claims) == sorted(paper.claims)
+    module = importlib.import_module(f"sdpkit.papers.entries.{path.stem}")
+    assert set(module.ENTRIES) == set(paper.described)
 
 
 # -- the command ----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzzing.fuzz import ATTACKS, Choice, fuzz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,6 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.testing.fuzz import ATTACKS, Choice, fuzz
 from sdpkit.typing import Array
 
 seeds = st.integers(0, 2**32 - 1)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from sdpkit import Program, Solution, Status, read_sdpa
-from sdpkit.solving.judgement import ConvergenceWarning
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.solving.solve import solve
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -247,7 +247,7 @@ def test_a_dask_cluster_finds_the_same(cluster: Any) -> None:
 def test_a_grid_on_digits(cluster: Any) -> None:
     """One warm path per fold takes a fifth fewer iterations than cold fits; two workers find it.
 
-    `sdpkit bench grid` prints the processor time of both, for a grid of five by five.
+    `make bench NAME=grid` prints the processor time of both, for a grid of five by five.
     """
     X, y = load_digits(return_X_y=True)
     found, iterations = {}, {}

@@ -18,6 +18,7 @@ import sdpkit
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.comparison.suites import find
 from sdpkit.errors import (
+    ConvergenceWarning,
     InputError,
     NotEnoughMemoryError,
     OutOfMemoryError,
@@ -34,8 +35,8 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Status
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solving import choice, registry
-from sdpkit.solving.judgement import ConvergenceWarning, repair_primal
-from sdpkit.solving.rays import elastic, recession
+from sdpkit.solving.auxiliary import elastic, recession
+from sdpkit.solving.candidate import repair_primal
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
 from sdpkit.typing import Array
@@ -270,7 +271,7 @@ def sleep(*arguments: Any) -> Any:
 
 def test_the_time_limit_covers_programs_of_a_family(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows are written out part by part, and a part may take far too long."""
-    monkeypatch.setattr("sdpkit.solving.solve._FAR_MORE", 0.0)
+    monkeypatch.setattr("sdpkit.solving.run._FAR_MORE", 0.0)
     monkeypatch.setattr(type(get_solver("interior")), "solve", sleep)
     problem = find("iris").build()
     with pytest.warns(ConvergenceWarning, match="interior was stopped at the time limit"):

@@ -314,7 +314,7 @@ def test_programs_on_the_path_get_one_thread(
 
 @pytest.mark.slow
 def test_the_bench_measures_an_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    from sdpkit.papers.bench.threads import threads as table
+    from bench.threads import threads as table
 
     with pytest.raises(InputError, match="choose from loop"):
         table(1, ["nobody"])

@@ -14,9 +14,9 @@ import pytest
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, SafeBounds, certify, solve
 from sdpkit.certificate.rays import certify_infeasible
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.program.claims import proven_claims, traces_of_graphs
 from sdpkit.program.sdpa import read_sdpa, write_sdpa
-from sdpkit.solving.judgement import ConvergenceWarning
 
 
 def cycle(**more: object) -> Program:

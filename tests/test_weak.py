@@ -11,6 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzzing.weak import (
+    FEASIBLE,
+    INFEASIBLE,
+    UNBOUNDED,
+    MatrixProgram,
+    complaint,
+    disguised,
+    embedded,
+    entry,
+    rotated,
+)
 
 import sdpkit
 from sdpkit import Block, Cost, Program
@@ -29,17 +40,7 @@ from sdpkit.solution.solution import WITHOUT_OPTIMUM, Solution, Status
 from sdpkit.solving.choice import offers
 from sdpkit.solving.feasibility import decide
 from sdpkit.solving.registry import get_solver
-from sdpkit.testing.weak import (
-    FEASIBLE,
-    INFEASIBLE,
-    UNBOUNDED,
-    MatrixProgram,
-    complaint,
-    disguised,
-    embedded,
-    entry,
-    rotated,
-)
+from sdpkit.solving.run import Run
 
 KINDS = {**INFEASIBLE, **FEASIBLE, **UNBOUNDED}
 INTERIOR = get_solver("interior")
@@ -136,7 +137,7 @@ def test_feasible_programs_are_never_called_otherwise(kind: str, seed: int) -> N
     draft, _ = drawn(kind, seed)
     solution = sdpkit.solve(draft.program(), solver="interior")
     assert not complaint(solution.status, kind)
-    found = decide(draft.program(), INTERIOR, Settings())
+    found = decide(Run(Settings()), draft.program(), INTERIOR)
     assert found.ray is None
 
 
@@ -182,7 +183,7 @@ def test_large_points_are_not_excluded_by_multipliers_that_hide_what_they_lack(
 
 def test_a_chain_is_checked_link_by_link() -> None:
     program = stranger()
-    ray = decide(program, INTERIOR, Settings()).ray
+    ray = decide(Run(Settings()), program, INTERIOR).ray
     assert ray is not None
     assert ray.chain is not None
     assert ray.chain.holds(program)
@@ -202,7 +203,7 @@ def test_an_inequality_that_an_exposing_vector_uses_is_an_equation() -> None:
     block = Block.of(2, [[1.0, 0], [0, 1], [1, 1]])
     rows = [[1.0, 0, 0], [-0.5, -0.5, 0.5]]
     program = Program.of(block, [0.0, 1.0], rows_q=rows, relations=["<=", ">="])
-    ray = decide(program, INTERIOR, Settings()).ray
+    ray = decide(Run(Settings()), program, INTERIOR).ray
     assert ray is not None
     assert ray.verify()
 
@@ -217,7 +218,7 @@ def test_equations_that_contradict_each_other_on_a_face() -> None:
         rows_x=sp.csr_array([[0.0], [1.0], [1.0]]),
         free_x=[True],
     )
-    ray = decide(program, INTERIOR, Settings()).ray
+    ray = decide(Run(Settings()), program, INTERIOR).ray
     assert ray is not None
     assert ray.verify()
 
@@ -234,7 +235,7 @@ def test_right_hand_sides_that_differ_by_rounding_contradict_nothing() -> None:
     )
     assert exact_contradiction(program, np.array([-1.0, 1.0, 0.0])) is not None
     assert not certify_infeasible(program, [-1.0, 1.0, 0.0]).passes(1e-6)
-    assert decide(program, INTERIOR, Settings()).ray is None
+    assert decide(Run(Settings()), program, INTERIOR).ray is None
     assert sdpkit.solve(program, solver="interior").status not in WITHOUT_OPTIMUM
 
 
@@ -242,7 +243,7 @@ def test_null_directions_are_part_of_the_face() -> None:
     """M₁₁ = 0 as a null direction, M₁₂ = 1 as a row."""
     block = Block.of(2, [[1.0, 0], [0, 1], [1, 1]], null=[1.0, 0.0])
     program = Program.of(block, [1.0], rows_q=[[-0.5, -0.5, 0.5]])
-    ray = decide(program, INTERIOR, Settings()).ray
+    ray = decide(Run(Settings()), program, INTERIOR).ray
     assert ray is not None
     assert ray.verify()
 
@@ -250,7 +251,7 @@ def test_null_directions_are_part_of_the_face() -> None:
 def test_large_programs_have_no_exact_face() -> None:
     large = Program.of(Block.of(60, np.eye(60)), np.ones(60))
     assert Face.of(large) is None
-    point = decide(large, INTERIOR, Settings()).point
+    point = decide(Run(Settings()), large, INTERIOR).point
     assert point is not None
     assert point.proof(large)
 
@@ -269,7 +270,7 @@ def test_numbers_at_the_ends_of_the_range_break_nothing(size: float) -> None:
     vectors = size * np.array([[1.0, 0], [0, 1], [1, 1]])
     program = Program.of(Block.of(2, vectors), [0.0, 2.0], rows_q=[[1.0, 0, 0], [-1, -1, 1]])
     with np.errstate(all="ignore"):
-        assert decide(program, INTERIOR, Settings()).point is None
+        assert decide(Run(Settings()), program, INTERIOR).point is None
         ray = certify_infeasible(program, [1e8, -1.0])
     assert not ray.passes(1e-6)
 

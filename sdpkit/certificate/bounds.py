@@ -16,6 +16,7 @@ import scipy.sparse.linalg
 from sdpkit.certificate.exact import exact_reduced_cost, slack_is_semidefinite
 from sdpkit.certificate.rigor import slack_holds
 from sdpkit.certificate.rounding import TINY, gamma, slack_roundings, sum_rounding
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.typing import Array
@@ -42,9 +43,11 @@ class SafeBound:
 
 
 def slack_eigenvalues(program: Program, w: Array) -> list[float]:
-    weights = program.split(program.measurement_weights(w))
-    pairs = zip(program.blocks, weights, strict=True)
-    return [block.smallest_of_slack(u, program.sign) for block, u in pairs]
+    weights, smallest = program.split(program.measurement_weights(w)), []
+    for block, u in zip(program.blocks, weights, strict=True):
+        continue_or_raise()
+        smallest.append(block.smallest_of_slack(u, program.sign))
+    return smallest
 
 
 def linear_violation(program: Program, w: Array) -> float:

@@ -70,6 +70,26 @@ class Certificate:
     matrices: tuple[Matrix, ...] | None = field(default=None, repr=False)
     x: Array | None = field(default=None, repr=False)
 
+    @classmethod
+    def missing(cls, program: Program, reason: str) -> Certificate:
+        """A certificate that proves nothing, because none could be computed."""
+        inf = float("inf")
+        return cls(
+            objective=float("nan"),
+            dual_objective=float("nan"),
+            primal_residual=inf,
+            dual_residual=inf,
+            min_eigenvalue_primal=-inf,
+            eigenvalue_scale=float("nan"),
+            min_eigenvalue_dual=-inf,
+            safe_bound=inf if program.sense == "max" else -inf,
+            bound_source=reason,
+            relative_gap=inf,
+            dimacs=(inf,) * 6,
+            program=program,
+            multipliers=None,
+        )
+
     def passes(self, tol: float) -> bool:
         """True if residuals, eigenvalues and the certified gap all meet `tol`."""
         return not self.failures(tol)

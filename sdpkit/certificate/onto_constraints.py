@@ -15,6 +15,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpkit.certificate.primal import row_residuals
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
@@ -52,6 +53,7 @@ def onto_rows(
     best, least, shortest, idle = (matrices, x), np.inf, np.inf, 0
     x = np.where(program.free_x, x, np.maximum(x, 0.0) + inwards)
     for _ in range(_MAX_STEPS if program.n_rows <= _MANY_ROWS else _MAX_STEPS // 4):
+        continue_or_raise()
         step = step_onto_rows(program, factors, x)
         if step is None:
             break
@@ -79,6 +81,7 @@ def leading_part(matrix: Matrix, share: float) -> Matrix:
     """M without the eigenvalues below `share` of the largest: what an interior point adds."""
     if isinstance(matrix, Gram):
         return matrix
+    continue_or_raise()
     values, vectors = scipy.linalg.eigh((matrix + matrix.T) / 2)
     kept = values > share * values[-1]
     return np.asarray((vectors[:, kept] * values[kept]) @ vectors[:, kept].T)
@@ -92,6 +95,7 @@ def is_small(program: Program) -> bool:
 
 def root_of(block: Block, matrix: Array, more: float = 0.0) -> Array:
     """Y on the face with YYᵀ = M + more·I, whatever is negative in M left out."""
+    continue_or_raise()
     values, vectors = scipy.linalg.eigh(block.project_out_null((matrix + matrix.T) / 2))
     root = vectors * np.sqrt(np.maximum(values, 0.0) + more)
     return np.asarray(root - block.null_basis @ (block.null_basis.T @ root))
@@ -115,9 +119,11 @@ def _step(program: Program, factors: list[Array], x: Array) -> tuple[list[Array]
     weight = np.where(program.free_x, free, 4 * bounded)
     system = dense(part_x @ sp.diags_array(weight) @ part_x.T)
     for block, span, w in zip(program.blocks, program.spans, images, strict=True):
+        continue_or_raise()
         a = program.rows_q[rows][:, span]
         system += a @ (a @ _lengths_of_steps(block, w)).T
     root = np.sqrt(np.where(np.diag(system) > 0, np.diag(system), 1.0))
+    continue_or_raise()
     factor = _factored(system / np.outer(root, root))
     if factor is None:
         return None

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sdpkit.certificate.scales import ratio
 from sdpkit.errors import InputError
 from sdpkit.inputs import real_array
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
@@ -197,6 +198,7 @@ def extremes(matrix: Matrix) -> tuple[float, float]:
     """(smallest eigenvalue, largest magnitude of any)."""
     if isinstance(matrix, Gram):
         return matrix.smallest_eigenvalue(), matrix.largest_eigenvalue
+    continue_or_raise()
     spectrum = scipy.linalg.eigvalsh(matrix)
     return float(spectrum[0]), float(np.abs(spectrum).max())
 

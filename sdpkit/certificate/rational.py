@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import scipy.linalg
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.typing import Array
 
 Vector = list[Fraction]
@@ -41,6 +42,7 @@ def reduced_rows(rows: Rational, width: int) -> tuple[Rational, list[int]]:
     pivots: list[int] = []
     rest: Rational = []
     for given in rows:
+        continue_or_raise()
         row = list(given)
         for lead, other in zip(pivots, reduced, strict=True):
             _subtract(row, row[lead], other)
@@ -62,6 +64,7 @@ def independent(rows: Rational) -> list[int]:
     kept: list[int] = []
     echelon: list[tuple[int, Vector]] = []
     for e, given in enumerate(rows):
+        continue_or_raise()
         row = list(given)
         for lead, other in echelon:
             _subtract(row, row[lead], other)
@@ -156,6 +159,7 @@ def is_semidefinite(matrix: Rational) -> bool:
     a = [list(row) for row in matrix]
     left = list(range(len(a)))
     while left:
+        continue_or_raise()
         if any(a[i][i] < 0 for i in left):
             return False
         pivot = max(left, key=lambda i: a[i][i])

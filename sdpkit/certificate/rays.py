@@ -35,6 +35,10 @@ _LEAST = 1e-300
 _MAX_CORRECTIONS = 6
 
 
+# Rays are accepted at this relative violation at most, however loose `tol` is.
+RAY_TOL = 1e-7
+
+
 @dataclass(frozen=True, eq=False)
 class Ray:
     """A proof that there is no solution, or no finite optimum.

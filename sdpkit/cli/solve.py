@@ -84,28 +84,7 @@ def add_parser(commands: Any) -> None:
         "a program saved as .npz, or an SDPA file .dat-s. The certificate is printed; files are "
         "written only where --output and --picture name them.",
     )
-    parser.add_argument("file", type=Path, help="the data; - is standard input")
-    parser.add_argument(
-        "--format",
-        choices=["csv", "npy", "npz", "dat-s"],
-        help="format of standard input (default by its first bytes, else csv)",
-    )
-    parser.add_argument(
-        "--problem",
-        choices=sorted(PROBLEMS),
-        default="mvu",
-        metavar="NAME",
-        help=f"one of {', '.join(PROBLEMS)} (default mvu)",
-    )
-    parser.add_argument(
-        "--as",
-        dest="meaning",
-        choices=list(MATRICES),
-        default="points",
-        help="what the numbers are (default points, one per row)",
-    )
-    parser.add_argument("--key", help="name of the array in an .npz file (default X)")
-    parser.add_argument("--labels", help="a column of the table, an array of the .npz, or a file")
+    _add_data(parser)
     parser.add_argument(
         "--form", help="form of MVU and MVE: equality, inequality, slack, min_trace"
     )
@@ -137,6 +116,32 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--force", action="store_true", help="replace files that exist")
     parser.add_argument("--verbose", action="store_true", help="show the solver's output on stderr")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """The file, the problem that it states, and what its numbers are."""
+    parser.add_argument("file", type=Path, help="the data; - is standard input")
+    parser.add_argument(
+        "--format",
+        choices=["csv", "npy", "npz", "dat-s"],
+        help="format of standard input (default by its first bytes, else csv)",
+    )
+    parser.add_argument(
+        "--problem",
+        choices=sorted(PROBLEMS),
+        default="mvu",
+        metavar="NAME",
+        help=f"one of {', '.join(PROBLEMS)} (default mvu)",
+    )
+    parser.add_argument(
+        "--as",
+        dest="meaning",
+        choices=list(MATRICES),
+        default="points",
+        help="what the numbers are (default points, one per row)",
+    )
+    parser.add_argument("--key", help="name of the array in an .npz file (default X)")
+    parser.add_argument("--labels", help="a column of the table, an array of the .npz, or a file")
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -155,25 +155,20 @@ def compare(
     ('optimal', True, 6.0)
     """
     entries, default_limit = _entries(problems)
-    contestants = _contestants(solvers)
     limit = positive(default_limit if time_limit is None else time_limit, "time_limit")
     memory = None if memory_limit is None else positive(memory_limit, "memory_limit")
-    plans = list(
-        _plans(entries, contestants, sorted({positive(t, "tols") for t in tols}), repeats, warm)
-    )
-    cluster = on_a_cluster()
-    jobs = runs_at_a_time(n_jobs)
-    environment = _environment(jobs, cluster)
+    tolerances = sorted({positive(tol, "tols") for tol in tols})
+    plans = list(_plans(entries, _contestants(solvers), tolerances, repeats, warm))
+    cluster, jobs = on_a_cluster(), runs_at_a_time(n_jobs)
+    environment, described = _environment(jobs, cluster), [entry.described for entry in entries]
     settings = {"time_limit": limit, "memory_limit": memory, "n_jobs": cluster or jobs}
     with ExitStack() as stack:
-        ledger: Any = _Unwritten(environment, [e.described for e in entries])
+        ledger: Any = _Unwritten(environment, described)
         if path is not None:
-            described = [entry.described for entry in entries]
             ledger = stack.enter_context(Ledger(path, environment, settings, described, fresh))
-        if memory is None and not cluster:
-            memory = memory_share(jobs)
+        share = memory if memory is not None or cluster else memory_share(jobs)
         beside = 1 if cluster else jobs
-        _Referee(ledger, plans, limit, memory, jobs, beside, progress).play(entries)
+        _Referee(ledger, plans, limit, share, jobs, beside, progress).play(entries)
         return _asked(ledger, plans)
 
 

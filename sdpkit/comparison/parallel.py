@@ -3,13 +3,12 @@
     backend: dask
     dask_address: tcp://scheduler:8786
 
-The file is JSON, or has one `key: value` per line. Keys that begin with `dask_` are arguments of
-`distributed.Client`. In Python the same is said by `joblib.parallel_config`.
+The file is YAML (read by PyYAML, which Dask needs, too) or JSON. Keys that begin with `dask_` are
+arguments of `distributed.Client`. In Python the same is said by `joblib.parallel_config`.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,8 +22,6 @@ from sdpkit.inputs import integer
 _BACKENDS = ("loky", "threading", "dask")
 # Keys that say where a cluster is; without them it is made here.
 _PLACES = ("dask_address", "dask_scheduler_file")
-# What YAML and Python write differently.
-_WORDS = {"true": True, "false": False, "null": None, "": None}
 
 
 @contextmanager
@@ -93,9 +90,8 @@ def read_config(path: Path) -> dict[str, Any]:
     """The keys and values of a file; refuses what nobody would use."""
     with reading(path, "a parallel configuration"):
         text = read_text(path, "a parallel configuration")
-        config = (
-            _from_json(text, path) if text.lstrip().startswith("{") else _from_lines(text, path)
-        )
+        parse = _from_json if text.lstrip().startswith("{") else _from_yaml
+        config = parse(text, path)
     backend = config.get("backend")
     if backend not in _BACKENDS:
         raise InputError(f"{path}: backend is {backend!r}; use one of {', '.join(_BACKENDS)}")
@@ -119,35 +115,22 @@ def _from_json(text: str, path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not JSON ({error})") from error
 
 
-def _from_lines(text: str, path: Path) -> dict[str, Any]:
-    """The flat part of YAML: keys, values, and comments."""
-    config: dict[str, Any] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        bare = line.partition(" #")[0].rstrip()
-        if not bare or bare.startswith("#") or bare == "---":
-            continue
-        key, colon, value = bare.partition(":")
-        if not colon or key != key.strip() or (value and not value.startswith(" ")):
-            raise InputError(
-                f"{path}, line {number}: expected 'key: value', got {line!r}; nested values can "
-                "be written as JSON"
-            )
-        config[key] = _value(value.strip())
-    return config
-
-
-def _value(text: str) -> Any:
-    """A number, a quoted text, true, false, null, or else the text itself.
-
-    >>> [_value(text) for text in ("2", "'2'", "true", "tcp://host:8786", "")]
-    [2, '2', True, 'tcp://host:8786', None]
-    """
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+def _from_yaml(text: str, path: Path) -> dict[str, Any]:
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return text
+        import yaml
+    except ImportError as error:
+        raise InputError(
+            f"{path} is YAML, which needs the package PyYAML: pip install 'sdpkit[dask]', or write "
+            "the file as JSON"
+        ) from error
+    try:
+        config = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
+        raise InputError(f"{path}, line {line}: expected 'key: value' ({error})") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path}, line 1: expected 'key: value', got {config!r}")
+    return {str(key): value for key, value in config.items()}
 
 
 # -- Dask -----------------------------------------------------------------------------------

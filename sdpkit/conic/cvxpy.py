@@ -26,10 +26,9 @@ from sdpkit.certificate.certify import certify
 from sdpkit.conic.model_data import ModelData
 from sdpkit.conic.readings import Reading, SlackReading
 from sdpkit.conic.refusals import refuse_atoms, refuse_types
-from sdpkit.errors import InputError
+from sdpkit.errors import ConvergenceWarning, InputError
 from sdpkit.program.form import Program, Sense
 from sdpkit.solution.solution import Solution, register_unpacker
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.solve import solve
 from sdpkit.typing import Array
 

@@ -18,12 +18,15 @@ from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 from sdpkit.conic.data import ConeRows, ConicData, clean
 from sdpkit.conic.model_data import ModelData
 from sdpkit.conic.readings import Reading, SlackReading
+from sdpkit.errors import ConvergenceWarning
+from sdpkit.inputs import positive
+from sdpkit.numerics.deadline import Deadline, current_deadline
 from sdpkit.program.form import Sense
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.feasibility import decide
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import get_solver
+from sdpkit.solving.run import Run
 from sdpkit.solving.solve import solve
 from sdpkit.typing import Array
 
@@ -93,7 +96,10 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
         """Compile, solve and certify; the options are those of `sdpkit.solve`."""
         model = model_data(data)
         options = {key: value for key, value in solver_opts.items() if key != "use_quad_obj"}
-        with warnings.catch_warnings():
+        limit = options.get("time_limit")
+        limit = None if limit is None else positive(limit, "time_limit")
+        deadline = Deadline.after(limit).within(current_deadline())
+        with deadline.applies(), warnings.catch_warnings():
             # cvxpy warns of inaccurate solutions itself.
             warnings.simplefilter("ignore", ConvergenceWarning)
             solution = solve(
@@ -102,7 +108,7 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
                 verbose=2 * int(verbose),
                 **options,
             )
-        return raw_result(model, solution)
+            return raw_result(model, solution)
 
     def invert(self, solution: dict[str, Any], inverse_data: Any) -> CvxpySolution:
         """cvxpy's solution from a raw result, its certificate among the extra statistics."""
@@ -224,7 +230,11 @@ def _status(reading: Reading, solution: Solution) -> str:
 
 def _without_multipliers(reading: Reading, solution: Solution) -> str:
     """cvxpy's status of a model whose dual is infeasible: it is unbounded if it has a point."""
-    found = decide(SlackReading(reading.data).compiled.program, get_solver("interior"), Settings())
+    found = decide(
+        Run(Settings(deadline=current_deadline())),
+        SlackReading(reading.data).compiled.program,
+        get_solver("interior"),
+    )
     if found.ray is not None:
         return str(cvxpy.INFEASIBLE)
     # A dual that is infeasible on a face only gives no direction.

@@ -13,15 +13,18 @@ One sparse factorisation finds the edges; the components of their graph are the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
 from sdpkit.graphs.stresses import exposed_directions, extended, supported
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.typing import Array, Bools, Indices
 
 _MAX_NODES = 60  # of a cluster: larger ones are no longer local, and take longer
@@ -31,6 +34,8 @@ _CARRIES = 1e-6  # an edge on which a projected standard normal vector is smalle
 _INDEPENDENT = 1e-4  # edges of a node, by the smallest singular value of their unit vectors
 # Sparse factors fill in more in higher dimensions; there, more unknowns take over a second.
 _FEW_DIMENSIONS, _MAX_UNKNOWNS = 4, 10_000
+# A matrix of up to so many rows, with this share of nonzeros or more, has a dense factor.
+_MAX_DENSE, _DENSE = 3000, 0.1
 
 
 def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Array:
@@ -51,6 +56,7 @@ def local_directions(points: ArrayLike, edges: ArrayLike, null: ArrayLike) -> Ar
     ends = np.asarray(edges, dtype=np.int64)
     found = known
     for nodes, own in _clusters(x, ends) if len(ends) else ():
+        continue_or_raise()
         if nodes.size > _MAX_NODES:
             continue
         constant = np.full((nodes.size, 1), nodes.size**-0.5)
@@ -76,6 +82,7 @@ def _clusters(points: Array, edges: Indices) -> Iterator[tuple[Indices, Indices]
     graph = sp.csr_array((np.ones(len(stressed)), tuple(stressed.T)), shape=(n, n))
     label = connected_components(graph, directed=False)[1]
     for k in np.unique(label[stressed[:, 0]]):
+        continue_or_raise()
         nodes = np.flatnonzero(label == k)
         yield nodes, np.searchsorted(nodes, stressed[label[stressed[:, 0]] == k])
 
@@ -91,6 +98,7 @@ def _without_free_nodes(points: Array, edges: Indices) -> Indices:
         own = np.split(np.argsort(at, kind="stable") % len(edges), np.cumsum(degrees)[:-1])
         free = np.zeros(n, dtype=bool)
         for node in np.flatnonzero((degrees > 0) & (degrees <= dimensions)):
+            continue_or_raise()
             least = np.linalg.svd(sides[own[node]], compute_uv=False)[-1]
             free[node] = least > _INDEPENDENT
         if not free.any():
@@ -102,15 +110,29 @@ def _without_free_nodes(points: Array, edges: Indices) -> Indices:
 def _carries_stress(points: Array, edges: Indices) -> Bools:
     """(m,) the edges on which some stress of the points is not zero."""
     rigidity = _rigidity(points, edges)
-    normal = rigidity.T @ rigidity + _DELTA * sp.eye_array(rigidity.shape[1])
-    options = {"SymmetricMode": True}
-    factor = scipy.sparse.linalg.splu(
-        sp.csc_array(normal), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
-    )
+    continue_or_raise()
+    solve = _factored(rigidity.T @ rigidity + _DELTA * sp.eye_array(rigidity.shape[1]))
     stress = np.random.default_rng(0).standard_normal(len(edges))
     for _ in range(_PROJECTIONS):
-        stress = stress - rigidity @ factor.solve(rigidity.T @ stress)
+        continue_or_raise()
+        stress = stress - rigidity @ solve(rigidity.T @ stress)
     return np.asarray(np.abs(stress) > _CARRIES)
+
+
+def _factored(normal: sp.csr_array) -> Callable[[Array], Array]:
+    """Solves with a positive definite matrix, whose factor is dense where the matrix is."""
+    n = normal.shape[0]
+    if n <= _MAX_DENSE and normal.nnz > _DENSE * n * n:
+        with suppress(np.linalg.LinAlgError):  # rounding may leave it hardly definite
+            dense = scipy.linalg.cho_factor(normal.toarray(), overwrite_a=True, check_finite=False)
+            return lambda rhs: np.asarray(scipy.linalg.cho_solve(dense, rhs))
+    sparse = scipy.sparse.linalg.splu(
+        sp.csc_array(normal),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    return lambda rhs: np.asarray(sparse.solve(rhs))
 
 
 def _rigidity(points: Array, edges: Indices) -> sp.csr_array:

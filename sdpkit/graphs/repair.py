@@ -15,6 +15,7 @@ from sdpkit.inputs import (
     integer,
     positive,
 )
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.neighbors import row_blocks
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.typing import Array, Bools, Indices
@@ -62,6 +63,7 @@ def bridge_components(
     labels = graph.component_labels.copy()
     links: list[tuple[int, int]] = []
     while labels.any():
+        continue_or_raise()
         sizes = np.bincount(labels)
         inside = labels == np.where(sizes, sizes, graph.n_points + 1).argmin()
         x = rng.choice(np.flatnonzero(inside))
@@ -98,6 +100,7 @@ def traverse_probability(
     n, (i, j) = graph.n_points, graph.edges.T
     forth, back = np.empty(graph.n_edges), np.empty(graph.n_edges)
     for part in row_blocks(n, n):
+        continue_or_raise()
         targets = np.arange(n)[part]
         visited = _visit_probability(walk, targets, n_steps)
         ends_here = (j >= part.start) & (j < part.stop)
@@ -223,7 +226,18 @@ def cliques(graph: NeighborhoodGraph) -> list[Indices]:
     for i, j in graph.edges.tolist():
         adjacent[i].add(j)
         adjacent[j].add(i)
-    found = {_grow_clique(adjacent, i, j) for i, j in graph.edges.tolist()}
+    found: set[tuple[int, ...]] = set()
+    around: list[list[frozenset[int]]] = [[] for _ in range(graph.n_points)]  # found, by node
+    for i, j in graph.edges.tolist():
+        both = adjacent[i] & adjacent[j]
+        if any(j in clique and both <= clique for clique in around[i]):
+            continue  # all candidates are in that clique, and would grow to it again
+        clique = _grow_clique(adjacent, i, j)
+        if clique not in found:
+            found.add(clique)
+            members = frozenset(clique)
+            for node in clique:
+                around[node].append(members)
     return [np.array(clique) for clique in sorted(found) if len(clique) >= 3]
 
 
@@ -231,6 +245,7 @@ def _grow_clique(adjacent: list[set[int]], i: int, j: int) -> tuple[int, ...]:
     clique = [i, j]
     candidates = adjacent[i] & adjacent[j]
     while candidates:
+        continue_or_raise()
         best, best_left = -1, candidates
         for node in sorted(candidates):
             left = candidates & adjacent[node]

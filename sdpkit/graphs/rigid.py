@@ -22,6 +22,8 @@ from numpy.typing import ArrayLike
 
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.graphs.repair import cliques
+from sdpkit.numerics.deadline import continue_or_raise
+from sdpkit.numerics.neighbors import row_blocks
 from sdpkit.typing import Array, Indices
 
 Nodes = frozenset[int]
@@ -37,6 +39,8 @@ _FLAT = 1e-11
 # Neighbourhoods flatter than this, but not flat, are in doubt. The margin allows for errors that
 # grow from body to body.
 _THIN = 1e-3
+# What the singular values of a small matrix cost, in units of its entries.
+_SVD_WORK = 20
 
 
 def flat_directions(graph: NeighborhoodGraph, points: ArrayLike | None = None) -> Array:
@@ -72,6 +76,7 @@ def _spanning(directions: Array) -> Array:
     does not have."""
     if directions.shape[1] == 0:
         return directions
+    continue_or_raise()
     u, singular, _ = scipy.linalg.svd(directions, full_matrices=False)
     # Below the cut, what separates nearly parallel directions is their rounding.
     basis = u[:, singular > _PARALLEL * singular[0]]
@@ -117,15 +122,19 @@ def clear_edges(graph: NeighborhoodGraph, points: Array) -> Indices:
     """
     table = graph.adjacency(lengths=True)
     rows = [table.data[a:b] ** 2 for a, b in pairwise(table.indptr)]
+    continue_or_raise()
     clear = np.array([d.size and d.min() >= _NEARLY_COINCIDENT * d.max() for d in rows], dtype=bool)
     degrees = np.diff(table.indptr)
     for degree in np.unique(degrees):
-        nodes = np.flatnonzero(degrees == degree)
-        near = table.indices[table.indptr[nodes][:, None] + np.arange(degree)]
-        around = points[np.column_stack([nodes, near])]  # (nodes, 1 + degree, D)
-        values = np.linalg.svd(around - around.mean(axis=1, keepdims=True), compute_uv=False)
-        share = values / np.maximum(values[:, :1], np.finfo(float).tiny)
-        clear[nodes] &= ~((share > _FLAT) & (share < _THIN)).any(axis=1)
+        alike = np.flatnonzero(degrees == degree)
+        for part in row_blocks(alike.size, _SVD_WORK * (1 + degree) * points.shape[1]):
+            continue_or_raise()
+            nodes = alike[part]
+            near = table.indices[table.indptr[nodes][:, None] + np.arange(degree)]
+            around = points[np.column_stack([nodes, near])]  # (nodes, 1 + degree, D)
+            values = np.linalg.svd(around - around.mean(axis=1, keepdims=True), compute_uv=False)
+            share = values / np.maximum(values[:, :1], np.finfo(float).tiny)
+            clear[nodes] &= ~((share > _FLAT) & (share < _THIN)).any(axis=1)
     return graph.edges[clear[graph.edges].all(axis=1)]
 
 
@@ -136,6 +145,7 @@ def _flat_cliques(graph: NeighborhoodGraph) -> Iterator[tuple[Nodes, Array]]:
     """(nodes, null directions) of the cliques whose points are affinely dependent."""
     table = graph.adjacency(lengths=True)
     for clique in cliques(graph):
+        continue_or_raise()
         squared = table[clique][:, clique].toarray() ** 2
         apart = squared[~np.eye(len(clique), dtype=bool)]
         if apart.min() < _NEARLY_COINCIDENT * apart.max():
@@ -191,6 +201,7 @@ def _all_grown(points: Array, adjacent: list[set[int]], bodies: Sequence[Nodes])
     grown: list[Nodes] = []
     homes: dict[int, list[tuple[int | None, Nodes]]] = {}
     for body in bodies:
+        continue_or_raise()
         dimension = _dimension(points, body)
         around = homes.get(min(body), [])
         if any(size == dimension and body <= other for size, other in around):
@@ -207,6 +218,7 @@ def _grown(points: Array, adjacent: list[set[int]], body: Nodes) -> Nodes:
     dimension = _dimension(points, members)
     waiting = set().union(*(adjacent[i] for i in members)) - members
     while waiting:
+        continue_or_raise()
         node = waiting.pop()
         if dimension is not None and _joins(points, node, adjacent[node] & members, dimension):
             members.add(node)
@@ -226,6 +238,7 @@ def _joined(points: Array, bodies: list[Nodes]) -> list[Nodes]:
     out: dict[int, Nodes] = {}
     homes: dict[int, set[int]] = {}
     for key, body in enumerate(sorted(set(bodies), key=lambda b: (-len(b), sorted(b)))):
+        continue_or_raise()
         while (other := _partner(points, body, out, homes)) is not None:
             body = body | out.pop(other)
             for node in body:

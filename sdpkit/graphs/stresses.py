@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpkit.graphs.rigid import without_points
-from sdpkit.numerics.patience import is_over
+from sdpkit.numerics.deadline import is_over
 from sdpkit.typing import Array, Indices
 
 Patch = tuple[int, ...]
@@ -175,19 +175,21 @@ class _StressSpace:
 
     @classmethod
     def on_face(cls, points: Array, edges: Indices, null: Array) -> _StressSpace | None:
-        """None where there is no stress, or the points fill the face."""
+        """None where there is no stress, the points fill the face, or the time is over."""
         face = scipy.linalg.qr(null)[0][:, null.shape[1] :]
         # Cliques are flat up to the rounding of lengths, points up to its root: the same lengths.
         points = face @ (face.T @ points)
         spanned = scipy.linalg.orth(face.T @ points, rcond=_RANK)
         rest = scipy.linalg.qr(spanned)[0][:, spanned.shape[1] :]
-        if not rest.shape[1] or not len(edges):
+        if not rest.shape[1] or not len(edges) or is_over():
             return None
         along = face[edges[:, 0]] - face[edges[:, 1]]
         sides = points[edges[:, 0]] - points[edges[:, 1]]
         sides = sides / np.sqrt(np.mean(sides**2))
         equations = np.vstack([along.T * side for side in sides.T])
         stresses = scipy.linalg.null_space(equations, rcond=_RANK)
+        if is_over():
+            return None
         vectors = along @ rest
         # Stresses that vanish on the face say nothing.
         sizes, mixed = scipy.linalg.eigh(stresses.T @ (vectors @ vectors.T) ** 2 @ stresses)
@@ -298,8 +300,8 @@ class _StressSpace:
         values, vectors = self._spectrum(stress)
         least = 0.1 * values[vanishing]
         for _ in range(_POLISHING_STEPS):
-            if values[vanishing] < least:
-                return None  # it vanishes with them
+            if values[vanishing] < least or is_over():
+                return None  # it vanishes with them, or the time is over
             first = self._first_exposed(stress, values, vanishing)
             if first < values.size:
                 return np.asarray(vectors[:, first:])

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sdpkit.inputs import integer, require_squarable
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.kernels import proof_kernel
 from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
 from sdpkit.typing import Array, Indices, Single
@@ -27,6 +28,7 @@ _SLAB_PRODUCTS = 2**23  # the same in single precision: every slab packs all poi
 _BLOCK_ENTRIES = 2**21  # 16 MB of doubles, where one thread works through rows
 # For more points and queries than these, in up to so many dimensions, a k-d tree is tried first.
 _TREE_POINTS, _TREE_QUERIES, _TREE_DIMENSIONS = 500, 50, 16
+_TREE_SLAB = 500  # queries of a tree at a time
 _TIE = 1e-12  # relative difference of squares that two ways of computing them may disagree on
 # For so many products and more, and for up to so many neighbours, single precision screens first.
 _SCREEN_PRODUCTS, _SCREEN_NEIGHBORS = 2**26, 64
@@ -121,6 +123,7 @@ class Points:
         """
 
         def slab(rows: slice) -> tuple[slice, Array]:
+            continue_or_raise()
             out = np.empty((queries[0][rows].shape[0], self.n))
             for q, block in zip(queries, self._blocks, strict=True):
                 left = q[rows] - block.centre
@@ -190,6 +193,7 @@ class Points:
         farthest = float(block.norms.max(initial=0.0))
 
         def slab(rows: slice) -> None:
+            continue_or_raise()
             centred = queries[rows] - block.centre
             squares = np.einsum("ij,ij->i", centred, centred)
             twice = (2 * self._scale * centred).astype(np.float32)
@@ -229,6 +233,7 @@ class Points:
             unsure = self._by_screen(queries, k, themselves, found, lengths)
         rest = [q[unsure] for q in queries]
         for rows, distances in self.squared_distances(rest) if unsure.size else ():
+            continue_or_raise()
             if themselves:
                 distances[np.arange(distances.shape[0]), unsure[rows]] = np.inf
             i, j = _candidates(distances, k, 1e-13 * self._dimensions)
@@ -259,6 +264,7 @@ class Points:
             for q, block in zip(mine, blocks, strict=True):
                 twice, low, width = self._turned(q, block)
                 for some in _slices(len(block.points), _TILE_POINTS):
+                    continue_or_raise()
                     products = twice @ block.points[some].T
                     theirs = (block.low[some], block.width[some], block.members[some])
                     kept = (best, places, lows, counts)
@@ -277,7 +283,11 @@ class Points:
         if len(tiles) == 1:
             return run(tiles[0])
         with own_threads() as pool:
-            return np.concatenate([np.empty(0, np.int64), *pool.map(run, tiles)])
+            left = [np.empty(0, np.int64)]
+            for unsure in pool.map(run, tiles):
+                continue_or_raise()
+                left.append(unsure)
+            return np.concatenate(left)
 
     def _exact(self, queries: Sequence[Array], i: Indices, j: Indices) -> Array:
         """(c,) squared distances of the pairs (i, j), each in the outputs of its block."""
@@ -366,7 +376,10 @@ def _by_tree(
 
     wanted = min(k + 1 + themselves, len(points))
     tree: Any = cKDTree(points)
-    lengths, nearest_first = tree.query(queries, k=np.arange(1, wanted + 1))
+    lengths, nearest_first = np.empty((len(queries), wanted)), np.empty((len(queries), wanted), int)
+    for some in _slices(len(queries), _TREE_SLAB):
+        continue_or_raise()
+        lengths[some], nearest_first[some] = tree.query(queries[some], k=np.arange(1, wanted + 1))
     squared = lengths**2
     close = np.diff(squared, axis=1) <= _TIE * squared[:, 1:]
     unsure = close[:, : k + themselves].any(axis=1)

@@ -31,6 +31,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.doubled import UNIT, add_all, subtract_product
 from sdpkit.numerics.kernels import proof_kernel
 from sdpkit.numerics.pattern import Pattern
@@ -38,6 +39,7 @@ from sdpkit.typing import Array, Indices
 
 _PANEL = 64  # right-hand sides solved at a time, to stay in cache
 _FROM_LEFT = 10_000_000  # pairs beyond which reading their table costs more than doing without
+_BETWEEN_LOOKS = 16  # columns between two looks at the clock; those of heavy patterns are long
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +175,17 @@ def _gamma(k: int) -> float:
 
 
 def _factor_left(indptr: Indices, rows: Indices, x: Array) -> int:
-    """`_factor` without a table of places."""
-    n = indptr.size - 1
-    reaching, further, place = np.full((3, n), -1)
-    return int(_gather_columns(indptr, rows, np.zeros(n), reaching, further, place, x))
+    """`_factor` without a table of places; `Abandoned` if it is time to stop."""
+    n, negative = indptr.size - 1, 0
+    work, (reaching, further, place) = np.zeros(n), np.full((3, n), -1)
+    for first in range(0, n, _BETWEEN_LOOKS):
+        continue_or_raise()
+        last = min(first + _BETWEEN_LOOKS, n)
+        found = _gather_columns(indptr, rows, first, last, work, reaching, further, place, x)
+        if found < 0:
+            return -1
+        negative += int(found)
+    return negative
 
 
 def _with_ancestors(parents: list[int], nodes: Indices) -> Indices:
@@ -190,21 +199,26 @@ def _with_ancestors(parents: list[int], nodes: Indices) -> Indices:
     return np.array(sorted(seen), dtype=np.int64)
 
 
-@proof_kernel("i8[:]", "i8[:]", "out f8[:]", "out i8[:]", "out i8[:]", "out i8[:]", "out f8[:]")
+@proof_kernel(
+    *("i8[:]", "i8[:]", "i8", "i8"),
+    *("out f8[:]", "out i8[:]", "out i8[:]", "out i8[:]", "out f8[:]"),
+)
 def _gather_columns(
     indptr: Indices,
     rows: Indices,
+    first_column: int,
+    last_column: int,
     work: Array,
     reaching: Indices,
     further: Indices,
     place: Indices,
     x: Array,
 ) -> int:
-    """Column k is gathered from those that reach it, which linked lists name; `work` is zero at the
-    start, the lists are empty (−1)."""
+    """Some columns, each gathered from those that reach it, which linked lists name; before the
+    first of all, `work` is zero and the lists are empty (−1)."""
     n = indptr.size - 1
     negative = 0
-    for k in range(n):
+    for k in range(first_column, last_column):
         first, stop = indptr[k], indptr[k + 1]
         place[k] = first
         work[k] = x[k]

@@ -16,15 +16,16 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache, wraps
 from pathlib import Path
-from threading import RLock, get_ident
+from threading import Event, RLock, get_ident
 from typing import Any, ParamSpec, TypeVar
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.deadline import current_deadline
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -149,13 +150,34 @@ def _share(group: Path) -> float:
     return share if share > 0 else math.inf
 
 
+class _OwnThreads(ThreadPoolExecutor):
+    """Threads whose tasks keep to the time limit of whoever submits them, and end after an error
+    of theirs or in the block that shares the work out."""
+
+    def __init__(self, count: int) -> None:
+        # These threads end with the pool: what was set for them needs no restoring.
+        super().__init__(count, "sdpkit", initializer=_limit_own_openmp)
+        self._given_up = Event()
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        def task() -> R:
+            with current_deadline().or_when(self._given_up.is_set).applies():
+                return fn(*args, **kwargs)
+
+        return super().submit(copy_context().run, task)
+
+    def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
+        if kind is not None:
+            self._given_up.set()
+        self.shutdown(wait=True, cancel_futures=kind is not None)
+
+
 def own_threads() -> ThreadPoolExecutor:
     """Threads to share work out to, with one BLAS thread each.
 
     Only for use inside a function that runs with `one_blas_thread`.
     """
-    # These threads end with the pool: what was set for them needs no restoring.
-    return ThreadPoolExecutor(workers(), "sdpkit", initializer=_limit_own_openmp)
+    return _OwnThreads(workers())
 
 
 # -- threads of BLAS ------------------------------------------------------------------------
@@ -181,8 +203,7 @@ def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
         thread = get_ident()
         if thread in _inside:
-            if len(sys.modules) != _modules:  # an import may have loaded another library
-                _limit(thread)
+            one_thread_for_new_libraries()
             return function(*args, **kwargs)
         try:
             try:
@@ -195,6 +216,14 @@ def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
             _restore(thread)
 
     return limited
+
+
+def one_thread_for_new_libraries() -> None:
+    """Inside a function that runs with `one_blas_thread`: the same for BLAS libraries that an
+    import has loaded since."""
+    thread = get_ident()
+    if thread in _inside and len(sys.modules) != _modules:
+        _limit(thread)
 
 
 def one_thread_environment() -> dict[str, str]:

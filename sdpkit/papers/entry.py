@@ -132,7 +132,7 @@ class Entry:
 
     Attributes
     ----------
-    title, source: what it shows, and where it stands (see `sdpkit.papers.sources`)
+    title, source: what it shows, and where it stands (docs/bibliography.md has the works)
     make: yields rows and panels of the picture
     assumed: what the paper does not say, or what replaces data that are not available
     points, runs: (quick, as published), None where an entry has no such number

@@ -29,6 +29,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.typing import Array, Bools, Indices
 
@@ -45,6 +46,8 @@ _MANY_POINTS = 50_000
 # The mean squared distance of outputs from their centre below which no start is made, in units of
 # the family's constants.
 _LEAST_SPREAD = 0.1
+# Distances that are measured between two looks at the time.
+_PAIRS_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +83,7 @@ class RowFamily(Protocol):
 
     @property
     def weight(self) -> float:
-        """The price of a unit of violation, and the largest multiplier of a row."""
+        """The cost of a unit of violation, and the largest multiplier of a row."""
 
     @property
     def n_points(self) -> int:
@@ -113,7 +116,7 @@ class RowFamily(Protocol):
     def near(self, outputs: Sequence[Array], slack: float) -> Rows:
         """Exactly the rows with z > −slack at `outputs`, one (n, r) array per block.
 
-        This and `hinge_sum` go over all rows: they call `numerics.patience.continue_or_raise`
+        This and `hinge_sum` go over all rows: they call `numerics.deadline.continue_or_raise`
         now and then, so that a time limit or Ctrl-C can end them.
         """
 
@@ -205,7 +208,7 @@ class _Lines:
     Attributes
     ----------
     constants, slopes: (r,) c and slope
-    weight: the price of their violation;  each: the number of rows that each stands for
+    weight: the cost of their violation;  each: the number of rows that each stands for
     """
 
     constants: Array
@@ -248,6 +251,7 @@ class _Lines:
 
     def _value(self, log_t: float, cost: float) -> float:
         """t·cost + weight·Σ[z]₊."""
+        continue_or_raise()
         t = float(np.exp(log_t))
         hinges = np.maximum(self.constants + t * self.slopes, 0.0).sum()
         return t * cost + self.weight * float(hinges)
@@ -257,7 +261,7 @@ def nearby_scale(
     family: RowFamily, outputs: Sequence[Array], cost: float, rows: Rows | None = None
 ) -> float:
     """The t ∈ [⅓, 3] that minimises the same, on the rows near `outputs` alone: for a start that
-    is good already, at a small part of the price. `rows` saves the search for them."""
+    is good already, at a small part of the work. `rows` saves the search for them."""
     terms = family.terms(family.near(outputs, 0.5 * family.unit) if rows is None else rows)
     constants = terms.row_constants
     slopes = values(family, terms, outputs) - constants
@@ -283,8 +287,11 @@ def side_by_side(family: RowFamily, outputs: Sequence[Array]) -> tuple[Array, In
 def lengths(stacked: Array, columns: Indices, block_of: Indices, pairs: Indices) -> Array:
     """(p,) ‖y_i − y_o‖² of pairs (i, o) in the columns of o's block; 0 where o is −1."""
     out = np.empty(len(pairs))
-    start, end = np.ascontiguousarray(pairs.T)
-    _squared_lengths(stacked, columns, block_of, start, end, out)
+    for first in range(0, len(pairs), _PAIRS_AT_A_TIME):
+        continue_or_raise()
+        some = slice(first, first + _PAIRS_AT_A_TIME)
+        start, end = np.ascontiguousarray(pairs[some].T)
+        _squared_lengths(stacked, columns, block_of, start, end, out[some])
     return out
 
 
@@ -305,7 +312,7 @@ def whole_numbers(values: ArrayLike, what: str) -> Indices:
     return out.astype(np.int64)
 
 
-def price(weight: float) -> float:
+def checked_weight(weight: float) -> float:
     """A positive weight."""
     if not 0 < weight < np.inf:
         raise InputError(f"the weight of a family is {weight}; it must be positive")

@@ -1,6 +1,6 @@
 """The family of LMNN: every comparison of a target neighbour with a point of another class.
 
-A comparison t = (i, j, l) asks that l be one unit farther from i than its target j is, and pays
+A comparison t = (i, j, l) requires l to be one unit farther from i than its target j is, and costs
 
     weight · [1 + q_ij − q_il]₊
 
@@ -22,14 +22,14 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.kernels import proof_kernel
-from sdpkit.numerics.patience import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Rows,
     Terms,
+    checked_weight,
     lengths,
-    price,
     side_by_side,
     spread_out,
     whole_numbers,
@@ -45,14 +45,14 @@ _ROOM = 2**14
 # Columns of a row that are looked at together.
 _GLANCE = 64
 # Up to this dimension of the outputs a ball tree prunes more than a matrix product computes
-# (`sdpkit bench impostors` measures it).
+# (`make bench NAME=impostors` measures it).
 _TREE_DIMENSION = 3
-_TREE_POINTS = 20_000
+_TREE_POINTS, _TREE_QUERIES = 20_000, 1000
 # From this many anchors and directions on, pairs are screened by their leading directions alone.
 _SCREENED_ANCHORS, _SCREENED_DIMENSION = 2000, 24
 # What a pair costs that passes, and each of its directions, in directions of a product; and the
 # sampled pairs that say how many will pass.
-_LENGTH_PRICE, _SAMPLED_PAIRS = (5000, 40), 8192
+_LENGTH_COST, _SAMPLED_PAIRS = (5000, 40), 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Impostors:
     Attributes
     ----------
     target_pairs: (p, 2) pairs (i, j), ordered by i;  labels: (n,) class numbers
-    weight: the price of a unit of violation
+    weight: the cost of a unit of violation
     block_of: (n,) the block by which the distance *to* a point is measured
     groups: (n_blocks, n), or None: l counts for i only if they share the group of l's block.
         Points in different groups are kept apart at no cost (see `sdpkit.problems.lmnn`).
@@ -102,15 +102,13 @@ class Impostors:
         """Build and validate a family; target pairs are put in order."""
         y = whole_numbers(labels, "labels")
         blocks = np.zeros_like(y) if block_of is None else whole_numbers(block_of, "block_of")
-        pairs = _ordered_pairs(target_pairs, y.size)
-        if np.any(y[pairs[:, 0]] != y[pairs[:, 1]]):
-            raise InputError("a target neighbour must have the label of its anchor")
+        pairs = ordered_target_pairs(target_pairs, y)
         shared = None if groups is None else whole_numbers(groups, "groups")
         if blocks.shape != y.shape or (shared is not None and shared.shape[1:] != y.shape):
             raise InputError(f"block_of and groups must have one entry for each of {y.size} points")
         if summed and blocks.any():
             raise InputError("block_of must be 0 where distances are summed over the blocks")
-        return cls(pairs, y, price(weight), blocks, shared, search, summed)
+        return cls(pairs, y, checked_weight(weight), blocks, shared, search, summed)
 
     @property
     def n_points(self) -> int:
@@ -281,13 +279,15 @@ class Impostors:
             if not asking.size:
                 continue
             points = stacked[:, columns[block] : columns[block + 1]]
-            answers = BallTree(points[members]).query_radius(points[asking], radius[asking])
-            i = np.repeat(asking, [len(a) for a in answers])
-            other = members[np.concatenate(answers)] if i.size else np.empty(0, np.int64)
-            shared = self._group(block)
-            alike = shared[i] == shared[other]
-            anchors.append(i[alike])
-            impostors.append(other[alike])
+            tree, shared = BallTree(points[members]), self._group(block)
+            for some in np.split(asking, range(_TREE_QUERIES, asking.size, _TREE_QUERIES)):
+                continue_or_raise()
+                answers = tree.query_radius(points[some], radius[some])
+                i = np.repeat(some, [len(a) for a in answers])
+                other = members[np.concatenate(answers)] if i.size else np.empty(0, np.int64)
+                alike = shared[i] == shared[other]
+                anchors.append(i[alike])
+                impostors.append(other[alike])
         return np.concatenate(anchors), np.concatenate(impostors)
 
     def _strips(self) -> Iterator[_Strip]:
@@ -335,7 +335,7 @@ class Impostors:
     ) -> Iterator[Any]:
         """`work(i, l, q_il)` for the pairs of every tile with q_il < reach_i, on all cores.
 
-        It stops between strips when it is told to (`sdpkit.numerics.patience`).
+        It stops between tiles when it is told to (`sdpkit.numerics.deadline`).
         """
         screens = {
             block: self._screen(block, stacked[:, columns[block] : columns[block + 1]], reach)
@@ -388,9 +388,9 @@ class Impostors:
             return int(r)  # all are of one class, and nothing is searched
         partial = np.cumsum(np.square(turned[i] - turned[other]), axis=1)
         passed = partial < np.maximum(reach[points[i]], reach[points[other]])[:, None]
-        each, more = _LENGTH_PRICE
-        price = np.arange(1, r + 1) + (each + more * r) * passed.mean(axis=0)
-        return int(np.argmin(price)) + 1
+        each, more = _LENGTH_COST
+        cost = np.arange(1, r + 1) + (each + more * r) * passed.mean(axis=0)
+        return int(np.argmin(cost)) + 1
 
 
 @dataclass(frozen=True)
@@ -440,6 +440,7 @@ class _Screen:
         products = np.empty(len(left) * min(_TILE_COLUMNS, len(self.members)), left.dtype)
         starts = [(a, b) for first, b in strip.spans for a in range(first, b, _TILE_COLUMNS)]
         for start, beyond in starts:
+            continue_or_raise()
             tile = slice(start, min(start + _TILE_COLUMNS, beyond))
             right, members, theirs = (
                 x[tile] for x in (self.columns, self.members, self.low_columns)
@@ -478,14 +479,17 @@ def _few_pairs(
     return np.concatenate([rows[a], columns[d]]), np.concatenate([columns[b], rows[c]])
 
 
-def _ordered_pairs(pairs: ArrayLike, n_points: int) -> Indices:
+def ordered_target_pairs(pairs: ArrayLike, labels: Indices) -> Indices:
+    """Target pairs in order, each once; each must join two points of one class."""
     out = whole_numbers(pairs, "target pairs")
     if out.ndim != 2 or out.shape[1] != 2:
         raise InputError(f"target pairs have shape {out.shape}, expected (p, 2)")
-    if out.size and (out.min() < 0 or out.max() >= n_points):
-        raise InputError(f"target pairs name points outside 0 … {n_points - 1}")
+    if out.size and (out.min() < 0 or out.max() >= labels.size):
+        raise InputError(f"target pairs name points outside 0 … {labels.size - 1}")
     if np.any(out[:, 0] == out[:, 1]):
         raise InputError("a point cannot be its own target neighbour")
+    if np.any(labels[out[:, 0]] != labels[out[:, 1]]):
+        raise InputError("a target neighbour must have the label of its anchor")
     return np.unique(out, axis=0)
 
 

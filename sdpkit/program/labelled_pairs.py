@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.numerics.patience import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program.families import (
     Rows,
     Terms,
+    checked_weight,
     lengths,
-    price,
     side_by_side,
     spread_out,
     whole_numbers,
@@ -47,7 +47,7 @@ class LabelledPairs:
     labels: (n,) class numbers
     upper: u, the squared distance that similar pairs keep within
     lower: l, the squared distance that dissimilar pairs keep beyond
-    weight: the price of a unit of violation
+    weight: the cost of a unit of violation
     starts: the points i whose pairs (i, j), j > i, are rows; all of them, unless this is a part
 
     >>> family = LabelledPairs.of([0, 0, 1], upper=1.0, lower=2.0)
@@ -79,7 +79,7 @@ class LabelledPairs:
                 f"upper is {upper} and lower is {lower}; the thresholds must satisfy "
                 "0 ≤ upper ≤ lower, and lower must be positive"
             )
-        return cls(y, float(upper), float(lower), price(weight), np.arange(y.size))
+        return cls(y, float(upper), float(lower), checked_weight(weight), np.arange(y.size))
 
     @property
     def n_points(self) -> int:
@@ -191,6 +191,7 @@ class LabelledPairs:
         doubt = 4 * (stacked.shape[1] + 8) * np.finfo(float).eps
 
         def run(tile: tuple[Indices, Indices]) -> Any:
+            continue_or_raise()
             i, j = tile
             sizes = squares[i][:, None] + squares[j]
             q = sizes - 2 * (centred[i] @ centred[j].T)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_vector
-from sdpkit.program.families import Rows, Terms, price, spread_out, values, whole_numbers
+from sdpkit.program.families import Rows, Terms, checked_weight, spread_out, values, whole_numbers
 from sdpkit.typing import Array, Bools, Indices
 
 
@@ -23,7 +23,7 @@ class ListedRows:
     Attributes
     ----------
     triplets: (m, 3) points (i, j, l); −1 for a j or l that is missing, whose q is 0
-    constants: (m,) c;  weight: of a unit of violation in the objective
+    constants: (m,) c;  weight: the cost of a unit of violation
     block_of: (n,) the block by which the distance *to* a point is measured
 
     >>> family = ListedRows.of([[0, 1, 2], [0, 1, 3]], n_points=4)
@@ -74,7 +74,7 @@ class ListedRows:
             if block_of is None
             else whole_numbers(block_of, "block_of")
         )
-        return cls(t, c, n_points, price(weight), blocks)
+        return cls(t, c, n_points, checked_weight(weight), blocks)
 
     @property
     def n_rows(self) -> int:

@@ -52,7 +52,7 @@ class Embedding:
     ----------
     coordinates: (n, d), centred, columns by falling variance
     eigenvalues: (n,) of K, falling, nonnegative; the leading ones where K is an operator
-    edges: (m, 2) rods of the neighbourhood graph;  tensions: (m,) their multipliers w
+    edges: (m, 2) those of the neighbourhood graph;  tensions: (m,) their multipliers w
     components: (n,) which connected component a point belongs to; each is centred by itself
     inputs: distances between the inputs, by which new points are placed (`extend`)
     variance: tr K, where only leading eigenvalues are known; None: their sum
@@ -257,7 +257,7 @@ class Embedding:
         return replace(self, notes=(*self.notes, note)) if note else self
 
     def plot(self, ax: Any = None, *, color: Any = None, tension: bool = True) -> Any:
-        """Draw the first two coordinates, the rods coloured by tension. Needs matplotlib."""
+        """Draw the first two coordinates, the edges coloured by tension. Needs matplotlib."""
         from sdpkit.plotting import plot_embedding
 
         return plot_embedding(self, ax, color=color, tension=tension)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpkit.numerics.kernels import fast_kernel, kernel_part
+from sdpkit.numerics.kernels import fast_kernel
 from sdpkit.typing import Array, Indices
 
 EVERY_LABEL = -1
@@ -91,104 +91,11 @@ def add_other_energy(
                 out[t, label] += mu * (total - sums[label])
 
 
-@kernel_part
-def _push_bounds(
-    row: Any,
-    begin: int,
-    end: int,
-    doubt: float,
-    first: Any,
-    reaches: Any,
-    farthest: Any,
-    small: Any,
-) -> tuple[float, float]:
-    """(lower, upper) bounds on what a query pushes in one class; small ← its shortest distances.
-
-    The first loop over each stretch only counts and runs fast. Most stretches hold nothing else.
-    """
-    k = small.size
-    wide = row.dtype.type(1.01 * doubt)
-    for s in range(k):
-        small[s] = np.inf
-    low, high = 0.0, 0.0
-    for start in range(begin, end, 256):
-        part, far = row[start : min(start + 256, end)], farthest[start:]
-        limit, nearer, pushed = small[k - 1], 0, 0
-        for c in range(part.size):
-            nearer += part[c] < limit
-            pushed += part[c] - far[c] < wide
-        for c in range(part.size if nearer + pushed else 0):
-            d = part[c]
-            if d < small[k - 1]:
-                s = k - 1
-                while s > 0 and small[s - 1] > d:
-                    small[s] = small[s - 1]
-                    s -= 1
-                small[s] = d
-            if d - far[c] < wide:
-                for p in range(first[start + c], first[start + c + 1]):
-                    low += max(0.0, reaches[p] - d - doubt)
-                    high += max(0.0, reaches[p] - d + doubt)
-    return low, high
-
-
-@kernel_part
-def _energy_bounds(
-    row: Any,
-    begin: int,
-    end: int,
-    doubt: float,
-    mu: float,
-    small: Any,
-    low: Any,
-    high: Any,
-    least: Any,
-) -> tuple[float, float]:
-    """(lower, upper) bounds on the energy of one label, from those on what the query pushes.
-
-    Given up, with an infinite upper bound, once the lower one is above `least`.
-    """
-    k = small.size
-    for s in range(k):
-        low += (1 - mu) * max(0.0, small[s] - doubt)
-        high += (1 - mu) * (small[s] + doubt)
-    for s in range(k):
-        if low > least:
-            high = np.inf
-            break
-        below, above = 0.0, 0.0
-        for side in range(2):
-            others = row[:begin] if side == 0 else row[end:]
-            reach = 1.0 + small[s]
-            for o in range(others.size):
-                below += max(0.0, reach - 2 * doubt - others[o])
-                above += max(0.0, reach + 2 * doubt - others[o])
-        low += mu * below
-        high += mu * above
-    return low, high
-
-
-@kernel_part
-def _decided(bounds: Any, leader: int) -> int:
-    """The label whose upper bound is below all other lower bounds, or −1."""
-    best = leader
-    for label in range(bounds.shape[1]):
-        if bounds[3, label] < bounds[3, best]:
-            best = label
-    decided = best
-    # The bounds are sums that round too.
-    least = bounds[3, best] * (1 + 1e-9)
-    for label in range(bounds.shape[1]):
-        if label != best and not bounds[2, label] > least:
-            decided = -1
-    return decided
-
-
 @fast_kernel(
-    *("out f4[:,:]", "f4[:]", "f4[:]", "f8[:]", "i8[:]", "i8[:]", "f8[:]", "f4[:]", "f8"),
-    *("out f4[:,:]", "out f8[:,:]", "out i8[:]"),
+    *("out f4[:,:]", "f4[:]", "f4[:]", "f8[:]", "i8[:]", "i8[:]", "f8[:]", "f4[:]"),
+    *("out f4[:,:,:]", "out f8[:,:,:]"),
 )
-def decide_labels(
+def look_at_classes(
     products: Any,
     squares: Any,
     norms: Any,
@@ -197,33 +104,64 @@ def decide_labels(
     first: Any,
     reaches: Any,
     farthest: Any,
-    mu: float,
     nearest: Any,
     bounds: Any,
-    labels: Any,
 ) -> None:
-    """The label of least energy of every query, or −1 where the doubt leaves several.
+    """Distances take the place of `products`; `nearest`, (b, c, k), holds the k smallest of every
+    class, and `bounds`, (b, 4, c), begins with bounds on what a query pushes in every class.
 
     Distances are squares + norms − products, each wrong by its row's doubt at most, and so are the
-    k smallest of a class. `bounds` is room for four numbers per class: bounds on what a query
-    pushes there, bounds on the energy. `nearest` is room for the k smallest distances of every
-    class. Labels are given up as soon as their lower bound is above another's upper one.
+    k smallest of a class.
     """
-    classes, k = nearest.shape
+    k = nearest.shape[2]
     for t in range(products.shape[0]):
         row, doubt = products[t], doubts[t]
+        wide = row.dtype.type(1.01 * doubt)
         for o in range(row.size):
             row[o] = squares[t] + (norms[o] - row[o])
+        for label in range(nearest.shape[1]):
+            begin, end = starts[label], starts[label + 1]
+            small = nearest[t, label]
+            for s in range(k):
+                small[s] = np.inf
+            low, high = 0.0, 0.0
+            for start in range(begin, end, 256):
+                part, far = row[start : min(start + 256, end)], farthest[start:]
+                limit, nearer, pushed = small[k - 1], 0, 0
+                for c in range(part.size):
+                    nearer += part[c] < limit
+                    pushed += part[c] - far[c] < wide
+                for c in range(part.size if nearer + pushed else 0):
+                    d = part[c]
+                    if d < small[k - 1]:
+                        s = k - 1
+                        while s > 0 and small[s - 1] > d:
+                            small[s] = small[s - 1]
+                            s -= 1
+                        small[s] = d
+                    if d - far[c] < wide:
+                        for p in range(first[start + c], first[start + c + 1]):
+                            low += max(0.0, reaches[p] - d - doubt)
+                            high += max(0.0, reaches[p] - d + doubt)
+            bounds[t, 0, label], bounds[t, 1, label] = low, high
+
+
+@fast_kernel("f4[:,:]", "f8[:]", "i8[:]", "f8", "f4[:,:,:]", "out f8[:,:,:]")
+def bound_energies(
+    distances: Any, doubts: Any, starts: Any, mu: float, nearest: Any, bounds: Any
+) -> None:
+    """Bounds on the energy of every label, in bounds[:, 2] and bounds[:, 3]. Labels are given up,
+    with an upper bound of infinity, as soon as their lower bound is above another's upper one."""
+    classes, k = nearest.shape[1], nearest.shape[2]
+    for t in range(distances.shape[0]):
+        row, doubt, known = distances[t], doubts[t], bounds[t]
         total_low, total_high, leader, shortest = 0.0, 0.0, 0, np.inf
         for label in range(classes):
-            begin, end, small = starts[label], starts[label + 1], nearest[label]
-            low, high = _push_bounds(row, begin, end, doubt, first, reaches, farthest, small)
-            bounds[0, label], bounds[1, label] = low, high
-            total_low += low
-            total_high += high
+            total_low += known[0, label]
+            total_high += known[1, label]
             length = 0.0
             for s in range(k):
-                length += small[s]
+                length += nearest[t, label, s]
             if length < shortest:
                 leader, shortest = label, length
         least = np.inf
@@ -232,10 +170,33 @@ def decide_labels(
             label = leader if step == 0 else step - 1
             if step > 0 and label == leader:
                 continue
-            small, begin, end = nearest[label], starts[label], starts[label + 1]
-            low = mu * (total_low - bounds[0, label])
-            high = mu * (total_high - bounds[1, label])
-            low, high = _energy_bounds(row, begin, end, doubt, mu, small, low, high, least)
-            bounds[2, label], bounds[3, label] = low, high
+            small, begin, end = nearest[t, label], starts[label], starts[label + 1]
+            low = mu * (total_low - known[0, label])
+            high = mu * (total_high - known[1, label])
+            for s in range(k):
+                low += (1 - mu) * max(0.0, small[s] - doubt)
+                high += (1 - mu) * (small[s] + doubt)
+            for s in range(k):
+                if low > least:
+                    high = np.inf
+                    break
+                below, above = 0.0, 0.0
+                for side in range(2):
+                    others = row[:begin] if side == 0 else row[end:]
+                    reach = 1.0 + small[s]
+                    for o in range(others.size):
+                        below += max(0.0, reach - 2 * doubt - others[o])
+                        above += max(0.0, reach + 2 * doubt - others[o])
+                low += mu * below
+                high += mu * above
+            known[2, label], known[3, label] = low, high
             least = min(least, high)
-        labels[t] = _decided(bounds, leader)
+
+
+def decided_labels(bounds: Array) -> Indices:
+    """(b,) the label of least energy, or −1 where the bounds, (b, 4, c), leave several."""
+    low, high = bounds[:, 2], bounds[:, 3]
+    # The bounds are sums that round too.
+    least = high.min(axis=1, keepdims=True) * (1 + 1e-9)
+    alone = np.count_nonzero(~(low > least), axis=1) == 1
+    return np.where(alone, high.argmin(axis=1), -1)

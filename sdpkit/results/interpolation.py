@@ -93,7 +93,7 @@ class _Axes:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interpolant:
-    """The map f of the module. Made by `through`.
+    """The map f of `sdpkit.results.interpolation`. Made by `through`.
 
     Attributes
     ----------

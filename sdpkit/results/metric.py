@@ -6,11 +6,12 @@ o; with one metric it is the Mahalanobis distance of M = LᵀL.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -35,12 +36,15 @@ from sdpkit.results.energies import (
     EVERY_LABEL,
     add_other_energy,
     add_own_energy,
-    decide_labels,
+    bound_energies,
+    decided_labels,
     first_lowest,
+    look_at_classes,
 )
 from sdpkit.results.targets import target_neighbors
 from sdpkit.typing import Array, Indices, Single
 
+T = TypeVar("T")
 Rule = Literal["knn", "energy"]
 Targets = Literal["learned", "euclidean"]
 
@@ -65,7 +69,30 @@ class _ByClass:
     farthest: Single
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+def _by_position(cls: type[T]) -> type[T]:
+    """A class of keyword-only arguments that takes them by position too, with a warning, for one
+    more release."""
+    initialise, names = cls.__init__, [each.name for each in fields(cls)]  # type: ignore[arg-type]
+
+    @wraps(initialise)
+    def initialised(self: T, *given: Any, **named: Any) -> None:
+        if len(given) > len(names):
+            raise TypeError(f"{cls.__name__}() takes {len(names)} arguments, not {len(given)}")
+        if given:
+            warnings.warn(
+                f"{cls.__name__}() will take keyword arguments only: write "
+                + ", ".join(f"{name}=…" for name in names[: len(given)]),
+                DeprecationWarning,
+                stacklevel=2,
+            )
+        initialise(self, **dict(zip(names, given, strict=False)), **named)
+
+    setattr(cls, "__init__", initialised)  # noqa: B010
+    return cls
+
+
+@_by_position
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Metric:
     """A learned metric with the training points it classifies by.
 
@@ -129,7 +156,16 @@ class Metric:
         classes, numbers = np.unique(labels, return_inverse=True)
         numbers = numbers.astype(np.int64)
         targets = target_neighbors(points, numbers, k)
-        return cls((L,), points, numbers, classes, np.zeros_like(numbers), targets, k, float(mu))
+        return cls(
+            components=(L,),
+            X=points,
+            labels=numbers,
+            classes=classes,
+            block_of=np.zeros_like(numbers),
+            target_pairs=targets,
+            n_neighbors=k,
+            mu=float(mu),
+        )
 
     def __repr__(self) -> str:
         ranks = ", ".join(str(part.shape[0]) for part in self.components[:4])
@@ -260,10 +296,11 @@ class Metric:
 
         def decide(rows: slice, products: Any, squares: Any, doubts: Array) -> None:
             layout = (known.starts, known.first, known.reaches, known.farthest)
-            room = np.empty((len(self.classes), k), "f4"), np.empty((4, len(self.classes)))
-            decide_labels(
-                products, squares, asked.squares, doubts, *layout, self.mu, *room, labels[rows]
-            )
+            b, c = len(products), len(self.classes)
+            closest, bounds = np.empty((b, c, k), "f4"), np.empty((b, 4, c))
+            look_at_classes(products, squares, asked.squares, doubts, *layout, closest, bounds)
+            bound_energies(products, doubts, known.starts, self.mu, closest, bounds)
+            labels[rows] = decided_labels(bounds)
 
         asked.over_products(outputs[0], decide)
         unsure = np.flatnonzero(labels < 0)
@@ -424,16 +461,18 @@ class Metric:
             require_squarable(part, "components")
             require_squarable(X @ finite_matrix(part, "components", X.shape[1]).T, "X")
         return cls(
-            tuple(parts),
-            X,
-            indices(a["labels"], (n,), n_classes, "labels"),
-            a["classes"],
-            indices(a["block_of"], (n,), count, "block_of"),
-            indices(a["target_pairs"], (len(a["target_pairs"]), 2), n, "target_pairs"),
-            integer(int(a["n_neighbors"]), "n_neighbors", most=n - 1),
-            float(Expected().read("mu", a["mu"])),
-            None if blocks is None else indices(blocks, (n_classes,), count, "block_of_class"),
-            tuple(str(note) for note in np.ravel(a.get("notes", ()))),
+            components=tuple(parts),
+            X=X,
+            labels=indices(a["labels"], (n,), n_classes, "labels"),
+            classes=a["classes"],
+            block_of=indices(a["block_of"], (n,), count, "block_of"),
+            target_pairs=indices(a["target_pairs"], (len(a["target_pairs"]), 2), n, "target_pairs"),
+            n_neighbors=integer(int(a["n_neighbors"]), "n_neighbors", most=n - 1),
+            mu=float(Expected().read("mu", a["mu"])),
+            block_of_class=None
+            if blocks is None
+            else indices(blocks, (n_classes,), count, "block_of_class"),
+            notes=tuple(str(note) for note in np.ravel(a.get("notes", ()))),
         )
 
 
@@ -444,6 +483,11 @@ def factor(matrix: Array, rank: int | None = None) -> Array:
     array([[0., 2.],
            [1., 0.]])
     """
+    if not np.isfinite(matrix).all():
+        raise InputError(
+            "expected a matrix of finite numbers; the solution has no point (see its status and "
+            "message). Solve again with more time, a coarser tol or another solver"
+        )
     values, vectors = scipy.linalg.eigh(matrix)
     kept = values > 1e-14 * max(float(values[-1]), 0.0)
     rows = (vectors[:, kept] * np.sqrt(values[kept])).T[::-1]

@@ -6,15 +6,22 @@ certificate judge and hands the user a `Solution`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sdpkit.errors import SolverError
+from sdpkit.numerics.deadline import NEVER, Deadline
+from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.typing import Array
 
 if TYPE_CHECKING:
     from sdpkit.program.families import Rows
+    from sdpkit.program.form import Program
     from sdpkit.program.gram import Matrix
     from sdpkit.solution.checkpoint import Checkpoint
     from sdpkit.solution.progress import Progress
@@ -33,19 +40,33 @@ class Stop(StrEnum):
     FAILED = "failed"
 
 
+# The least that a solver is told as its time limit: some take 0 for no limit.
+_LEAST_SECONDS = 1e-3
+
+
 @dataclass(frozen=True)
 class Settings:
-    """What every solver is told. `options` go to the solver unchanged."""
+    """What every solver is told. `options` go to the solver unchanged.
+
+    >>> Settings(deadline=Deadline.after(60.0)).time_limit <= 60.0
+    True
+    """
 
     tol: float = 1e-6
     max_iter: int | None = None
-    time_limit: float | None = None
+    deadline: Deadline = NEVER
     verbose: int = 0
     callback: Callable[[Mapping[str, Any]], Any] | None = None
     warm_start: Solution | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     progress: Progress | None = None
+
+    @property
+    def time_limit(self) -> float | None:
+        """The seconds that are left, for solvers that take a number; None without a limit."""
+        left = self.deadline.left
+        return None if left == math.inf else max(left, _LEAST_SECONDS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,3 +96,39 @@ class Answer:
     history: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     rows: Rows | None = None
+
+    @property
+    def hit_limit(self) -> bool:
+        """Whether a limit or Ctrl-C ended the run."""
+        return self.stop in (Stop.TIME_LIMIT, Stop.ITERATION_LIMIT, Stop.INTERRUPTED)
+
+
+def check_answer(program: Program, solver: str, answer: Answer) -> None:
+    """Refuse what is not an answer to this program, naming the solver that returned it."""
+    if not isinstance(answer, Answer):
+        raise SolverError(f"solver {solver!r} returned {answer!r} instead of an Answer")
+    shapes = [(block.size, block.size) for block in program.blocks]
+    ray = answer.matrix_ray or (None, None)
+    for matrix in answer.matrices or ():
+        if isinstance(matrix, Gram) and type(matrix) not in (
+            FactoredGram,
+            ResolventGram,
+            StackedGram,
+        ):
+            kind = type(matrix).__name__
+            raise SolverError(f"solver {solver!r} returned a {kind}, which proves nothing")
+    for what, matrices in (("matrices", answer.matrices), ("matrix_ray", ray[0])):
+        if matrices is not None and [np.shape(m) for m in matrices] != shapes:
+            found = [np.shape(m) for m in matrices]
+            raise SolverError(f"solver {solver!r} returned {what} {found}, expected {shapes}")
+    vectors = (
+        ("x", answer.x, program.n_auxiliary),
+        ("dual", answer.dual, program.n_rows if answer.rows is None else answer.rows.size),
+        ("multiplier_ray", answer.multiplier_ray, program.n_rows),
+        ("matrix_ray's x", ray[1], program.n_auxiliary),
+    )
+    for what, vector, size in vectors:
+        if vector is not None and np.shape(vector) != (size,):
+            raise SolverError(
+                f"solver {solver!r} returned {what} of shape {np.shape(vector)}, expected ({size},)"
+            )

@@ -30,11 +30,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.layout import Layout
-from sdpkit.numerics import kernels
 from sdpkit.numerics.breakdown import broke_down, is_breakdown
-from sdpkit.numerics.patience import Abandoned, until
+from sdpkit.numerics.deadline import NEVER, Abandoned
+from sdpkit.numerics.interruption import is_interrupted
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.options import Option, checked_options
 from sdpkit.solution.progress import LOG, shown
 from sdpkit.typing import Array
@@ -105,12 +104,12 @@ class Driver:
         settings: Settings,
         max_iter: int,
         options: Mapping[str, Option] = MappingProxyType({}),
-        clock: Callable[[], float] = kernels.clock,
     ) -> None:
         """`max_iter` holds where the settings have none; `options` are those that it has."""
         self.solver, self.settings = solver, settings
         self.options = checked_options(solver, settings.options, options)
-        self._clock, self._started = clock, clock()
+        self._clock = settings.deadline.now
+        self._started = self._clock()
         self._setup: float | None = None
         self._limit = max_iter if settings.max_iter is None else settings.max_iter
         self._begin()
@@ -119,7 +118,6 @@ class Driver:
         self.iterations = 0
         self.stop: Stop | None = None
         self.words = ""
-        self._noticed: float | None = None
         self.history: list[Mapping[str, float]] = []
         self.notes: list[str] = []
 
@@ -133,8 +131,7 @@ class Driver:
     @property
     def out_of_time(self) -> bool:
         """Whether the time limit has passed or Ctrl-C was pressed; cheap enough for inner loops."""
-        limit = self.settings.time_limit
-        return is_interrupted() or (limit is not None and self.seconds > limit)
+        return self.settings.deadline.is_over
 
     @property
     def iterations_left(self) -> int:
@@ -149,15 +146,6 @@ class Driver:
         elif self.stop is None and self.iterations >= self._limit:
             self.end(Stop.ITERATION_LIMIT, f"iteration limit after {self.iterations} iterations")
         return self.stop is not None
-
-    @property
-    def _is_overdue(self) -> bool:
-        """Whether a search that still runs when time is up has had its moment to end."""
-        if not self.out_of_time:
-            return False
-        if self._noticed is None:
-            self._noticed = self.seconds
-        return self.seconds - self._noticed > _MOMENT
 
     def _limit_reached(self) -> tuple[Stop, str]:
         if is_interrupted():
@@ -236,13 +224,15 @@ class Driver:
             self.end(Stop.INTERRUPTED, f"interrupted after {self.iterations} iterations")
         self._save(engine)
         assert self.stop is not None
-        return self.finish(engine.answer(self.stop))
+        with NEVER.applies():  # a point that was found is not given up
+            return self.finish(engine.answer(self.stop))
 
     def _step_on(self, engine: Engine) -> None:
         checkpoint = self.settings.checkpoint
+        searches = self.settings.deadline.later(_MOMENT)
         while True:
             try:
-                with until(lambda: self._is_overdue):
+                with searches.applies():
                     engine.step(self)
             except Abandoned:
                 self.end(*self._limit_reached())

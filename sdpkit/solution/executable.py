@@ -22,10 +22,10 @@ from types import TracebackType
 from typing import Self
 
 from sdpkit.errors import SolverError
+from sdpkit.numerics.interruption import is_interrupted
 from sdpkit.numerics.threads import one_thread_environment
 from sdpkit.solution import keeper
 from sdpkit.solution.answer import Stop
-from sdpkit.solution.interruption import is_interrupted
 
 # Seconds between two looks at the clock and at Ctrl-C.
 _WATCH = 0.05

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sdpkit.numerics.interruption import is_interrupted
 from sdpkit.solution.answer import Stop
-from sdpkit.solution.interruption import is_interrupted
 
 # Seconds between two looks at the clock.
 _WATCH = 0.05

@@ -74,7 +74,8 @@ class Solution:
     native_status: the solver's own words
     objective, dual_objective: recomputed from the returned numbers
     certificate: residuals, eigenvalues, safe bound, gap
-    matrices: one positive semidefinite (n, n) array per block; for large graphs a `Gram`, which
+    matrices: one positive semidefinite (n, n) array per block, none where the program was not
+        compiled in time; for large graphs a `Gram`, which
         multiplies, measures and has eigenvectors, but no entries
     x: (n_x,) auxiliary variables;  dual: (m,) multipliers w
     rows: for a program with a family, the comparisons that `dual` belongs to
@@ -108,6 +109,8 @@ class Solution:
     @property
     def matrix(self) -> Matrix:
         """The first block's matrix: K, M or Z."""
+        if not self.matrices:
+            raise InputError(f"this solution has no point: {self.message}")
         return self.matrices[0]
 
     def shortfall(

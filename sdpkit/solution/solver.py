@@ -18,7 +18,8 @@ class Capabilities:
     parts; `ranks`: limits on the rank of a block; `log_det`: log dets of blocks; `quadratic`,
     `norms`: penalties of auxiliary variables; `warm_start`, `callback`: it uses them;
     `checkpoint`: its state can be kept in a file; `teaching`: a method to read and to watch, which
-    `solver="auto"` never chooses.
+    `solver="auto"` never chooses; `stops_itself`: it works in a process that it
+    stops, so that it keeps the time limit and answers Ctrl-C however long its steps take.
     """
 
     families: bool = False
@@ -30,6 +31,7 @@ class Capabilities:
     callback: bool = False
     checkpoint: bool = False
     teaching: bool = False
+    stops_itself: bool = False
     summary: str = ""
 
 

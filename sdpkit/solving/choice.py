@@ -6,7 +6,7 @@ is called. Methods for teaching are left out, and so are the solvers that only c
 program with a family of comparisons is written down for solvers that take rows only, if there are
 at most 3000 comparisons.
 
-The seconds of our engines are counted work at measured prices (`sdpkit bench auto`); others
+The seconds of our engines are counted work at measured prices (`make bench NAME=auto`); others
 extrapolate a few measurements.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sdpkit.errors import (
     NotEnoughMemoryError,
@@ -30,6 +30,13 @@ from sdpkit.solving.registry import get_solver, listed_solvers, unavailability, 
 
 # Comparisons of a family that are written down at once.
 WRITTEN_ROWS = 3000
+
+
+class Choice(NamedTuple):
+    """A solver, and why it was chosen."""
+
+    solver: Solver
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,7 @@ def suitable(asked: list[Offer]) -> list[Offer]:
     return sorted(able, key=lambda offer: (offer.estimate.seconds, offer.solver.name))
 
 
-def choose(program: Program, tol: float = 1e-6) -> tuple[Solver, str]:
+def choose(program: Program, tol: float = 1e-6) -> Choice:
     """The cheapest solver for `program`, and the reason in words.
 
     >>> import sdpkit
@@ -178,7 +185,7 @@ def choose(program: Program, tol: float = 1e-6) -> tuple[Solver, str]:
             f"no available solver can take this program. {'; '.join(told)}. "
             "Make it smaller, or install a solver that takes it (see `sdpkit solvers`)."
         )
-    return able[0].solver, _reason(asked, able)
+    return Choice(able[0].solver, _reason(asked, able))
 
 
 def _reason(asked: list[Offer], able: list[Offer]) -> str:

@@ -22,17 +22,15 @@ import scipy.sparse as sp
 from sdpkit.certificate.faces import Face, FaceProof, has_simple_null
 from sdpkit.certificate.points import FeasiblePoint, without_objective
 from sdpkit.certificate.rational import doubles
-from sdpkit.certificate.rays import Ray, certify_infeasible, chain_ray
+from sdpkit.certificate.rays import RAY_TOL, Ray, certify_infeasible, chain_ray
 from sdpkit.numerics.breakdown import BREAKDOWNS
-from sdpkit.numerics.kernels import clock
+from sdpkit.numerics.deadline import Abandoned, continue_or_raise
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Matrix, is_finite
-from sdpkit.solution.answer import Settings
-from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.asking import answer_of, of_second_question
 from sdpkit.solving.choice import offers, refusal, suitable
 from sdpkit.solving.registry import get_solver
+from sdpkit.solving.run import Run
 from sdpkit.typing import Array
 
 # Programs up to this size are asked for their deepest point: entries of all blocks, and rows.
@@ -40,8 +38,6 @@ _ENTRIES = 250_000
 _ROWS = 3000
 # Faces that are looked at one after the other.
 _MAX_FACES = 60
-# Rays are accepted at this relative violation at most, however loose `tol` is.
-RAY_TOL = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,27 +60,29 @@ class _Deepest:
     dual: Array | None = None
 
 
-def decide(program: Program, solver: Solver, settings: Settings) -> Feasibility:
-    """A feasible point or its impossibility, proven; neither, where no proof was found.
+def decide(run: Run, program: Program, solver: Solver) -> Feasibility:
+    """A feasible point or its impossibility, proven; neither, where no proof was found in time.
 
     >>> from sdpkit import Block, Program
+    >>> from sdpkit.solution.answer import Settings
     >>> from sdpkit.solving.registry import get_solver
+    >>> from sdpkit.solving.run import Run
     >>> block = Block.of(2, [[1.0, 0], [0, 1], [1, 1]])   # M₁₁ = 0, 2M₁₂ = 2
     >>> program = Program.of(block, [0.0, 2.0], rows_q=[[1.0, 0, 0], [-1, -1, 1]])
-    >>> decide(program, get_solver("interior"), Settings()).ray.verify()
+    >>> decide(Run(Settings()), program, get_solver("interior")).ray.verify()
     <verified: the program is infeasible: rational arithmetic on a face of the cone>
     """
     if not program.excess(-program.rhs).any() and not program.has_log_det:
         return Feasibility(point=zero_point(program))
     try:
-        return _decided(program, solver, settings)
-    except BREAKDOWNS:  # numbers near the ends of the floating-point range
+        with run.deadline.applies():
+            return _decided(run, program, solver)
+    except (Abandoned, *BREAKDOWNS):  # numbers near the ends of the floating-point range
         return Feasibility()
 
 
-def _decided(program: Program, solver: Solver, settings: Settings) -> Feasibility:
-    started = clock()
-    found = _deepest_point(program, solver, settings)
+def _decided(run: Run, program: Program, solver: Solver) -> Feasibility:
+    found = _deepest_point(run, program, solver)
     if found.point is not None:
         point = FeasiblePoint(*found.point)
         if point.proof(program):
@@ -97,23 +95,18 @@ def _decided(program: Program, solver: Solver, settings: Settings) -> Feasibilit
     if face is None or not all(has_simple_null(block) for block in program.blocks):
         return Feasibility(is_asked=asked)
     dual = found.dual / face.scales if found.dual is not None else None
-    return replace(_on_faces(program, face, dual, solver, settings, started), is_asked=asked)
+    return replace(_on_faces(run, program, face, dual, solver), is_asked=asked)
 
 
 def _on_faces(
-    program: Program,
-    face: Face,
-    dual: Array | None,
-    solver: Solver,
-    settings: Settings,
-    started: float,
+    run: Run, program: Program, face: Face, dual: Array | None, solver: Solver
 ) -> Feasibility:
     """The same on smaller and smaller faces, in rational arithmetic."""
     chain: list[tuple[Fraction, ...]] = []
-    while len(chain) < _MAX_FACES and not _is_over(settings, started):
+    while len(chain) < _MAX_FACES and not run.deadline.is_over:
         step = _step(face, iter([*face.by_one_row(), *face.by_equations()]))
         if step is None and dual is None:
-            point, dual = _deepest_on_face(face, solver, settings)
+            point, dual = _deepest_on_face(run, face, solver)
             if point is not None and not program.has_log_det:
                 return Feasibility(point=replace(point, exposing=tuple(chain)))
         if step is None and dual is not None:
@@ -134,6 +127,7 @@ def _step(
 ) -> tuple[list[Fraction], Face | None] | None:
     """The first multipliers that contradict the face (None) or expose a smaller one."""
     for y in candidates:
+        continue_or_raise()
         is_contradicted = face.is_contradicted(y)
         smaller = None if is_contradicted else face.exposed(y)
         if (is_contradicted or smaller is not None) and face.stands_out(y):
@@ -150,7 +144,7 @@ def _near(face: Face, dual: Array) -> Iterator[list[Fraction]]:
 
 
 def _deepest_on_face(
-    face: Face, solver: Solver, settings: Settings
+    run: Run, face: Face, solver: Solver
 ) -> tuple[FeasiblePoint | None, Array | None]:
     """(a proven point in the coordinates of the face, multipliers of all rows)"""
     rows = face.independent_rows()
@@ -158,7 +152,7 @@ def _deepest_on_face(
     if not program.excess(-program.rhs).any():
         zero = zero_point(program)
         return (zero if exact else None), None
-    found = _deepest_point(program, solver, settings)
+    found = _deepest_point(run, program, solver)
     dual = None
     if found.dual is not None:
         dual = np.zeros(face.n_rows)
@@ -169,14 +163,14 @@ def _deepest_on_face(
     return (point if point.proof(program) else None), dual
 
 
-def _deepest_point(program: Program, solver: Solver, settings: Settings) -> _Deepest:
+def _deepest_point(run: Run, program: Program, solver: Solver) -> _Deepest:
     if not _is_small(program) or not np.isfinite(_along(program)).all():
         return _Deepest()
     asked = deepest(program)
     able = _able(asked, solver)
-    if able is None or settings.time_limit == 0 or is_interrupted():
+    answer = None if able is None else run.ask_aside(asked, able)
+    if answer is None:
         return _Deepest()
-    answer = answer_of(asked, able, replace(of_second_question(settings), options={}))
     dual = None if answer.dual is None else answer.dual[: program.n_rows]
     if dual is not None and not np.isfinite(dual).all():
         dual = None
@@ -261,8 +255,3 @@ def _measures_single_edges(program: Program) -> bool:
 def _is_small(program: Program) -> bool:
     entries = sum(block.size**2 for block in program.blocks)
     return entries <= _ENTRIES and program.n_rows <= _ROWS
-
-
-def _is_over(settings: Settings, started: float) -> bool:
-    limit = settings.time_limit
-    return is_interrupted() or (limit is not None and clock() - started >= limit)

@@ -13,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 
 from sdpkit.errors import InputError
+from sdpkit.numerics.deadline import Abandoned
+from sdpkit.numerics.interruption import is_interrupted
 from sdpkit.numerics.kernels import clock
 from sdpkit.program.families import RowFamily, Rows, best_scale, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import WRITTEN_ROWS, refusal
 
@@ -36,14 +37,20 @@ def by_rows(program: Program, solver: Solver, settings: Settings, ask: Ask) -> A
     started, rounds = clock(), 0
     rows, last = _first_rows(program, family), None
     while True:
-        answer = _solve_part(program, rows, solver, settings, started, ask)
+        answer = _solve_part(program, rows, solver, settings, ask)
         if answer.matrices is None and last is not None:
             # The last part's point and multipliers still bound the whole.
             answer = replace(last, stop=answer.stop, native_status=answer.native_status)
         rounds, last = rounds + 1, answer
         more = None
         if answer.matrices is not None and answer.stop is Stop.DONE and not is_interrupted():
-            more = _left_out(program, family, rows, answer, settings.tol)
+            try:
+                with settings.deadline.applies():
+                    more = _left_out(program, family, rows, answer, settings.tol)
+            except Abandoned:
+                words = "the time was over while comparisons were searched"
+                stop = Stop.INTERRUPTED if is_interrupted() else Stop.TIME_LIMIT
+                answer = replace(answer, stop=stop, native_status=words)
         if more is None:
             rows = rows if answer.rows is None else answer.rows
             note = f"{rows.size} of {family.n_rows} {family.noun}s written, in {rounds} rounds"
@@ -63,7 +70,7 @@ def _first_rows(program: Program, family: RowFamily) -> Rows:
 
 
 def _solve_part(
-    program: Program, rows: Rows, solver: Solver, settings: Settings, started: float, ask: Ask
+    program: Program, rows: Rows, solver: Solver, settings: Settings, ask: Ask
 ) -> Answer:
     if not rows.size:
         # Without rows the cost alone is least at zero.
@@ -74,12 +81,9 @@ def _solve_part(
     refused = refusal(solver, part)
     if refused is not None:
         raise refused
-    limit = settings.time_limit
-    if limit is not None:
-        limit = max(limit - (clock() - started), 1e-3)
     file = settings.checkpoint
     file = None if file is None else file.of_part(part.fingerprint)
-    asked = replace(settings, warm_start=None, time_limit=limit, checkpoint=file)
+    asked = replace(settings, warm_start=None, checkpoint=file)
     answer = ask(part, solver, asked)
     return replace(answer, rows=rows, x=np.zeros(0))
 

@@ -1,4 +1,8 @@
-"""A second solve with a margin, for duals that miss feasibility by rounding."""
+"""A second solve with a margin, for multipliers that miss feasibility by rounding.
+
+Where no repair of the multipliers is known, the program is solved once more with S ⪰ δI, which
+moves the value by δ·tr M only.
+"""
 
 from __future__ import annotations
 
@@ -6,69 +10,50 @@ from dataclasses import replace
 
 import numpy as np
 
-from sdpkit.numerics.kernels import clock
 from sdpkit.program.gram import trace
-from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.solution import Solution, Status
-from sdpkit.solution.solver import Solver
-from sdpkit.solving.asking import answer_of
-from sdpkit.solving.choice import why_refused
-from sdpkit.solving.judgement import judge
+from sdpkit.solution.answer import Stop
+from sdpkit.solving.candidate import Candidate
+from sdpkit.solving.choice import refusal
+from sdpkit.solving.run import Run
 
 # How much of the allowed gap a margin may cost, one try after the other.
-_SHARES = (0.25, 0.75)
+MARGIN_SHARES = (0.25, 0.75)
 
 
-def wants_margin(solution: Solution, answer: Answer, tol: float) -> bool:
-    """Whether all is well but for a dual that misses feasibility and is repaired badly or not."""
-    certificate = solution.certificate
-    if solution.status is not Status.INACCURATE or answer.stop is not Stop.DONE:
+def margin_may_help(candidate: Candidate) -> bool:
+    """Whether all is well but for multipliers that miss feasibility, with a poor repair or none."""
+    certificate, program = candidate.certificate, candidate.program
+    if not candidate.is_inaccurate or candidate.answer.stop is not Stop.DONE:
         return False
-    if solution.program.family is not None:
+    if program.family is not None:
         return False
-    if solution.program.has_log_det and np.isfinite(certificate.safe_bound):
+    if program.has_log_det and np.isfinite(certificate.safe_bound):
         return False  # its bound scales the dual, which is as good as a margin
     if not np.isfinite([certificate.primal_residual, certificate.dual_objective]).all():
         return False
-    unit = certificate.unit
     nominal = abs(certificate.dual_objective - certificate.objective)
     return not np.isfinite(certificate.safe_bound) or bool(
-        certificate.primal_residual <= tol
-        and certificate.relative_gap > tol
-        and nominal <= tol * unit
+        certificate.primal_residual <= candidate.tol
+        and certificate.relative_gap > candidate.tol
+        and nominal <= candidate.tol * certificate.unit
     )
 
 
-def with_margin(solution: Solution, solver: Solver, settings: Settings) -> Solution:
-    """Solve once more with S ⪰ δI, δ·(tr M + Σx) a fraction of the gap that is allowed; a larger
-    one where the dual misses feasibility by more than the first."""
-    started = clock()
-    for share in _SHARES:
-        left = None if settings.time_limit is None else settings.time_limit - (clock() - started)
-        if left is not None and left <= 0:
-            break
-        again = _with_share(solution, solver, replace(settings, time_limit=left), share)
-        if np.isfinite(again.certificate.safe_bound):
-            return again
-    return solution
-
-
-def _with_share(solution: Solution, solver: Solver, settings: Settings, share: float) -> Solution:
-    program = solution.program
-    size = sum(trace(m) for m in solution.matrices) + float(np.abs(solution.x).sum())
-    allowed = settings.tol * solution.certificate.unit
+def solved_with_margin(run: Run, candidate: Candidate, share: float) -> Candidate | None:
+    """Solved with S ⪰ δI, δ·(tr M + Σx) this share of the allowed gap; None if that is refused."""
+    program, solver = candidate.program, candidate.solver
+    size = sum(trace(m) for m in candidate.matrices) + float(np.abs(candidate.x).sum())
+    allowed = candidate.tol * candidate.certificate.unit
     margin = share * allowed / max(size, np.finfo(float).tiny)
     asked = program.with_margin(margin)
-    if why_refused(solver, asked) is not None:
-        return solution  # adding a margin would destroy the structure that this solver relies on
-    answer = answer_of(asked, solver, replace(settings, checkpoint=None))
-    note = f"solved twice: the dual was asked for a margin of {margin:.1e}"
+    if run.deadline.is_over or refusal(solver, asked) is not None:
+        return None  # a margin may destroy the structure that this solver relies on
+    answer = run.ask(asked, solver, replace(run.settings, checkpoint=None))
+    first = candidate.answer
     answer = replace(
         answer,
-        notes=(*solution.notes, note),
-        setup_time=answer.setup_time + solution.times.setup,
-        solve_time=answer.solve_time + solution.times.solve,
+        notes=(*first.notes, f"solved twice: the dual was asked for a margin of {margin:.1e}"),
+        setup_time=answer.setup_time + first.setup_time,
+        solve_time=answer.solve_time + first.solve_time,
     )
-    again = judge(program, solver, solution.reason, settings, answer, solution.times.compile)
-    better = again.certificate.relative_gap < solution.certificate.relative_gap
-    return again if better else solution
+    return run.candidate(program, candidate.choice, answer)

@@ -229,7 +229,7 @@ def solver_rows() -> list[dict[str, Any]]:
         reason = why_not(name)
         loaded = get_solver(name) if name in _registered or name in _discovered() else None
         can = asdict(loaded.capabilities if loaded is not None else Capabilities())
-        summary = can.pop("summary")
+        summary, _ = can.pop("summary"), can.pop("stops_itself")
         taken = [word for word, yes in can.items() if yes]
         row = {"name": name, "available": reason is None, "why_not": reason or ""}
         rows.append({**row, "capabilities": taken, "summary": summary})

@@ -25,13 +25,14 @@ import numpy as np
 
 from sdpkit.certificate.certify import certify
 from sdpkit.errors import InputError
+from sdpkit.numerics.deadline import Abandoned
+from sdpkit.numerics.interruption import is_interrupted
 from sdpkit.numerics.kernels import clock
-from sdpkit.numerics.patience import until
 from sdpkit.program.form import Program
 from sdpkit.program.gram import is_finite
 from sdpkit.solution.answer import Settings, Stop
-from sdpkit.solution.interruption import is_interrupted, remembering_interrupts
 from sdpkit.solution.solution import WITHOUT_OPTIMUM, Solution, Status, Times
+from sdpkit.solving.run import compiling
 from sdpkit.typing import Array
 
 _GOOD = (Status.OPTIMAL, Status.STATIONARY)
@@ -113,7 +114,6 @@ class Trajectory:
         return plot_trajectory(self, ax)
 
 
-@remembering_interrupts
 def follow(
     problem: Advancing, solve_one: Callable[[Program, Settings], Solution], settings: Settings
 ) -> Solution:
@@ -122,31 +122,38 @@ def follow(
     Each starts from the solution before. The time limit covers all of them. A step that has no
     solution, or that ran into a limit, ends the sequence with its own status.
     """
-    started = clock()
     steps: tuple[Solution, ...] = ()
     while True:
-        asked = clock()
-        with until(lambda: is_interrupted() or _left(settings, started).time_limit == 0):
-            upcoming = _broken(steps) or _interrupted(steps) or problem.advance(steps, settings.tol)
+        started = clock()
+        upcoming = _forced_end(steps) or _next(problem, steps, settings)
         if isinstance(upcoming, Ending):
             return _conclude(problem, steps, upcoming, settings.tol)
-        left = settings
         if steps:
-            left = replace(_left(settings, started), warm_start=_fitted(steps[-1], upcoming))
-        if left.time_limit == 0:
-            ending = Ending("the time limit was reached", Status.TIME_LIMIT, _reliable(steps))
-            return _conclude(problem, steps, ending, settings.tol)
-        compiled = clock() - asked
-        step = solve_one(upcoming, left)
+            settings = replace(settings, warm_start=_fitted(steps[-1], upcoming))
+        compiled = clock() - started
+        step = solve_one(upcoming, settings)
         steps = (*steps, replace(step, times=replace(step.times, compile=compiled)))
 
 
-def _left(settings: Settings, started: float) -> Settings:
-    """The settings with what is left of the time limit, 0 when it is used up."""
-    if settings.time_limit is None:
-        return settings
-    spent = clock() - started
-    return replace(settings, time_limit=max(settings.time_limit - spent, 0.0))
+def _next(problem: Advancing, steps: tuple[Solution, ...], settings: Settings) -> Program | Ending:
+    """The next program, or the end; also where the time is over, once there is a step."""
+    try:
+        with compiling(settings.deadline):
+            upcoming = problem.advance(steps, settings.tol)
+        if isinstance(upcoming, Program) and steps:
+            settings.deadline.check()
+    except Abandoned:
+        if not steps:
+            raise
+        if is_interrupted():
+            return Ending("interrupted", Status.INTERRUPTED, _reliable(steps))
+        return Ending("the time limit was reached", Status.TIME_LIMIT, _reliable(steps))
+    return upcoming
+
+
+def _forced_end(steps: tuple[Solution, ...]) -> Ending | None:
+    """The end that the last step forces, or None."""
+    return _broken(steps) or _interrupted(steps)
 
 
 def _fitted(solution: Solution, program: Program) -> Solution:

@@ -1,24 +1,14 @@
-"""`sdpkit.solve`: choose, compile, call, repair, certify.
+"""`sdpkit.solve`: compile, choose, ask, certify, escalate, and say how it ended.
 
-The status is granted here from the certificate alone:
+The steps of one solve, and where they are written:
 
-    optimal                        gap, residuals and eigenvalues meet tol
-    infeasible                     a ray, or a chain of faces without points, was found and checked
-    unbounded                      a direction was checked, and a feasible point is proven
-    infeasible_or_unbounded        a direction was checked, but no feasible point is known
-    time_limit, iteration_limit,   the solver stopped there, and the certificate does not pass
-    interrupted
-    stationary                     the end of a search over several programs, each certified
-    inaccurate                     anything else; the message says what was reached
+    Deadline      made here, once; everything that can take long asks it (`numerics.deadline`)
+    Run.ask       calls the solver, with all guards (`run`)
+    Candidate     the answer, repaired exactly where that is possible, and certified (`candidate`)
+    ESCALATION    what is tried where that does not pass (`escalation`)
+    verdict       the status, from the certificate alone (`verdict`)
 
-Two questions are asked in a second call, as programs of their own:
-
-* a solver that claims there is no solution rarely hands out its ray through a modelling layer.
-  Infeasibility is the dual of the *elastic* program  min Σ|residual|, unboundedness the
-  *recession* program  max <C, M> over rows with right-hand side zero and tr M ≤ 1. Whether
-  there is a feasible point is asked of `interior` (`sdpkit.solving.feasibility`).
-* where no repair of the dual is known and it misses feasibility by rounding, the program is
-  solved once more with a margin, S ⪰ δI, which moves the value by δ·tr M only.
+A problem that takes several programs runs them through the same steps (`sequence`).
 """
 
 from __future__ import annotations
@@ -27,61 +17,45 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
 
-from sdpkit.certificate.certify import certify
-from sdpkit.errors import (
-    InputError,
-    NotEnoughMemoryError,
-    OutOfMemoryError,
-    SdpkitError,
-    SolverError,
-)
-from sdpkit.files import reading
+from sdpkit.certificate.certificate import Certificate
+from sdpkit.errors import InputError, convergence_warning
 from sdpkit.inputs import positive
 from sdpkit.layout import LARGEST
+from sdpkit.numerics.deadline import Abandoned, Deadline, current_deadline
+from sdpkit.numerics.interruption import is_interrupted, remembering_interrupts
 from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram
-from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solution.interruption import (
-    is_interrupted,
-    raising_interrupts,
-    remembering_interrupts,
-)
-from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.progress import LOG, Progress, shown
-from sdpkit.solution.solution import WITHOUT_OPTIMUM, Solution, Status
+from sdpkit.solution.solution import WITHOUT_OPTIMUM, Solution, Status, Times
 from sdpkit.solution.solver import Solver
-from sdpkit.solving.asking import answer_of
-from sdpkit.solving.choice import choose, estimate, refusal
-from sdpkit.solving.judgement import ConvergenceWarning, convergence_warning, judge
-from sdpkit.solving.margin import wants_margin, with_margin
-from sdpkit.solving.rays import elastic, recession
-from sdpkit.solving.registry import available_solvers, get_solver, is_ours
+from sdpkit.solving.candidate import Candidate
+from sdpkit.solving.escalation import ESCALATION, escalate
+from sdpkit.solving.registry import available_solvers, get_solver
+from sdpkit.solving.run import Run, compiling
 from sdpkit.solving.sequence import Advancing, follow
-from sdpkit.typing import Array
+from sdpkit.solving.trivial import answer_without_solver
+from sdpkit.solving.verdict import verdict
 
-# A forecast of so many times the limit means that the limit will be met.
-_FAR_MORE = 3.0
-# The time limit of a solver that is called when there is no time left.
-_LEAST_SECONDS = 1e-3
 # How a solve may end without a warning.
-_CLEAR = (
-    Status.OPTIMAL,
-    Status.STATIONARY,
-    *WITHOUT_OPTIMUM,
-)
+_CLEAR = (Status.OPTIMAL, Status.STATIONARY, *WITHOUT_OPTIMUM)
 
 
 class Problem(Protocol):
-    """Anything that compiles to a program."""
+    """Anything that compiles to a program.
+
+    It may have a method `retry(tried)` as well, which returns another program with the same
+    optimum, or None: that is solved where the answer to `tried` does not pass.
+    """
 
     def program(self) -> Program:
         """The problem in the common form."""
@@ -107,13 +81,13 @@ def solve(
     problem: anything with a `program()` method, or a `Program`; a problem with an `advance()`
         method takes several programs (`sdpkit.solving.sequence`), each started from the
         one before
-    solver: a name from `available_solvers()`, or "auto", which asks every solver for
-        its price (`sdpkit.solving.choice`)
+    solver: a name from `available_solvers()`, or "auto", which takes the solver that expects to
+        need the fewest seconds (`sdpkit.solving.choice`)
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6
-    max_iter, time_limit: limits on iterations and on seconds; solvers that may outlast the limit
-        work in a separate process, which is stopped; compiling kernels on a first call does not
-        count; of several programs, the time is that of all together
+    max_iter, time_limit: limits on iterations and on seconds; the time covers compiling, all
+        programs and the certificate, but not the compilation of kernels on a first call. Solvers
+        that may outlast it work in a separate process, which is stopped
     verbose: 0 silent; 1 a line with gap and time that updates in a terminal and in a notebook, and
         the solution at the end; 2 a line per iteration and the output of solvers that print. The
         logger `sdpkit` gets the same, solutions at level INFO and iterations at DEBUG
@@ -132,41 +106,143 @@ def solve(
     ('optimal', 3.61803)
     """
     _check_arguments(problem, solver, callback, warm_start)
+    limit = None if time_limit is None else positive(time_limit, "time_limit")
     settings = Settings(
         positive(getattr(problem, "default_tol", 1e-6) if tol is None else tol, "tol"),
         None if max_iter is None else _whole("max_iter", max_iter),
-        None if time_limit is None else positive(time_limit, "time_limit"),
+        Deadline.after(limit).within(current_deadline()),
         verbose,
         callback,
         warm_start,
         options,
         progress=Progress(sys.stdout) if verbose == 1 else None,
     )
-    with shown(verbose):
-        solution = _solve(problem, settings, solver, checkpoint)
-        if settings.progress is not None:
-            settings.progress.close()
-        LOG.info(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
+    run = Run(settings, solver, problem, limit)
+    steps = _solve_steps if callable(getattr(problem, "advance", None)) else solve_program
+    with shown(verbose), remembering_interrupts():
+        try:
+            solution = steps(run, problem, checkpoint)
+        except Abandoned:
+            solution = _without_program(run)
+        _tell(solution, settings)
     if solution.status not in _CLEAR:
         warnings.warn(f"{solution.status}: {solution.message}", convergence_warning(), stacklevel=3)
     return solution
 
 
-def _solve(
-    problem: Problem | Advancing | Program,
-    settings: Settings,
-    solver: str,
-    checkpoint: str | Path | None,
-) -> Solution:
-    """One program, or several one after the other."""
-    if callable(getattr(problem, "advance", None)):
-        files = iter([checkpoint])  # the first program's; those after it depend on its answer
+def _tell(solution: Solution, settings: Settings) -> None:
+    """The last line of what `verbose` shows, and the log."""
+    if settings.progress is not None:
+        settings.progress.close()
+    LOG.info(solution if solution.trajectory is None else f"{solution.trajectory}\n{solution}")
 
-        def solve_step(program: Program, left: Settings) -> Solution:
-            return _solve_one(program, left, solver, next(files, None))
 
-        return follow(cast(Advancing, problem), solve_step, settings)
-    return _solve_one(cast(Problem | Program, problem), settings, solver, checkpoint)
+def _solve_steps(run: Run, problem: Any, checkpoint: str | Path | None) -> Solution:
+    """Several programs, one after the other."""
+    files = iter([checkpoint])  # the first program's; those after it depend on its answer
+
+    def solve_step(program: Program, settings: Settings) -> Solution:
+        return solve_program(replace(run, settings=settings), program, next(files, None))
+
+    return follow(problem, solve_step, run.settings)
+
+
+def solve_program(run: Run, problem: Any, checkpoint: str | Path | None = None) -> Solution:
+    """Compile, choose, ask, certify, escalate: one program."""
+    started = clock()
+    with compiling(run.certificate_deadline):
+        program = compiled_program(problem)
+    compiled = clock() - started
+    choice = run.choose(program)
+    file = None if checkpoint is None else _checkpoint(checkpoint, program, choice.solver)
+    start = _usable(run.settings.warm_start)
+    run = replace(run, settings=replace(run.settings, warm_start=start, checkpoint=file))
+    answer = answer_without_solver(program) or run.ask(program, choice.solver)
+    asked, spent = clock(), answer.setup_time + answer.solve_time
+    candidate = escalate(run, run.candidate(program, choice, answer), ESCALATION)
+    further = candidate.answer.setup_time + candidate.answer.solve_time - spent
+    solution = _solution(candidate, compiled, max(clock() - asked - further, 0.0))
+    if run.settings.callback is not None and not choice.solver.capabilities.callback:
+        gap = solution.certificate.relative_gap
+        run.settings.callback({"objective": solution.objective, "gap": gap})
+    return solution
+
+
+def _solution(candidate: Candidate, compiled: float, certified: float) -> Solution:
+    program, answer, certificate = candidate.program, candidate.answer, candidate.certificate
+    status, message = verdict(certificate, candidate.ray, answer, candidate.tol)
+    return Solution(
+        status=status,
+        native_status=answer.native_status,
+        message=message,
+        objective=certificate.objective,
+        dual_objective=certificate.dual_objective,
+        certificate=certificate,
+        program=program,
+        matrices=candidate.matrices,
+        x=candidate.x,
+        dual=candidate.dual,
+        ray=candidate.ray,
+        solver=candidate.solver.name,
+        reason=candidate.choice.reason,
+        iterations=answer.iterations,
+        times=Times(compiled, answer.setup_time, answer.solve_time, certified),
+        history=answer.history,
+        notes=(*program.notes, *(note for note in answer.notes if note not in program.notes)),
+        rows=answer.rows,
+        stop=answer.stop,
+    )
+
+
+def _without_program(run: Run) -> Solution:
+    """What is left where the time was over before there was a program: a status and no point."""
+    interrupted = is_interrupted()
+    stop = Stop.INTERRUPTED if interrupted else Stop.TIME_LIMIT
+    name = type(run.problem).__name__
+    program = Program.of(Block.of(1, np.ones((1, 1))), [0.0], name=f"{name}, not compiled")
+    why = "Ctrl-C was pressed" if interrupted else "the time limit was over"
+    advice = "" if interrupted else " Raise time_limit, or make the instance smaller."
+    certificate = Certificate.missing(program, "the program was not compiled")
+    return Solution(
+        status=Status.INTERRUPTED if interrupted else Status.TIME_LIMIT,
+        native_status="",
+        message=f"{why} before {name} was compiled; there is no point.{advice}",
+        objective=certificate.objective,
+        dual_objective=certificate.dual_objective,
+        certificate=certificate,
+        program=program,
+        matrices=(),
+        x=np.zeros(0),
+        dual=None,
+        ray=None,
+        solver=run.solver,
+        reason="no solver was called",
+        iterations=None,
+        times=Times(),
+        stop=stop,
+    )
+
+
+def compiled_program(problem: Problem | Program) -> Program:
+    """A program as it is, a problem compiled; anything else is refused."""
+    if isinstance(problem, Program):
+        return problem
+    if not callable(getattr(problem, "program", None)):
+        raise InputError(
+            f"solve takes a problem object or a Program, not {type(problem).__name__}; "
+            "wrap the data first, e.g. sdpkit.MVU(X)"
+        )
+    return problem.program()
+
+
+def first_program(problem: Problem | Advancing | Program) -> Program:
+    """The program that a solve begins with: the only one, or the first of several."""
+    if not callable(getattr(problem, "advance", None)):
+        return compiled_program(cast(Problem | Program, problem))
+    first = cast(Advancing, problem).advance((), 1e-6)
+    if not isinstance(first, Program):
+        raise InputError(f"{problem!r} ended before its first program: {first.reason}")
+    return first
 
 
 def _check_arguments(problem: Any, solver: Any, callback: Any, warm_start: Any) -> None:
@@ -198,52 +274,8 @@ def _usable(warm: Solution | None) -> Solution | None:
     if warm.rows is not None and warm.rows.dtype.kind not in "iu":
         raise InputError(f"warm_start.rows has dtype {warm.rows.dtype}: expected whole numbers")
     numbers = [*arrays, *vectors, *(m @ np.ones(m.shape[0]) for m in operators)]
-    return warm if all((np.abs(v) <= LARGEST).all() for v in numbers) else None
-
-
-def _solve_one(
-    problem: Problem | Program, settings: Settings, name: str, file: str | Path | None = None
-) -> Solution:
-    """Compile, choose, call, certify: one program."""
-    started = clock()
-    program = compiled_program(problem)
-    compiled = clock() - started
-    settings = replace(settings, warm_start=_usable(settings.warm_start))
-    chosen, reason = _choose(name, program, settings.tol)
-    if file is not None:
-        settings = replace(settings, checkpoint=_checkpoint(file, program, chosen))
-    return _answered(program, chosen, reason, settings, started, compiled)
-
-
-@remembering_interrupts
-def _answered(
-    program: Program,
-    chosen: Solver,
-    reason: str,
-    settings: Settings,
-    started: float,
-    compiled: float,
-) -> Solution:
-    """Call and certify; after Ctrl-C nothing else is started."""
-    asked = _remaining(settings, started)
-    if asked.time_limit == 0:  # compiling took all of it; a solver may take 0 for no limit
-        asked = replace(asked, time_limit=_LEAST_SECONDS)
-    answer = _nothing_left(program) or _no_rows(program) or _ask(program, chosen, asked)
-    if is_interrupted() and isinstance(answer, Answer) and answer.stop is Stop.FAILED:
-        answer = replace(answer, stop=Stop.INTERRUPTED)  # Ctrl-C is why, or might as well be
-    rest = _remaining(settings, started)
-    solution = judge(program, chosen, reason, rest, answer, compiled)
-    rest = _remaining(settings, started)
-    if (
-        rest.time_limit != 0
-        and not is_interrupted()
-        and wants_margin(solution, answer, settings.tol)
-    ):
-        solution = with_margin(solution, chosen, rest)
-    if settings.callback is not None and not chosen.capabilities.callback:
-        gap = solution.certificate.relative_gap
-        settings.callback({"objective": solution.objective, "gap": gap})
-    return solution
+    usable = warm.matrices and all((np.abs(v) <= LARGEST).all() for v in numbers)
+    return warm if usable else None
 
 
 def _checkpoint(path: str | Path, program: Program, solver: Solver) -> Checkpoint:
@@ -255,165 +287,10 @@ def _checkpoint(path: str | Path, program: Program, solver: Solver) -> Checkpoin
     return Checkpoint(path, program.fingerprint, solver.name)
 
 
-def compiled_program(problem: Problem | Program) -> Program:
-    """A program as it is, a problem compiled; anything else is refused."""
-    if isinstance(problem, Program):
-        return problem
-    if not callable(getattr(problem, "program", None)):
-        raise InputError(
-            f"solve takes a problem object or a Program, not {type(problem).__name__}; "
-            "wrap the data first, e.g. sdpkit.MVU(X)"
-        )
-    return problem.program()
-
-
-def first_program(problem: Problem | Advancing | Program) -> Program:
-    """The program that a solve begins with: the only one, or the first of several."""
-    if not callable(getattr(problem, "advance", None)):
-        return compiled_program(cast(Problem | Program, problem))
-    first = cast(Advancing, problem).advance((), 1e-6)
-    if not isinstance(first, Program):
-        raise InputError(f"{problem!r} ended before its first program: {first.reason}")
-    return first
-
-
-def _remaining(settings: Settings, started: float) -> Settings:
-    """The settings with what is left of the time limit, 0 when it is used up."""
-    if settings.time_limit is None:
-        return settings
-    left = settings.time_limit - (clock() - started)
-    return replace(settings, time_limit=max(left, 0.0))
-
-
-@one_blas_thread  # again: choosing a solver may have loaded its libraries
-def _ask(program: Program, solver: Solver, settings: Settings) -> Answer:
-    if program.family is None or solver.capabilities.families:
-        before = program.fingerprint if not is_ours(solver) else ""
-        called = clock()
-        answer = _in_time(program, solver, settings)
-        if before and isinstance(answer, Answer) and not answer.setup_time + answer.solve_time:
-            answer = replace(answer, solve_time=clock() - called)  # it did not look at the clock
-        if before and replace(program).fingerprint != before:
-            raise SolverError(f"solver {solver.name!r} changed the program that it was given")
-        return answer
-    from sdpkit.solving.generation import by_rows
-
-    return by_rows(program, solver, settings, _in_time)
-
-
-def _in_time(program: Program, solver: Solver, settings: Settings) -> Answer:
-    """Solve; where a solver of ours expects to need far more time than it has, one of its steps
-    may outlast the limit, and it works in a process that can be stopped."""
-    work = partial(_continued, program, solver, settings)
-    if not is_ours(solver):
-        return _of_others(solver, work)
-    limit = settings.time_limit
-    stops_itself = getattr(solver, "separate", False)
-    if limit is None or settings.callback is not None or stops_itself or not can_fork():
-        return work()
-    if estimate(solver, program, settings.tol).seconds < _FAR_MORE * limit:
-        return work()
-    returned = apart(work, limit + min(1.0, max(0.1, 0.1 * limit)))
-    if returned.stop is None:
-        found: Answer = returned.value
-        return found
-    return Answer(returned.stop, f"{solver.name} {returned.words}", solve_time=limit)
-
-
-def _of_others(solver: Solver, work: Callable[[], Answer]) -> Answer:
-    """The answer of another package's solver; Ctrl-C, if it does not handle it, is one too.
-
-    What it raises becomes an error of ours that names it: its users may not know its source.
-    """
-    try:
-        with raising_interrupts():
-            return work()
-    except (SdpkitError, MemoryError):
-        raise
-    except Exception as error:
-        words = f"solver {solver.name!r} broke down with {type(error).__name__}: {error}"
-        raise SolverError(f"{words}. Try another solver, or tell its authors") from error
-    except KeyboardInterrupt:
-        if not is_interrupted():
-            raise  # nobody remembers it: it is not ours to answer
-        return Answer(Stop.INTERRUPTED, f"{solver.name} was interrupted")
-
-
-def _continued(program: Program, solver: Solver, settings: Settings) -> Answer:
-    """Solve; what goes wrong with a state that somebody else wrote is the file's fault."""
-    checkpoint = settings.checkpoint
-    if checkpoint is None or checkpoint.is_new:
-        return _within_memory(program, solver, settings)
-    with reading(checkpoint.path, f"a checkpoint of solver {solver.name!r}"):
-        return _within_memory(program, solver, settings)
-
-
-def _within_memory(program: Program, solver: Solver, settings: Settings) -> Answer:
-    """Solve; an allocation that fails says whose it was."""
-    try:
-        return answer_of(program, solver, settings)
-    except (NotEnoughMemoryError, OutOfMemoryError):
-        raise
-    except MemoryError as error:
-        told = f" ({error})" if str(error) else ""
-        raise OutOfMemoryError(
-            f"solver {solver.name!r} ran out of memory{told}; it had expected to need "
-            f"{estimate(solver, program, settings.tol).memory / 2**30:.2g} GiB. Use another "
-            "solver, or make the instance smaller."
-        ) from error
-
-
-def _nothing_left(program: Program) -> Answer | None:
-    """M = 0 and x = 0, or variables with squares in no row at their own best, where they prove
-    themselves optimal (all points equal, no rows at all)."""
-    if program.rhs.any() or program.family is not None or program.has_log_det:
-        return None
-    zeros = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
-    x = _apart_from_rows(program)
-    words = "every variable is at its own best" if x.any() else "zero is optimal"
-    for dual in (np.zeros(program.n_rows), program.safe.anchor):
-        if dual is not None and certify(program, zeros, x, dual).passes(1e-12):
-            return Answer(Stop.DONE, words, zeros, x, dual, iterations=0)
-    return None
-
-
-def _apart_from_rows(program: Program) -> Array:
-    """(n_x,) the best values of the variables that have a square and occur in no row, 0 for the
-    others."""
-    in_rows = np.diff(program.rows_x.tocsc().indptr) > 0
-    alone = (program.quadratic_x > 0) & ~in_rows
-    with np.errstate(over="ignore"):
-        best = np.divide(
-            program.sign * program.cost_x,
-            program.quadratic_x,
-            out=np.zeros(program.n_auxiliary),
-            where=alone,
-        )
-    best = np.where(program.free_x, best, np.maximum(best, 0.0))
-    return best if np.isfinite(best).all() else np.zeros(program.n_auxiliary)
-
-
-def _no_rows(program: Program) -> Answer | None:
-    """Without rows the optimum is zero or there is none; no solver is called."""
-    if program.n_rows or program.family is not None or program.has_log_det:
-        return None
-    return Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
-
-
 def _whole(name: str, value: float) -> int:
     if positive(value, name) != int(value):
         raise InputError(f"{name}={value!r}: pass an integer of at least 1")
     return int(value)
 
 
-def _choose(name: str, program: Program, tol: float) -> tuple[Solver, str]:
-    if name == "auto":
-        return choose(program, tol)
-    solver = get_solver(name)
-    refused = refusal(solver, program)
-    if refused is not None:
-        raise refused
-    return solver, "as asked"
-
-
-__all__ = ["ConvergenceWarning", "Problem", "elastic", "recession", "solve"]
+__all__ = ["Problem", "compiled_program", "first_program", "solve", "solve_program"]

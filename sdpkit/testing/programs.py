@@ -56,6 +56,26 @@ def two_rods(relations: str = "==") -> Program:
     return graph_program([(0, 1), (2, 3)], [2.0, 3.0], relations=relations, name="two rods")
 
 
+def wedge(
+    angle: float, cost: Sequence[float] = (0.0, 0.0), relations: str | Sequence[str] = "=="
+) -> Program:
+    """Two numbers z ≥ 0, and two lines through (1, 1) that meet at an angle.
+
+    Alternating projection comes nearer by the factor cos²(angle) in every round.
+
+    >>> wedge(0.5).n_rows
+    2
+    """
+    blocks = [
+        Block.of(1, [[1.0]], name=f"z{k}", cost=Cost.of(1, identity=c)) for k, c in enumerate(cost)
+    ]
+    turns = np.pi / 4 + np.array([0.0, angle])
+    normals = np.c_[-np.sin(turns), np.cos(turns)]
+    return Program.of(
+        blocks, normals @ np.ones(2), rows_q=normals, relations=relations, name="wedge"
+    )
+
+
 def loose_string(omega: float, scale: float = 1.0) -> Program:
     """The slack form on a string of two rods; unbounded below ω = 1/(1 + λ₂) = 1/2."""
     eye = sp.eye_array(2)

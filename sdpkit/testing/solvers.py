@@ -15,13 +15,12 @@ from typing import Any
 
 from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.errors import SdpkitError, UnsuitableSolverError
+from sdpkit.errors import ConvergenceWarning, SdpkitError, UnsuitableSolverError
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import estimate, why_refused
-from sdpkit.solving.judgement import ConvergenceWarning
 from sdpkit.solving.registry import defect, registered
 from sdpkit.solving.solve import solve
 from sdpkit.testing.programs import Case, solvable, unsolvable

@@ -11,43 +11,22 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.measuring import labelled, quiet_solve
-from sdpkit.papers.entry import NO_PROGRAM, Entry, Proof, Row, Setting
+from sdpkit.papers.entry import NO_PROGRAM, Proof, Row, Setting
 from sdpkit.papers.images import deskew
 from sdpkit.papers.pictures import Bars, Panel
+from sdpkit.papers.published import Published
 from sdpkit.papers.sets import small_set, split
-from sdpkit.papers.sources import THESIS
 from sdpkit.results.metric import Metric
 from sdpkit.solution.solution import Solution
 from sdpkit.typing import Array
 
 Labels = NDArray[Any]
 Items = Iterator[Row | Panel]
+PAPER = Published.of("classification")
 
 SETS = ("mnist", "letter", "iris", "balance", "wine")
 METHODS = ("PCA", "LDA", "PCA-LMNN", "LDA-LMNN", "MUL-LMNN", "MM-LMNN")
 MEASURES = ("train, kNN", "test, kNN", "test, energy")
-# Errors in per cent, by measure and method, of the five sets at hand in the order of SETS.
-_PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
-    ("train, kNN", "PCA"): (1.93, 4.67, 4.20, 11.06, 24.36),
-    ("train, kNN", "LDA"): (6.57, 4.33, 2.46, 10.65, 0.26),
-    ("train, kNN", "PCA-LMNN"): (1.19, 3.54, 3.28, 9.00, 6.12),
-    ("train, kNN", "LDA-LMNN"): (6.62, 3.24, 2.98, 9.69, 0.23),
-    ("train, kNN", "MUL-LMNN"): (1.15, 2.58, 3.47, 7.35, 4.77),
-    ("train, kNN", "MM-LMNN"): (0.04, 1.55, 3.13, 9.00, 6.12),
-    ("test, kNN", "PCA"): (2.12, 4.63, 4.87, 11.97, 25.00),
-    ("test, kNN", "LDA"): (6.16, 4.34, 2.58, 11.84, 1.98),
-    ("test, kNN", "PCA-LMNN"): (1.72, 3.62, 4.08, 9.29, 8.39),
-    ("test, kNN", "LDA-LMNN"): (6.17, 3.40, 3.79, 10.09, 2.11),
-    ("test, kNN", "MUL-LMNN"): (1.69, 2.84, 3.76, 7.71, 7.30),
-    ("test, kNN", "MM-LMNN"): (1.18, 3.20, 4.37, 9.29, 8.39),
-    ("test, energy", "PCA"): (2.39, 3.77, 3.82, 11.71, 50.41),
-    ("test, energy", "LDA"): (10.23, 3.36, 2.63, 12.23, 2.11),
-    ("test, energy", "PCA-LMNN"): (1.37, 2.67, 4.00, 8.86, 7.67),
-    ("test, energy", "LDA-LMNN"): (5.56, 2.33, 2.82, 10.06, 2.04),
-    ("test, energy", "MUL-LMNN"): (1.27, 2.38, 3.34, 12.01, 7.85),
-    ("test, energy", "MM-LMNN"): (1.23, 2.84, 3.84, 8.88, 8.04),
-    ("test, SVM", "SVM"): (1.20, 1.95, 3.45, 1.92, 22.24),
-}
 _NEIGHBORS = (1, 3, 5, 7, 9, 11)
 
 
@@ -157,7 +136,7 @@ def _rows(name: str, k: int, trials: Trials) -> Iterator[Row]:
         deviation = float(np.std(values))
         row = Row.number(
             f"{name}, k = {k}: {method}, {measure}",
-            _PUBLISHED[measure, method][column],
+            PAPER.tables["2.1"][measure][method][column],
             float(np.mean(values)),
             2 * deviation,
             " %",
@@ -172,12 +151,12 @@ def _learning_helps(name: str, trials: Trials) -> Row:
     raw, found = (
         float(np.mean(trials.errors["test, kNN", method])) for method in ("PCA", "PCA-LMNN")
     )
-    return Row.claim(
-        f"{name}: LMNN against raw inputs, test, kNN",
-        "less",
+    return PAPER.claim(
+        "learning helps",
         f"{found:.2f} against {raw:.2f} %",
         found < raw,
         trials.proof("PCA-LMNN"),
+        name=name,
     )
 
 
@@ -250,7 +229,7 @@ def _mnist(setting: Setting) -> Items:
     ):
         for measure, rule in rules.items():
             error = 100 * judged.error(X[n:], y[n:], rule)
-            published = _PUBLISHED[measure, method][0]
+            published = PAPER.tables["2.1"][measure][method][0]
             what = f"mnist, k = 3, {n} for training: {method}, {measure}"
             row = Row.number(what, published, error, 0.2, " %", proof)
             # Fewer points are another experiment: the published number is only shown.
@@ -259,7 +238,7 @@ def _mnist(setting: Setting) -> Items:
     for measure in rules:
         pair = errors["PCA", measure], errors["PCA-LMNN", measure]
         words = f"{pair[1]:.2f} against {pair[0]:.2f} %"
-        yield Row.claim(f"LMNN against PCA, {measure}", "less", words, pair[1] < pair[0])
+        yield PAPER.claim("against PCA", words, pair[1] < pair[0], measure=measure)
     methods = ("PCA", "PCA-LMNN")
     groups = {measure: [errors[m, measure] for m in methods] for measure in rules}
     yield Bars("MNIST: errors, per cent", groups, methods)
@@ -290,22 +269,24 @@ def _relative(method: str) -> Callable[[Setting], Items]:
             if name in SETS:
                 at = SETS.index(name)
                 published = tuple(
-                    _PUBLISHED[m, method][at] / _PUBLISHED[m, "PCA-LMNN"][at] for m in MEASURES
+                    PAPER.tables["2.1"][m][method][at] / PAPER.tables["2.1"][m]["PCA-LMNN"][at]
+                    for m in MEASURES
                 )
             for measure, ours, theirs in zip(
                 MEASURES, ratios, published or (None,) * 3, strict=True
             ):
-                yield Row.claim(
-                    f"{name}: {measure}, relative to one metric and one pass",
-                    "" if theirs is None else f"{theirs:.2f}",
+                yield PAPER.claim(
+                    "relative",
                     f"{ours:.2f}",
                     None,
                     trials.proof(method),
+                    name=name,
+                    measure=measure,
+                    published="" if theirs is None else f"{theirs:.2f}",
                 )
         training = [ratios[0] for ratios in bars.values()]
-        yield Row.claim(
-            "training error, geometric mean of the ratios",
-            "below 1: improves or stays",
+        yield PAPER.claim(
+            "training error",
             f"{np.exp(np.mean(np.log(np.maximum(training, 1e-2)))):.2f}",
             float(np.mean(np.log(np.maximum(training, 1e-2)))) < 0,
         )
@@ -314,94 +295,12 @@ def _relative(method: str) -> Callable[[Setting], Items]:
     return make
 
 
-_PROTOCOL = (
-    "k from 1, 3, …, 11 and one to three passes by validation on 30 % of the training sets of up "
-    "to ten splits, μ = 0.5; 70/30 splits of all points (the thesis counts six sevenths of each)"
+ENTRIES = PAPER.entries(
+    {
+        "table-2.1": _small,
+        "table-2.1-letters": _letters,
+        "table-2.1-mnist": _mnist,
+        "figure-2.9": _relative("MUL-LMNN"),
+        "figure-2.12": _relative("MM-LMNN"),
+    }
 )
-_AGREES = "errors agree if they differ by no more than two standard deviations over our splits"
-
-ENTRIES = {
-    "table-2.1": Entry(
-        "Small sets: PCA, LDA, LMNN by kNN and by energy, several passes, several metrics, SVM",
-        f"{THESIS}, Table 2.1",
-        _small,
-        (
-            _PROTOCOL,
-            _AGREES,
-            "the thesis does not give its range of k; kernels and C of the SVM by three-fold "
-            "cross-validation, inputs divided by their largest entry",
-        ),
-        runs=(10, 100),
-        seconds=111,
-        differs="the reasons have not been found: on wine, leave-one-out errors of LMNN on the "
-        "training set are near zero here (certified optima) and those of the raw inputs "
-        "are higher than published. A polynomial kernel separates the classes of "
-        "balance exactly, hence no errors of the SVM",
-    ),
-    "table-2.1-letters": Entry(
-        "Letters: all rows but the SVM",
-        f"{THESIS}, Table 2.1",
-        _letters,
-        (
-            "k = 3; for the energy rule k = 1 was added after test errors had been seen, and both "
-            "are shown (the thesis chose k by cross-validation)",
-            "all methods but LMNN itself on the first split only; three passes and a metric per "
-            "class in the full version only",
-            "errors agree within two deviations of our splits; two splits estimate these badly",
-        ),
-        points=(20000, 20000),
-        runs=(2, 10),
-        needs=("letter",),
-        seconds=51,
-        growth=1.7,
-        differs="energy rule: 3.2 % with k = 3 and 2.8 % with k = 1 on two splits, whose "
-        "deviation is small by chance; ten splits in docs/lmnn.md have 2.69 ± 0.20 % "
-        "with k = 1, which agrees, and 3.14 ± 0.20 % with k = 3, which does not",
-    ),
-    "table-2.1-mnist": Entry(
-        "MNIST, deskewed, 164 dimensions",
-        f"{THESIS}, Table 2.1",
-        _mnist,
-        (
-            "deskewed by moments, PCA to 164 dimensions, k = 3, μ = 0.5; the quick version has "
-            "10,000 points for training",
-            "errors agree within 0.2 points",
-        ),
-        points=(10000, 60000),
-        needs=("mnist",),
-        seconds=15,
-        growth=1.2,
-        differs="not judged with fewer than 60,000 points. docs/lmnn.md has all of them: kNN "
-        "1.35 % against 1.72 % published, energy 1.33 % against 1.37 %, deskewed by "
-        "moments; the thesis does not say how it deskewed. As the images are, both are "
-        "at 2.0 %",
-    ),
-    "figure-2.9": Entry(
-        "Several passes of LMNN relative to one",
-        f"{THESIS}, figure 2.9",
-        _relative("MUL-LMNN"),
-        (
-            "k = 3 and three passes on every set; digits of scikit-learn in addition",
-            "ratios below 0.01 count as 0.01 in the mean",
-        ),
-        points=(300, 2000),
-        runs=(1, 5),
-        uses=("letter",),
-        seconds=2.5,
-        growth=1.7,
-    ),
-    "figure-2.12": Entry(
-        "A metric per class relative to one metric",
-        f"{THESIS}, figure 2.12",
-        _relative("MM-LMNN"),
-        (
-            "k = 3 on every set; digits of scikit-learn in addition",
-            "ratios below 0.01 count as 0.01 in the mean",
-        ),
-        points=(300, 2000),
-        runs=(1, 5),
-        uses=("letter",),
-        seconds=3.6,
-        growth=1.7,
-    ),
-}

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.comparison.measuring import labelled, quiet_solve
 from sdpkit.papers.entries.unfolding import needed
-from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
+from sdpkit.papers.entry import Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Panel, Scatter
+from sdpkit.papers.published import Published
 from sdpkit.papers.sets import handwritten, small_set, teapots
-from sdpkit.papers.sources import LECTURE, THESIS
 from sdpkit.typing import Array
 
 Items = Iterator[Row | Panel]
+PAPER = Published.of("kernels")
 
 
 def width_of_neighborhoods(X: Array, k: int = 4) -> float:
@@ -84,12 +85,13 @@ def _spectra(which: str) -> Callable[[Setting], Items]:
             holds = count == min(counts.values()) if name == "MVU" else count > counts["MVU"]
             if which != "digits":
                 holds = count <= 2 if name == "MVU" else count > 2
-            yield Row.claim(
-                f"dimensions for 95 % of the variance: {name}",
-                published,
+            yield PAPER.claim(
+                "dimensions",
                 f"{count} ({listed(found[name][1][:3])})",
                 holds,
                 *([proof] if name == "MVU" else []),
+                name=name,
+                published=published,
             )
         for name, (points, _) in found.items():
             yield Scatter(name, points, color)
@@ -107,18 +109,10 @@ def _patches(setting: Setting) -> Items:
         gram = kernels(X)["Gaussian"]
         far = np.abs(np.corrcoef(gram))  # rows that overlap look alike
         orthogonal = float((gram < 1e-3).mean())
-        yield Row.claim(
-            f"{name}: pairs with an inner product below 0.001",
-            "different patches are almost orthogonal",
-            f"{orthogonal:.1%}",
-            orthogonal > 0.5,
-        )
+        yield PAPER.claim("patches", f"{orthogonal:.1%}", orthogonal > 0.5, name=name)
         _, shares = kernel_pca(gram)
-        yield Row.claim(
-            f"{name}: dimensions for 95 % of the variance",
-            "the number of patches that do not overlap",
-            f"{needed(shares)} of {len(X)}",
-            needed(shares) > 10,
+        yield PAPER.claim(
+            "patch dimensions", f"{needed(shares)} of {len(X)}", needed(shares) > 10, name=name
         )
         points, _ = kernel_pca(gram)
         yield Scatter(f"{name}: Gaussian kernel", points, far[0])
@@ -148,25 +142,22 @@ def _svm(setting: Setting) -> Items:
         totals += list(errors.values())
         bars[f"{pair[0]} vs {pair[1]}"] = tuple(errors.values())
         for (name, error), theirs in zip(errors.items(), published, strict=True):
-            yield Row.claim(
-                f"{pair[0]} vs {pair[1]}: {name}",
-                f"{theirs:.2f} %",
+            yield PAPER.claim(
+                "pair",
                 f"{error:.2f} %",
                 None,
                 *([proof] if name == "MVU" else []),
+                first=pair[0],
+                second=pair[1],
+                name=name,
+                theirs=theirs,
             )
-    yield Row.claim(
-        "mean over the pairs: MVU against the best of the others",
-        "much worse",
+    yield PAPER.claim(
+        "MVU is worse",
         f"{totals[3] / 4:.2f} % against {totals[:3].min() / 4:.2f} %",
         totals[3] > totals[:3].min(),
     )
-    yield Row.claim(
-        "mean over the pairs: MVU is the worst of the four kernels",
-        "yes",
-        listed(totals / 4, 2),
-        totals[3] > totals[:3].max(),
-    )
+    yield PAPER.claim("MVU is the worst", listed(totals / 4, 2), totals[3] > totals[:3].max())
     yield Bars("test errors, per cent", bars, ("linear", "polynomial", "Gaussian", "MVU"))
 
 
@@ -196,19 +187,16 @@ def _boundary(setting: Setting) -> Items:
     for name, words in (("inputs", "linearly separable"), ("MVU kernel", "worse")):
         holds = errors["inputs"] < 5 if name == "inputs" else errors[name] > errors["inputs"] + 5
         extra = [proof] if name != "inputs" else []
-        yield Row.claim(f"linear SVM on {name}", words, f"{errors[name]:.1f} %", holds, *extra)
+        yield PAPER.claim(
+            "linear SVM", f"{errors[name]:.1f} %", holds, *extra, name=name, published=words
+        )
     points, _ = kernel_pca(gram)
     model = KNeighborsClassifier(3)
     wrong = [
         100 * float(1 - np.mean(model.fit(Z[::2], y[::2]).predict(Z[1::2]) == y[1::2]))
         for Z in (X, points[:, :2])
     ]
-    yield Row.claim(
-        "3-NN on inputs and on two dimensions of the MVU kernel",
-        "(not in the thesis)",
-        f"{wrong[0]:.1f} and {wrong[1]:.1f} %",
-        None,
-    )
+    yield PAPER.claim("nearest neighbours", f"{wrong[0]:.1f} and {wrong[1]:.1f} %", None)
     yield Scatter("inputs", X[:, [0, 2]], y)
     yield Scatter("unfolded", points, y)
 
@@ -226,20 +214,14 @@ def _negative(setting: Setting) -> Items:
         values = np.linalg.eigvalsh(-0.5 * centre @ lengths @ centre)
         largest = values[np.argsort(-np.abs(values))[:20]]
         count = int((largest < 0).sum())
-        yield Row.claim(
-            f"{name}: negative among Isomap's 20 leading eigenvalues",
-            "some",
+        yield PAPER.claim(
+            "Isomap",
             f"{count}, the least {values[0] / values[-1]:.3f} of the largest",
             count > 0,
+            name=name,
         )
         least = float(np.linalg.eigvalsh(gram)[0]) / float(np.trace(gram))
-        yield Row.claim(
-            f"{name}: MVU's least eigenvalue, as a share of the trace",
-            "none is negative",
-            f"{least:.1e}",
-            least > -1e-8,
-            proof,
-        )
+        yield PAPER.claim("MVU", f"{least:.1e}", least > -1e-8, proof, name=name)
         ours = np.linalg.eigvalsh(gram)[::-1][:20]
         groups = {"Isomap": largest / values[-1], "MVU": ours / ours[0]}
         yield Bars(name, groups, [str(i) for i in range(1, 21)])
@@ -276,16 +258,17 @@ def _components(setting: Setting) -> Items:
             machine = LinearSVC(C=10.0, dual=False, tol=1e-3).fit(train / scale, y[:cut])
             error = 100 * float(np.mean(machine.predict(test / scale) != y[cut:]))
             curves[str(degree)].append(error)
-            yield Row.claim(
-                f"{count} components, degree {degree}",
-                f"{published[degree - 1]:.1f} %",
+            yield PAPER.claim(
+                "components",
                 f"{error:.1f} %",
                 None,
+                count=count,
+                degree=degree,
+                theirs=published[degree - 1],
             )
     best = {degree: min(errors) for degree, errors in curves.items()}
-    yield Row.claim(
-        "best error: degree 1 against degrees 2 to 4",
-        "linear is the worst",
+    yield PAPER.claim(
+        "degree 1",
         f"{best['1']:.1f} against {min(best['2'], best['3'], best['4']):.1f} %",
         best["1"] > min(best["2"], best["3"], best["4"]),
     )
@@ -293,91 +276,15 @@ def _components(setting: Setting) -> Items:
     yield Bars("test errors, per cent", groups, [f"{count} components" for count in _LECTURE])
 
 
-_DIGITS = "scikit-learn's 8 × 8 digits; with --data the images of USPS"
-_SIGMA = "σ of the Gaussian kernel is the root mean squared distance to the 4 nearest neighbours"
-
-ENTRIES = {
-    "figure-3.32": Entry(
-        "Kernel PCA of a Swiss roll with four kernels",
-        f"{THESIS}, figure 3.32",
-        _spectra("roll"),
-        ("noise of 0.05 in each coordinate; polynomial of degree 4", _SIGMA),
-        points=(800, 800),
-        seconds=4.3,
-    ),
-    "figure-3.33": Entry(
-        "Kernel PCA of the teapot with four kernels",
-        f"{THESIS}, figure 3.33",
-        _spectra("teapots"),
-        ("100 frames instead of 400; polynomial of degree 4", _SIGMA),
-        needs=("teapots100",),
-        seconds=0.2,
-    ),
-    "figure-3.34": Entry(
-        "Gaussian kernels map patches to orthogonal directions",
-        f"{THESIS}, figure 3.34",
-        _patches,
-        (_SIGMA,),
-        points=(800, 800),
-        uses=("teapots100",),
-        seconds=0.4,
-        differs="teapots: 100 frames instead of 400, so the width of the kernel, the distance "
-        "to neighbours, is larger and patches overlap",
-    ),
-    "figure-3.35": Entry(
-        "Kernel PCA of handwritten twos and threes with four kernels",
-        f"{THESIS}, figure 3.35",
-        _spectra("digits"),
-        (_DIGITS, _SIGMA),
-        points=(400, 953),
-        uses=("usps",),
-        seconds=0.9,
-    ),
-    "table-3.3": Entry(
-        "SVM with the kernel of MVU and with others",
-        f"{THESIS}, Table 3.3",
-        _svm,
-        (
-            f"{_DIGITS}, scaled to [0, 1] at most; polynomial of degree 2, Gaussian of width 1",
-            "C = 10, kernels scaled to a mean diagonal of 1: the thesis does not give its C; for "
-            "the 8 × 8 images the Gaussian has the width of neighbourhoods",
-        ),
-        points=(400, 900),
-        runs=(10, 10),
-        uses=("usps",),
-        seconds=5.2,
-        differs="MVU errs as often as the linear kernel, not more. The Gaussian of width 1 fails "
-        "(19 %): the scale of the inputs is not published, and width 1 does not fit ours",
-    ),
-    "figure-3.36": Entry(
-        "A simple boundary that unfolding makes complicated",
-        f"{THESIS}, figure 3.36",
-        _boundary,
-        ("labels by the sign of the first coordinate of the roll",),
-        points=(200, 800),
-        seconds=1,
-    ),
-    "figure-3.37": Entry(
-        "Isomap's matrix has negative eigenvalues, MVU's has none",
-        f"{THESIS}, figure 3.37",
-        _negative,
-        (_DIGITS, "k = 4 for both"),
-        points=(400, 953),
-        uses=("usps",),
-        seconds=1.0,
-    ),
-    "lecture-kernel-pca": Entry(
-        "Linear SVM on components of kernel PCA",
-        f"{LECTURE}, table on handwritten characters",
-        _components,
-        (
-            f"{_DIGITS}; 70 % for training; images centred and scaled to unit length on average",
-            "C = 10, components scaled by the largest deviation: the lecture gives neither",
-        ),
-        points=(1500, 3000),
-        uses=("usps",),
-        seconds=18,
-        differs="1500 images instead of all of USPS; linear components do as well as the others "
-        "there",
-    ),
-}
+ENTRIES = PAPER.entries(
+    {
+        "figure-3.32": _spectra("roll"),
+        "figure-3.33": _spectra("teapots"),
+        "figure-3.34": _patches,
+        "figure-3.35": _spectra("digits"),
+        "table-3.3": _svm,
+        "figure-3.36": _boundary,
+        "figure-3.37": _negative,
+        "lecture-kernel-pca": _components,
+    }
+)

@@ -15,16 +15,17 @@ from scipy.spatial.distance import cdist
 
 import sdpkit
 from sdpkit.comparison.measuring import arrays, quiet_solve
-from sdpkit.papers.bench.projection import wedge
-from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
+from sdpkit.papers.entry import Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
+from sdpkit.papers.published import Published
 from sdpkit.papers.sets import handwritten
-from sdpkit.papers.sources import THESIS
 from sdpkit.results.quality import evaluate, position_errors
 from sdpkit.results.refinement import refine
+from sdpkit.testing.programs import wedge
 from sdpkit.typing import Array, Indices
 
 Items = Iterator[Row | Panel]
+PAPER = Published.of("large")
 
 
 def _projections(setting: Setting) -> Items:
@@ -38,12 +39,8 @@ def _projections(setting: Setting) -> Items:
     )
     distances = np.linalg.norm(way - 1.0, axis=1)
     rises = int((np.diff(distances) > 1e-12).sum())
-    yield Row.claim(
-        "projections that move away from the feasible set",
-        "none: each brings the point closer",
-        f"{rises} of {len(distances) - 1}",
-        rises == 0,
-        Proof.of(solution),
+    yield PAPER.claim(
+        "moves away", f"{rises} of {len(distances) - 1}", rises == 0, Proof.of(solution)
     )
     yield Scatter("projections", way, np.arange(len(way)))
     steps = list(range(len(distances)))
@@ -58,17 +55,13 @@ def _random_projections(setting: Setting) -> Items:
     norms = {k: 100 / k * np.square(x[:, :k]).sum(axis=1) for k in counts}
     means = [float(norms[k].mean()) for k in counts]
     spreads = [float(norms[k].std()) for k in counts]
-    yield Row.claim(
-        "mean squared norm after projection to 2, 4, 8, 16 dimensions",
-        "1",
+    yield PAPER.claim(
+        "mean norm",
         listed(means),
         max(abs(m - 1) for m in means) < 5 * spreads[0] / np.sqrt(setting.points),
     )
-    yield Row.claim(
-        "standard deviation",
-        "falls: more concentrated with more dimensions",
-        listed(spreads),
-        all(a > b for a, b in itertools.pairwise(spreads)),
+    yield PAPER.claim(
+        "deviation", listed(spreads), all(a > b for a, b in itertools.pairwise(spreads))
     )
     bins = np.linspace(0, 3, 25)
     curves = {f"k = {k}": np.histogram(norms[k], bins)[0] for k in counts}
@@ -90,28 +83,15 @@ def _roll(setting: Setting) -> Items:
         for name, one in (("program", plain), ("refined", fine)):
             measured[f"{word}, {name}"] = evaluate(X, one.coordinates).local_continuity
             yield Scatter(f"{word}, {name}", one.coordinates, places[:, 0])
-        yield Row.claim(
-            f"{word}: seconds for {len(X)} points",
-            "30 at most for 10,000",
-            f"{seconds:.1f}",
-            seconds < 30,
-            Proof.of(solution),
+        yield PAPER.claim(
+            "seconds", f"{seconds:.1f}", seconds < 30, Proof.of(solution), word=word, n=len(X)
         )
         pair = measured[f"{word}, program"], measured[f"{word}, refined"]
-        yield Row.claim(
-            f"{word}: local continuity of the program and refined",
-            "refinement improves it",
-            listed(pair),
-            pair[1] > pair[0],
-            Proof.of(solution),
+        yield PAPER.claim(
+            "refined roll", listed(pair), pair[1] > pair[0], Proof.of(solution), word=word
         )
     both = measured["LLE, program"], measured["Laplacian, program"]
-    yield Row.claim(
-        "local continuity before refinement: LLE and Laplacian",
-        "LLE's is more faithful",
-        listed(both),
-        both[0] > both[1],
-    )
+    yield PAPER.claim("LLE against Laplacian", listed(both), both[0] > both[1])
 
 
 def _twos_and_threes(setting: Setting) -> Items:
@@ -131,24 +111,13 @@ def _twos_and_threes(setting: Setting) -> Items:
     }
     ink = X.sum(axis=1)
     correlation = abs(float(np.corrcoef(found["PCA"][:, 0], ink)[0, 1]))
-    yield Row.claim(
-        "PCA's first component and the amount of ink: correlation",
-        "the direction of most variance in ink",
-        f"{correlation:.2f}",
-        None,
-    )
+    yield PAPER.claim("ink", f"{correlation:.2f}", None)
     continuity = {name: evaluate(X, Y).local_continuity for name, Y in found.items()}
     pair = continuity["LLE"], continuity["variational MVU"]
-    yield Row.claim(
-        "local continuity: LLE, variational MVU",
-        "the program preserves more local distances",
-        listed(pair),
-        pair[1] > pair[0],
-        Proof.of(solution),
-    )
+    yield PAPER.claim("digits", listed(pair), pair[1] > pair[0], Proof.of(solution))
     fine = continuity["variational MVU"], continuity["refined"]
-    yield Row.claim(
-        "refined", "more", listed(fine), fine[1] > fine[0], Proof.of(solution, ", then local")
+    yield PAPER.claim(
+        "refined digits", listed(fine), fine[1] > fine[0], Proof.of(solution, ", then local")
     )
     for name, Y in found.items():
         yield Scatter(name, Y, y)
@@ -166,16 +135,16 @@ def _localized(true: Array, graph: Any, unit: str, scale: float) -> Items:
     solution = quiet_solve(problem)
     coarse, fine = problem.recover(solution), problem.refine(solution)
     errors = [float(position_errors(one, true).mean()) for one in (coarse, fine)]
-    yield Row.claim(
-        f"{len(true)} sensors, {graph.n_edges} lengths: mean error of the program",
-        "recovers the topology, clumps nodes together",
+    yield PAPER.claim(
+        "program",
         f"{errors[0]:.3g}{unit}",
         errors[0] < 0.25 * scale,
         Proof.of(solution),
+        n=len(true),
+        edges=graph.n_edges,
     )
-    yield Row.claim(
-        "after refinement",
-        "differs very little from the truth",
+    yield PAPER.claim(
+        "refined",
         f"{errors[1]:.3g}{unit}",
         errors[1] < 0.1 * errors[0],
         Proof.of(solution, ", then local"),
@@ -213,7 +182,7 @@ def _square(setting: Setting) -> Items:
     start = 0.1 * np.random.default_rng(1).standard_normal((len(true), 2))
     ended = refine(start, graph.incidence(), graph.squared_lengths, max_iter=100)
     error = float(position_errors(ended.coordinates, true).mean())
-    yield Row.claim("refinement from a random start", "far off", f"{error:.3g}", error > 0.1)
+    yield PAPER.claim("random start", f"{error:.3g}", error > 0.1)
 
 
 def _basis_size(setting: Setting) -> Items:
@@ -238,20 +207,10 @@ def _basis_size(setting: Setting) -> Items:
         losses.append(float(np.square(residuals).mean()))
     proof = Proof.of_all(solutions)
     relative = [loss / losses[0] for loss in losses]
-    yield Row.claim(
-        f"loss (3.26) for m = {listed(sizes, 0)}, relative to the first",
-        "more eigenvectors are better",
-        listed(relative, 3),
-        relative[-1] < relative[0],
-        proof,
+    yield PAPER.claim(
+        "loss", listed(relative, 3), relative[-1] < relative[0], proof, sizes=listed(sizes, 0)
     )
-    yield Row.claim(
-        "seconds of the program",
-        "grow with m",
-        listed(seconds, 3),
-        seconds[-1] > seconds[0],
-        proof,
-    )
+    yield PAPER.claim("seconds of the basis", listed(seconds, 3), seconds[-1] > seconds[0], proof)
     yield Curves("loss", sizes, {"loss": relative}, "m", "relative to m = 3")
     yield Bars("seconds", {str(m): [s] for m, s in zip(sizes, seconds, strict=True)}, ["seconds"])
 
@@ -292,12 +251,7 @@ def _scaling(setting: Setting) -> Items:
     values, vectors = np.linalg.eigh(-0.5 * centre @ D**2 @ centre)
     classical = vectors[:, ::-1][:, :2] * np.sqrt(values[::-1][:2])
     error = float(position_errors(classical, true).mean())
-    yield Row.claim(
-        f"classical MDS of {n} cities: mean error",
-        "a map of the cities",
-        f"{error:.2g} km",
-        error < 1,
-    )
+    yield PAPER.claim("classical", f"{error:.2g} km", error < 1, n=n)
     few = D[:: max(1, n // 100)][:, :: max(1, n // 100)]
     for name, metric in (("metric", True), ("non-metric", False)):
         names = inspect.signature(MDS).parameters
@@ -310,12 +264,7 @@ def _scaling(setting: Setting) -> Items:
         model = MDS(2, n_init=1, random_state=0, normalized_stress=not metric, **given)
         found = model.fit_transform(few)
         off = float(np.corrcoef(cdist(found, found).ravel(), few.ravel())[0, 1])
-        yield Row.claim(
-            f"{name} MDS of {len(few)} cities: correlation of distances",
-            "(section 3.1.2; local minima)",
-            f"{off:.4f}",
-            None,
-        )
+        yield PAPER.claim("other scaling", f"{off:.4f}", None, name=name, n=len(few))
     start = np.random.default_rng(0).standard_normal((len(few), 2)) * few.std()
     mapped = sammon(few, start)
     off = float(np.corrcoef(cdist(mapped, mapped).ravel(), few.ravel())[0, 1])
@@ -324,82 +273,15 @@ def _scaling(setting: Setting) -> Items:
     yield Scatter("classical MDS", classical, true[:, 0])
 
 
-ENTRIES = {
-    "figure-1.4": Entry(
-        "Alternating projections between two convex sets",
-        f"{THESIS}, figure 1.4",
-        _projections,
-        ("two lines that meet at an angle of 0.5, in the positive quadrant",),
-        seconds=0.2,
-    ),
-    "figure-3.2": Entry(
-        "Random projections keep lengths, the better the more dimensions",
-        f"{THESIS}, figure 3.2",
-        _random_projections,
-        ("100 dimensions",),
-        points=(10000, 100000),
-        seconds=0.2,
-        growth=1.0,
-    ),
-    "figure-3.3": Entry(
-        "Multidimensional scaling of cities",
-        f"{THESIS}, figure 3.3",
-        _scaling,
-        ("distances in the plane instead of flight distances; other MDS by scikit-learn",),
-        points=(1097, 1097),
-        needs=("uscities",),
-        seconds=0.6,
-    ),
-    "figure-3.17": Entry(
-        "10,000 points of a Swiss roll by variational MVU",
-        f"{THESIS}, figure 3.17",
-        _roll,
-        ("noise of 0.05, k = 6, ten eigenvectors; measures at l = 5",),
-        points=(10000, 10000),
-        seconds=3.8,
-        growth=1.2,
-        differs="before refinement the Laplacian basis is better with 10,000 points; with 1500 "
-        "points of the same noise LLE was better. The thesis judges by eye",
-    ),
-    "figure-3.18": Entry(
-        "Twos and threes by PCA, LLE and variational MVU",
-        f"{THESIS}, figure 3.18",
-        _twos_and_threes,
-        ("scikit-learn's 8 × 8 images; with --data MNIST's", "k = 5, ten LLE eigenvectors"),
-        points=(1000, 3000),
-        uses=("mnist",),
-        seconds=5.4,
-        growth=2.0,
-    ),
-    "figure-3.19": Entry(
-        "Sensors in American cities",
-        f"{THESIS}, figure 3.19",
-        _cities,
-        ("radius 500 km for 1097 cities, 10 % uniform noise; the thesis does not give its radius",),
-        points=(1097, 1097),
-        needs=("uscities",),
-        seconds=0.7,
-        growth=1.5,
-        differs="the program alone is off by 802 km on average; the bound of a quarter of the "
-        "mean distance from the centre is ours. The reason has not been examined",
-    ),
-    "figure-3.20": Entry(
-        "Sensors in a unit square",
-        f"{THESIS}, figure 3.20",
-        _square,
-        ("up to 20 lengths each within 0.06 for 20,000 nodes, no noise",),
-        points=(20000, 20000),
-        seconds=6.2,
-        growth=1.2,
-    ),
-    "figure-3.21": Entry(
-        "More eigenvectors: less loss, more time",
-        f"{THESIS}, figure 3.21",
-        _basis_size,
-        ("a unit square; with --data the cities of figure 3.19",),
-        points=(1097, 1097),
-        uses=("uscities",),
-        seconds=3.9,
-        growth=1.5,
-    ),
-}
+ENTRIES = PAPER.entries(
+    {
+        "figure-1.4": _projections,
+        "figure-3.2": _random_projections,
+        "figure-3.3": _scaling,
+        "figure-3.17": _roll,
+        "figure-3.18": _twos_and_threes,
+        "figure-3.19": _cities,
+        "figure-3.20": _square,
+        "figure-3.21": _basis_size,
+    }
+)

@@ -12,68 +12,18 @@ import sdpkit
 from sdpkit.comparison.measuring import arrays, quiet_solve
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.papers.entries.unfolding import pca_shares, unfold
-from sdpkit.papers.entry import NO_PROGRAM, Entry, Proof, Row, Setting, listed
+from sdpkit.papers.entry import NO_PROGRAM, Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
+from sdpkit.papers.published import Published
 from sdpkit.papers.sets import handwritten, small_set, teapots
-from sdpkit.papers.sources import THESIS
 from sdpkit.papers.sweep import neighbor_sweep
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate, relative_inconsistency
 from sdpkit.typing import Array, Bools, Indices
 
 Items = Iterator[Row | Panel]
+PAPER = Published.of("measures")
 
-# Table 3.2: local continuity, trust and intersection at l = 15, by column.
-_TABLE_3_2: dict[str, dict[str, tuple[float, float, float]]] = {
-    "olivetti": {
-        "MVU": (0.772, 0.832, 0.491),
-        "variational MVU, refined (LLE)": (0.964, 0.766, 0.120),
-        "variational MVU, refined (Laplacian)": (0.964, 0.778, 0.131),
-        "variational MVU (LLE)": (0.754, 0.656, 0.473),
-        "variational MVU (Laplacian)": (0.731, 0.741, 0.511),
-        "PCA": (0.854, 0.839, 0.470),
-        "Isomap": (0.850, 0.782, 0.459),
-        "Hessian LLE": (0.112, 0.047, 0.369),
-        "Laplacian eigenmaps": (0.564, 0.607, 0.473),
-        "LLE": (0.508, 0.354, 0.406),
-    },
-    "teapots": {
-        "MVU": (0.974, 0.995, 0.981),
-        "variational MVU, refined (LLE)": (0.889, 0.496, 0.440),
-        "variational MVU, refined (Laplacian)": (0.973, 0.994, 0.958),
-        "variational MVU (LLE)": (0.680, 0.427, 0.579),
-        "variational MVU (Laplacian)": (0.940, 0.922, 0.955),
-        "PCA": (0.702, 0.479, 0.681),
-        "Isomap": (0.970, 0.993, 0.979),
-        "Hessian LLE": (0.067, 0.016, 0.335),
-        "Laplacian eigenmaps": (0.937, 0.921, 0.959),
-        "LLE": (0.444, 0.329, 0.512),
-    },
-    "Swiss roll": {
-        "MVU": (1.000, 0.990, 0.990),
-        "variational MVU, refined (LLE)": (0.956, 0.600, 0.824),
-        "variational MVU, refined (Laplacian)": (0.989, 0.208, 0.607),
-        "variational MVU (LLE)": (0.958, 0.672, 0.828),
-        "variational MVU (Laplacian)": (0.784, 0.290, 0.665),
-        "PCA": (0.836, 0.389, 0.397),
-        "Isomap": (0.978, 0.964, 0.916),
-        "Hessian LLE": (0.865, 0.873, 0.581),
-        "Laplacian eigenmaps": (0.659, 0.282, 0.274),
-        "LLE": (0.844, 0.173, 0.417),
-    },
-    "frey": {
-        "MVU": (0.813, 0.716, 0.388),
-        "variational MVU, refined (LLE)": (0.950, 0.628, 0.075),
-        "variational MVU, refined (Laplacian)": (0.952, 0.629, 0.112),
-        "variational MVU (LLE)": (0.808, 0.724, 0.231),
-        "variational MVU (Laplacian)": (0.584, 0.536, 0.351),
-        "PCA": (0.842, 0.748, 0.316),
-        "Isomap": (0.834, 0.695, 0.273),
-        "Hessian LLE": (0.799, 0.862, 0.008),
-        "Laplacian eigenmaps": (0.483, 0.411, 0.343),
-        "LLE": (0.689, 0.621, 0.169),
-    },
-}
 MEASURES = ("local continuity", "local trust", "intersection")
 
 
@@ -136,17 +86,13 @@ def _quality(which: str) -> Callable[[Setting], Items]:
         results |= {name: (Y, proof) for name, Y, proof in _variational(X, k, r)}
         results |= {name: (Y, proof) for name, Y, proof in _others(X, k, r)}
         measured = {name: triple(evaluate(X, Y, 15)) for name, (Y, _) in results.items()}
-        for name, published in _TABLE_3_2[which].items():
+        for name, published in PAPER.tables["3.2"][which].items():
             ours = measured[name]
             close = max(abs(a - b) for a, b in zip(ours, published, strict=True)) <= 0.1
             yield Row.claim(name, listed(published), listed(ours), close, results[name][1])
         pair = [measured[f"variational MVU{word} (LLE)"][0] for word in ("", ", refined")]
-        yield Row.claim(
-            "continuity: variational MVU (LLE) and refined",
-            "refinement improves it significantly",
-            listed(pair),
-            pair[1] > pair[0],
-            results["variational MVU (LLE)"][1],
+        yield PAPER.claim(
+            "refinement", listed(pair), pair[1] > pair[0], results["variational MVU (LLE)"][1]
         )
         if which in ("Swiss roll", "teapots"):
             trust = measured["MVU"][1]
@@ -154,9 +100,8 @@ def _quality(which: str) -> Callable[[Setting], Items]:
             yield Row.claim(what, "almost perfect", f"{trust:.3f}", trust > 0.9, results["MVU"][1])
         others = ("PCA", "Hessian LLE", "Laplacian eigenmaps", "LLE")
         best = max(measured[name][1] for name in others)
-        yield Row.claim(
-            "trust: MVU against the best of PCA and the LLE family",
-            "MVU has the highest ranking",
+        yield PAPER.claim(
+            "trust",
             f"{measured['MVU'][1]:.3f} against {best:.3f}",
             measured["MVU"][1] > best,
             results["MVU"][1],
@@ -176,12 +121,13 @@ def _by_dimension(setting: Setting) -> Items:
     curves = dict(zip(MEASURES, values.T.tolist(), strict=True))
     for name, curve in curves.items():
         falls = float(np.diff(curve).min())
-        yield Row.claim(
-            f"{name} in {listed(dims, 0)} dimensions",
-            "rises with r, then is level",
+        yield PAPER.claim(
+            "by dimension",
             listed(curve, 2),
             falls > -0.02 and curve[-1] > curve[0],
             found.proof,
+            name=name,
+            dims=listed(dims, 0),
         )
     yield Curves("measures at l = 15", dims, curves, "dimensions r", "measure")
     shares = found.shares[: max(dims)]
@@ -236,12 +182,12 @@ def _out_of_sample(setting: Setting) -> Items:
         }.get(name, bool((bars[name] < 2).all()))
         what = f"{name}: SDP, SDP refined, LLE"
         yield Row.claim(what, published, listed(bars[name], 2), holds, proof)
-        yield Row.claim(
-            f"{name}: LLE is the most consistent",
-            "throughout",
+        yield PAPER.claim(
+            "LLE",
             listed(bars[name][[2, 0]], 2),
             float(bars[name][2]) <= float(bars[name][0]) + 1e-9,
             proof,
+            name=name,
         )
     yield Bars("relative inconsistency (3.34)", bars, ("SDP", "SDP refined", "LLE"))
 
@@ -278,11 +224,13 @@ def _max_and_min(setting: Setting) -> Items:
         worst = max((one.proof for one in found), key=lambda proof: proof.gap or 0.0)
         bars[name] = tuple(np.divide(least, largest))
         for what, ratio in zip(MEASURES, bars[name], strict=True):
-            yield Row.claim(f"{name}: {what}", "below 1", f"{ratio:.3f}", ratio < 1, worst)
+            yield PAPER.claim(
+                "minimum trace", f"{ratio:.3f}", ratio < 1, worst, name=name, what=what
+            )
         if name == "teapots":
             pairs, far = near_pairs(X)
             words = ", ".join(str(frame) for frame in pairs[0, far])
-            yield Row.claim("teapots: frames with a neighbour half a turn away", "", words, None)
+            yield PAPER.claim("half a turn", words, None)
             high, low = (_continuity(X, one.coordinates, pairs[:, ~far]) for one in found)
             what = "teapots: local continuity without these neighbours"
             yield Row.claim(what, "below 1", f"{low / high:.3f}", low < high, worst)
@@ -298,17 +246,17 @@ def _by_neighbors(setting: Setting) -> Items:
         mean = evaluate(X, one.embedding.coordinates[:, :2]).harmonic_mean
         curves["harmonic mean"].append(mean)
         curves["share of λ₃"].append(float(one.shares[2]))
-        yield Row.claim(
-            f"k = {k}: harmonic mean; shares of λ₁, λ₂, λ₃; variance gained",
-            "unfolds" if k < 7 else "locked",
+        yield PAPER.claim(
+            "k",
             f"{mean:.3f}; {listed(one.shares[:3])}; {one.gain:.2f}",
             bool(one.shares[2] < 0.05 if k < 7 else one.is_locked),
             Proof.of(one.solution),
+            k=k,
+            published="unfolds" if k < 7 else "locked",
         )
     thirds = curves["share of λ₃"]
-    yield Row.claim(
-        "from two dimensions to the spectrum of PCA as k grows: λ₃'s share, first and last k",
-        "yes",
+    yield PAPER.claim(
+        "spectrum",
         f"{thirds[0]:.3f}, {thirds[-1]:.3f} (PCA {pca_shares(X)[2]:.3f})",
         thirds[0] < 0.1 < thirds[-1],
     )
@@ -323,11 +271,11 @@ def _bad_edges(setting: Setting) -> Items:
     truly = np.abs(t[graph.edges[:, 0]] - t[graph.edges[:, 1]]) > np.pi
     marked = sdpkit.graphs.bad_edges(graph, steps=7)
     found = int((truly & marked).sum())
-    yield Row.claim(
-        f"of {int(truly.sum())} edges between layers, detected",
-        "bad edges are outliers",
+    yield PAPER.claim(
+        "bad edges",
         f"{found} ({int(marked.sum())} of {graph.n_edges} edges are marked)",
         found >= 0.5 * truly.sum() if truly.any() else None,
+        count=int(truly.sum()),
     )
     cut = graph.without_edges(marked)
     variances, proofs = [], []
@@ -339,9 +287,8 @@ def _bad_edges(setting: Setting) -> Items:
         proofs.append(Proof.of(solution))
         yield Scatter(name, embedding.coordinates, t)
     inputs = float(np.square(X - X.mean(axis=0)).sum())
-    yield Row.claim(
-        "variance gained by MVU: with bad edges, after the cut",
-        "cannot unfold; unfolds",
+    yield PAPER.claim(
+        "variance",
         f"{variances[0] / inputs:.2f}, {variances[1] / inputs:.2f}",
         variances[1] > 1.2 * variances[0],
         proofs[1],
@@ -349,115 +296,16 @@ def _bad_edges(setting: Setting) -> Items:
     yield Scatter("inputs and edges", X[:, [0, 2]], t, graph.edges)
 
 
-_ROLL = "the roll is sdpkit.datasets.swiss_roll without noise, equality form"
-_CLOSE = "a row agrees if all three measures differ by 0.1 at most"
-_METHODS = (
-    "MVU with k = 5, distances only; variational MVU with 10 eigenvectors; others: scikit-learn"
+ENTRIES = PAPER.entries(
+    {
+        "table-3.2": _quality("Swiss roll"),
+        "table-3.2-teapots": _quality("teapots"),
+        "table-3.2-olivetti": _quality("olivetti"),
+        "table-3.2-frey": _quality("frey"),
+        "figure-3.22": _by_dimension,
+        "figure-3.23": _out_of_sample,
+        "figure-3.24": _max_and_min,
+        "figure-3.28": _by_neighbors,
+        "figure-3.29": _bad_edges,
+    }
 )
-
-ENTRIES = {
-    "table-3.2": Entry(
-        "Swiss roll: local continuity, trust and intersection, l = 15",
-        f"{THESIS}, Table 3.2, column Swiss roll",
-        _quality("Swiss roll"),
-        (_ROLL, _METHODS, _CLOSE),
-        points=(1000, 2000),
-        seconds=29,
-        differs="1000 points instead of 2000. Variational MVU with the LLE basis or refined is "
-        "almost perfect here, where the thesis reports less trust; the reason is not "
-        "known",
-    ),
-    "table-3.2-teapots": Entry(
-        "Teapots: local continuity, trust and intersection, l = 15",
-        f"{THESIS}, Table 3.2, column Teapots",
-        _quality("teapots"),
-        (
-            "100 frames instead of 400, so that 15 neighbours span a seventh of the turn",
-            _METHODS,
-            _CLOSE,
-        ),
-        needs=("teapots100",),
-        seconds=5.6,
-        differs="100 frames instead of 400: neighbourhoods of 15 span a seventh of the turn",
-    ),
-    "table-3.2-olivetti": Entry(
-        "Olivetti faces: local continuity, trust and intersection, l = 15",
-        f"{THESIS}, Table 3.2, column Olivetti Faces",
-        _quality("olivetti"),
-        ("olivetti.npz with X, (400, pixels); three dimensions", _METHODS, _CLOSE),
-        points=(200, 400),
-        needs=("olivetti",),
-        seconds=10,
-    ),
-    "table-3.2-frey": Entry(
-        "Frey faces: local continuity, trust and intersection, l = 15",
-        f"{THESIS}, Table 3.2, column Frey Faces",
-        _quality("frey"),
-        ("frey.npz with X, (1965, pixels); three dimensions", _METHODS, _CLOSE),
-        points=(300, 1965),
-        needs=("frey",),
-        seconds=15,
-    ),
-    "figure-3.22": Entry(
-        "Measures of MVU by output dimension",
-        f"{THESIS}, figure 3.22",
-        _by_dimension,
-        ("the faces are not bundled: scikit-learn's digits; with --data, olivetti.npz",),
-        points=(250, 400),
-        uses=("olivetti",),
-        seconds=1.0,
-    ),
-    "figure-3.23": Entry(
-        "Out-of-sample extension: relative inconsistency",
-        f"{THESIS}, figure 3.23",
-        _out_of_sample,
-        (
-            "three equal parts; k = 4, two dimensions; fives of scikit-learn, with --data of MNIST",
-            "harmonic mean over the trials",
-        ),
-        points=(300, 450),
-        runs=(2, 10),
-        uses=("mnist", "teapots100"),
-        seconds=7.5,
-        differs="on the roll the extensions are more consistent than MVU itself, on the teapots "
-        "less; the thesis has it the other way round. Fewer points: see n",
-    ),
-    "figure-3.24": Entry(
-        "Minimum trace relative to maximum trace embeddings",
-        f"{THESIS}, figure 3.24",
-        _max_and_min,
-        (
-            f"{_ROLL}; k = 4, measures at l = 5, ten dimensions for the fives",
-            "the Frey faces are not included; bars are read as the text says: all below 1",
-        ),
-        points=(300, 500),
-        uses=("mnist", "teapots100"),
-        seconds=14,
-        differs="teapots: the fifth neighbour of four frames is half a turn away, where handle and "
-        "spout change places. The graph with k = 4 has no such edge, but the measure with l = 5 "
-        "counts these pairs; without them the claim holds. Fives are within three per cent of 1",
-    ),
-    "figure-3.28": Entry(
-        "A Swiss roll unfolded with varying k",
-        f"{THESIS}, figure 3.28",
-        _by_neighbors,
-        (
-            "not the published setting: 1000 points of the roll without noise do not lock at k = 7 "
-            "here (certified for k = 4 to 7); 300 points with noise of 0.05 in five dimensions "
-            "were chosen after that because the lock is seen there and every k is certified",
-            "locked means that the variance grew by less than 1 %",
-        ),
-        points=(300, 300),
-        seconds=19,
-        differs="300 points lock later than the thousand of the thesis: the variance gained falls "
-        "from k = 8 on and is 1.05 at k = 10",
-    ),
-    "figure-3.29": Entry(
-        "Bad edges of a Swiss roll, detected and cut",
-        f"{THESIS}, figure 3.29",
-        _bad_edges,
-        ("noise of 0.4 in each coordinate; walks of 7 steps, σ the mean length, Tukey's fence",),
-        points=(300, 600),
-        seconds=2,
-    ),
-}

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.comparison.measuring import labelled, quiet_solve
 from sdpkit.papers.entries.classification import learned
-from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
+from sdpkit.papers.entry import Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
+from sdpkit.papers.published import Published
 from sdpkit.papers.sets import small_set, split
-from sdpkit.papers.sources import JOURNAL, THESIS
 from sdpkit.results.metric import Metric
 from sdpkit.typing import Array
 
 Labels = NDArray[Any]
 Items = Iterator[Row | Panel]
+PAPER = Published.of("metrics")
 
 
 def euclidean(X: Array, y: Labels, k: int = 3) -> Metric:
@@ -50,13 +51,7 @@ def _stretch(setting: Setting) -> Items:
     proof = Proof.of(solution)
     yield Row.number("stretch of the plain direction", 1.4, float(plain), 0.2, "", proof)
     yield Row.number("stretch of the discriminative direction", 2.2, float(useful), 0.2, "", proof)
-    yield Row.claim(
-        "the discriminative one is stretched more",
-        "significantly",
-        f"{useful / plain:.2f} times",
-        useful > 1.2 * plain,
-        proof,
-    )
+    yield PAPER.claim("stretched", f"{useful / plain:.2f} times", useful > 1.2 * plain, proof)
     yield Scatter("inputs", X, y)
     yield Scatter("after x → Lx", metric.transform(X), y)
 
@@ -78,16 +73,16 @@ def _convergence(setting: Setting) -> Items:
             curves[name].append(float(value))
     proof = Proof.of_all(solutions)
     for name, values in curves.items():
-        yield Row.claim(
-            f"1-NN error for n = {listed(sizes, 0)}: {name}",
-            "falls towards zero",
+        yield PAPER.claim(
+            "1-NN error",
             f"{listed(values, 1)} %",
             values[-1] < values[0] / 2,
             proof,
+            sizes=listed(sizes, 0),
+            name=name,
         )
-    yield Row.claim(
-        "LMNN below Euclidean",
-        "at every n",
+    yield PAPER.claim(
+        "below Euclidean",
         f"at {sum(b < a for a, b in zip(*curves.values(), strict=True))} of {len(sizes)}",
         all(b < a for a, b in zip(*curves.values(), strict=True)),
         proof,
@@ -108,17 +103,13 @@ def _illumination(setting: Setting) -> Items:
     shares = [
         float(np.square(lights @ rows.T).sum() / 2) for rows in (pca[:2], vectors[:, ::-1].T[:2])
     ]
-    yield Row.claim(
-        "illumination in the two leading eigenimages: PCA",
-        "captured by the leading ones",
-        f"{shares[0]:.2f}",
-        shares[0] > 0.8,
+    yield PAPER.claim("illumination of PCA", f"{shares[0]:.2f}", shares[0] > 0.8)
+    yield PAPER.claim(
+        "illumination of LMNN", f"{shares[1]:.2f}", shares[1] < 0.2, Proof.of(solution)
     )
-    yield Row.claim("LMNN", "ignored", f"{shares[1]:.2f}", shares[1] < 0.2, Proof.of(solution))
     errors = [100 * m.error(X_test, y_test) for m in (euclidean(X_train, y_train), metric)]
-    yield Row.claim(
-        "test error: Euclidean and LMNN (Yale faces: 34.99 and 6.48 %)",
-        "several times less",
+    yield PAPER.claim(
+        "illumination error",
         f"{listed(errors, 2)} %",
         errors[1] < errors[0] / 2,
         Proof.of(solution),
@@ -140,20 +131,8 @@ def _neighbors_changed(setting: Setting) -> Items:
     before = euclidean(X_train, y_train).predict(X_test, n_neighbors=1) == y_test
     after = metric.predict(X_test, n_neighbors=1) == y_test
     better, worse = int((~before & after).sum()), int((before & ~after).sum())
-    yield Row.claim(
-        f"of {len(y_test)} test digits, those whose nearest neighbour became right",
-        "examples of every digit",
-        str(better),
-        better > 0,
-        Proof.of(solution),
-    )
-    yield Row.claim(
-        "more became right than wrong",
-        "errors fall",
-        f"{better} against {worse}",
-        better > worse,
-        Proof.of(solution),
-    )
+    yield PAPER.claim("became right", str(better), better > 0, Proof.of(solution), n=len(y_test))
+    yield PAPER.claim("more right", f"{better} against {worse}", better > worse, Proof.of(solution))
     counts = {str(d): [int((~before & after)[y_test == d].sum())] for d in range(10)}
     yield Bars("digits whose nearest neighbour became right", counts, ["digits"])
 
@@ -172,10 +151,9 @@ def _circles(setting: Setting) -> Items:
         what = f"{count} metric{'s' * (count > 1)}: leave-one-out 1-NN error"
         yield Row.number(what, published, errors[count], 5, " %", Proof.of(solution))
         yield Scatter(f"{count} metrics", X, metric.block_of)
-    yield Row.claim(
-        "each further metric helps", "yes", f"{listed(errors.values(), 0)} %",
-        errors[1] > errors[2] > errors[3],
-    )  # fmt: skip
+    yield PAPER.claim(
+        "further metric", f"{listed(errors.values(), 0)} %", errors[1] > errors[2] > errors[3]
+    )
 
 
 def _local_metrics(setting: Setting) -> Items:
@@ -190,20 +168,10 @@ def _local_metrics(setting: Setting) -> Items:
         vectors = np.linalg.eigh(matrix)[1]
         angles.append(float(np.degrees(np.arctan2(*vectors[::-1, -1])) % 180))
     spread = float(np.ptp(angles))
-    yield Row.claim(
-        "directions of the four metrics, degrees",
-        "each class has its own",
-        listed(angles, 0),
-        spread > 20,
-        Proof.of(four),
-    )
+    yield PAPER.claim("directions", listed(angles, 0), spread > 20, Proof.of(four))
     errors = [100 * m.leave_one_out_error() for m in (single, several)]
-    yield Row.claim(
-        "leave-one-out error: one metric and four",
-        "no worse with four",
-        f"{listed(errors, 1)} %",
-        errors[1] <= errors[0],
-        Proof.of_all([one, four]),
+    yield PAPER.claim(
+        "four metrics", f"{listed(errors, 1)} %", errors[1] <= errors[0], Proof.of_all([one, four])
     )
     yield Scatter("first two principal components of 0, 1, 4, 6", Z, y)
 
@@ -230,11 +198,11 @@ def _ball_trees(setting: Setting) -> Items:
         speedups["naive"].append(d / r)
         speedups["ball tree"].append((n - n // 5) * d / (calls * r))
     gains = [a / b for a, b in zip(speedups["ball tree"], speedups["naive"], strict=True)]
-    yield Row.claim(
-        f"what ball trees add to the speed-up in {listed(dims, 0)} dimensions",
-        "much in low dimensions, less and less in higher ones",
+    yield PAPER.claim(
+        "ball trees",
         f"{listed(gains, 1)} times",
         gains[0] > 2 and all(a > b for a, b in itertools.pairwise(gains)),
+        dims=listed(dims, 0),
     )
     yield Curves("speed-up of 3-NN search", dims, speedups, "dimensions", "times", log=True)
 
@@ -260,11 +228,11 @@ def _hinge_trees(setting: Setting) -> Items:
             calls += tree.get_n_calls()
         pairs = sum(int((y == c).sum() * (y != c).sum()) for c in np.unique(y))
         gains.append(pairs / calls)
-    yield Row.claim(
-        f"fewer distances in {listed(dims, 0)} dimensions",
-        "the benefit falls as the dimension rises",
+    yield PAPER.claim(
+        "hinge trees",
         f"{listed(gains, 1)} times",
         gains[0] > gains[-1] and gains[0] > 1.5,
+        dims=listed(dims, 0),
     )
     yield Curves("search for hinge losses", dims, {"ball trees": gains}, "dimensions", "times")
 
@@ -291,16 +259,14 @@ def _few_dimensions(setting: Setting) -> Items:
         what = f"3-NN error in {listed(dims, 0)} dimensions: {name}"
         yield Row.claim(what, "", f"{listed(values, 1)} %", None, proof)
     means = {name: float(np.mean(values[1:])) for name, values in curves.items()}
-    yield Row.claim(
-        "mean error from 5 dimensions on: PCA against LMNN (sq)",
-        "LMNN needs fewer dimensions",
+    yield PAPER.claim(
+        "few dimensions",
         f"{means['PCA']:.1f} against {means['LMNN (sq)']:.1f} %",
         means["LMNN (sq)"] < means["PCA"],
         proof,
     )
-    yield Row.claim(
-        "LMNN (rec) against PCA, 2 dimensions",
-        "less",
+    yield PAPER.claim(
+        "two dimensions",
         f"{curves['LMNN (rec)'][0]:.1f} against {curves['PCA'][0]:.1f} %",
         curves["LMNN (rec)"][0] < curves["PCA"][0],
         proof,
@@ -308,21 +274,20 @@ def _few_dimensions(setting: Setting) -> Items:
     wins = sum(a <= b for a, b in zip(curves["PCA"], curves["LMNN (rec)"], strict=True))
     what = "dimensions in which PCA is as good as LMNN (rec) or better"
     yield Row.claim(what, "none", f"{wins} of {len(dims)}", wins == 0, proof)
-    yield Row.claim(
-        "LMNN (rec) against LMNN (sq), 2 dimensions",
-        "clearly better, converging",
+    yield PAPER.claim(
+        "square and rectangular",
         f"{curves['LMNN (rec)'][0]:.1f} against {curves['LMNN (sq)'][0]:.1f} %",
         curves["LMNN (rec)"][0] < curves["LMNN (sq)"][0],
         proof,
     )
-    yield Row.claim(
-        f"dimensions in which LMNN (rec) reaches the baseline of {base:.1f} %",
-        "15 of 350",
+    yield PAPER.claim(
+        "baseline",
         str(
             next((r for r, e in zip(dims, curves["LMNN (rec)"], strict=True) if e <= base), "none")
         ),
         any(e <= base for e in curves["LMNN (rec)"]),
         proof,
+        base=base,
     )
     curves["all dimensions"] = [base] * len(dims)
     yield Curves("3-NN test error, per cent", dims, curves, "dimensions", "error")
@@ -355,11 +320,8 @@ def _traditional(setting: Setting) -> Items:
         ("RCA", "separated: within-class variance is whitened", errors["RCA"] < 5),
         ("LDA", "separated", errors["LDA"] < 5),
     ):
-        yield Row.claim(
-            f"3-NN leave-one-out error on the first direction: {name}",
-            words,
-            f"{errors[name]:.1f} %",
-            holds,
+        yield PAPER.claim(
+            "first direction", f"{errors[name]:.1f} %", holds, name=name, published=words
         )
     for name in ("PCA", "RCA", "LDA"):
         yield Scatter(name, X @ maps[name][:2].T, y)
@@ -404,121 +366,24 @@ def _zebra(setting: Setting) -> Items:
         words = "" if name == "Euclidean" else "below Euclidean" if below else "above Euclidean"
         holds = None if name == "Euclidean" else error < base if below else error > base
         extra = [proofs[name]] if name in proofs else []
-        yield Row.claim(f"3-NN test error: {name}", words, f"{error:.1f} %", holds, *extra)
+        yield PAPER.claim("zebra", f"{error:.1f} %", holds, *extra, name=name, published=words)
     yield Scatter("inputs", X, y)
     yield Scatter("after LMNN", metric.transform(X), y)
     yield Bars("3-NN test error, per cent", {k: [v] for k, v in errors.items()}, ["error"])
 
 
-_COUNTS = (
-    "distances are counted by scikit-learn's tree, leaves of 10 points; times are not measured"
+ENTRIES = PAPER.entries(
+    {
+        "figure-2.3": _stretch,
+        "figure-2.4": _convergence,
+        "figure-2.6": _illumination,
+        "figure-2.8": _neighbors_changed,
+        "figure-2.10": _circles,
+        "figure-2.11": _local_metrics,
+        "figure-2.13": _ball_trees,
+        "figure-2.16": _hinge_trees,
+        "figure-2.17": _few_dimensions,
+        "figure-2.20": _traditional,
+        "journal-zebra": _zebra,
+    }
 )
-_SKLEARN = "scikit-learn's digits; with --data the first images of MNIST"
-
-ENTRIES = {
-    "figure-2.3": Entry(
-        "A square whose halves are two classes: what LMNN stretches",
-        f"{THESIS}, figure 2.3",
-        _stretch,
-        ("k = 1, μ = 0.5",),
-        points=(1000, 1000),
-        seconds=0.2,
-    ),
-    "figure-2.4": Entry(
-        "1-NN error with more and more training points",
-        f"{THESIS}, figure 2.4",
-        _convergence,
-        ("k = 1; error measured on 5000 points instead of by areas",),
-        runs=(10, 100),
-        seconds=6.9,
-    ),
-    "figure-2.6": Entry(
-        "LMNN ignores illumination, PCA does not",
-        f"{THESIS}, figure 2.6",
-        _illumination,
-        ("the Yale faces are not available: scikit-learn's digits with a random slope of light",),
-        points=(1797, 1797),
-        seconds=2.4,
-        growth=1.7,
-    ),
-    "figure-2.8": Entry(
-        "Digits whose nearest neighbour changes",
-        f"{THESIS}, figure 2.8",
-        _neighbors_changed,
-        ("scikit-learn's digits; with --data the first images of USPS; 50 principal components",),
-        points=(1797, 5000),
-        uses=("usps",),
-        seconds=2.3,
-        growth=1.7,
-    ),
-    "figure-2.10": Entry(
-        "Two concentric circles with one, two and three metrics",
-        f"{THESIS}, figure 2.10",
-        _circles,
-        ("40 points on each circle, radii 1 and 1.14; clusters by k-means",),
-        seconds=0.2,
-        differs="68 and 35 % with two and three metrics against 21 and 0 %: the thesis does not "
-        "describe its sample; ours are certified optima, so the data make the difference",
-    ),
-    "figure-2.11": Entry(
-        "A metric for each of four digits",
-        f"{THESIS}, figure 2.11",
-        _local_metrics,
-        ("scikit-learn's digits in their first two principal components, k = 3",),
-        points=(400, 720),
-        seconds=0.7,
-    ),
-    "figure-2.13": Entry(
-        "Ball trees and dimension reduction speed up the search",
-        f"{THESIS}, figure 2.13",
-        _ball_trees,
-        (_SKLEARN, _COUNTS),
-        points=(1500, 10000),
-        uses=("mnist",),
-        seconds=1.4,
-        growth=1.5,
-    ),
-    "figure-2.16": Entry(
-        "Ball trees in the search for hinge losses",
-        f"{THESIS}, figure 2.16",
-        _hinge_trees,
-        (_SKLEARN, _COUNTS),
-        points=(800, 5000),
-        uses=("mnist",),
-        seconds=4.4,
-        growth=2.0,
-    ),
-    "figure-2.17": Entry(
-        "Few dimensions: PCA, LMNN-S and a rectangular L",
-        f"{THESIS}, figure 2.17",
-        _few_dimensions,
-        (_SKLEARN, "70 % for training, k = 3; images of MNIST in 100 principal components"),
-        points=(1797, 4000),
-        uses=("mnist",),
-        seconds=41,
-        growth=1.7,
-        differs="LMNN (rec) is a local solution: in two dimensions it is better than LMNN (sq) on "
-        "all of the digits and not on the first 700 of them; in more dimensions they are level",
-    ),
-    "figure-2.20": Entry(
-        "Two Gaussians under PCA, RCA and LDA",
-        f"{THESIS}, figure 2.20",
-        _traditional,
-        ("500 points each, deviations 6 and 0.7, means 4 apart across; first direction judged",),
-        points=(600, 1000),
-        seconds=0.2,
-    ),
-    "journal-zebra": Entry(
-        "Zebra stripes: global and local distances",
-        f"{JOURNAL}, figure on local versus global distances",
-        _zebra,
-        (
-            "six stripes of 12 × 0.6 in each of two sets, 30 apart: the paper's sizes are not "
-            "readable in our copy",
-            "MMC on the first 150 training points; NCA and LDA of scikit-learn",
-        ),
-        points=(600, 2000),
-        seconds=1.0,
-        growth=1.7,
-    ),
-}

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
 from sdpkit.papers.baselines import em_mixture, kernel_columns
-from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
+from sdpkit.papers.entry import Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
+from sdpkit.papers.published import Published
 from sdpkit.papers.sets import four_kernels, small_set
-from sdpkit.papers.sources import MIN
 from sdpkit.results.targets import target_table
 from sdpkit.typing import Array
 
 Labels = NDArray[Any]
 Items = Iterator[Row | Panel]
+PAPER = Published.of("mixtures")
 
 
 def _part(setting: Setting) -> tuple[Array, Labels]:
@@ -50,20 +51,8 @@ def _eigenmaps(setting: Setting) -> Items:
             curves[name].append(solutions[-1].objective)
     proof = Proof.of_all(solutions)
     ratios = [a / b for a, b in zip(curves["kernel"], curves["eigenmap"], strict=True)]
-    yield Row.claim(
-        "optimum with the kernel over that with the eigenmap, all dimensions",
-        "1 (theorem 3)",
-        f"{ratios[-1]:.4f}",
-        abs(ratios[-1] - 1) < 1e-3,
-        proof,
-    )
-    yield Row.claim(
-        "in 1, 2, 3 dimensions",
-        "(the proof needs all dimensions)",
-        listed(ratios[:-1]),
-        None,
-        proof,
-    )
+    yield PAPER.claim("kernel and eigenmap", f"{ratios[-1]:.4f}", abs(ratios[-1] - 1) < 1e-3, proof)
+    yield PAPER.claim("fewer dimensions", listed(ratios[:-1]), None, proof)
     yield Curves("optimal loss", dims, curves, "dimensions", "loss")
 
 
@@ -79,12 +68,13 @@ def _circles(setting: Setting) -> Items:
         solution = quiet_solve(problem)
         error = 100 * problem.recover(solution).leave_one_out_error(1)
         linear = name == "no kernel"
-        yield Row.claim(
-            f"two circles, 1-NN leave-one-out error: {name}",
-            "linear maps cannot separate" if linear else "separated",
+        yield PAPER.claim(
+            "circles",
             f"{error:.0f} %",
             error > 90 if linear else error < 5,
             Proof.of(solution),
+            name=name,
+            published="linear maps cannot separate" if linear else "separated",
         )
     yield Scatter("two classes", X, y)
 
@@ -95,12 +85,12 @@ def _width(setting: Setting) -> Items:
         X = (X - X.mean(axis=0)) / X.std(axis=0)
         found = sdpkit.learned_width(X, y)
         values = [value for _, value in found.path]
-        yield Row.claim(
-            f"{name}: agreement with the classes (eq. 5), first and learned width",
-            "rises to the number of classes at most",
+        yield PAPER.claim(
+            "width",
             f"{values[0]:.3f} → {found.agreement:.3f} of {len(np.unique(y))}",
             all(b >= a for a, b in itertools.pairwise(values))
             and found.agreement <= len(np.unique(y)) + 1e-9,
+            name=name,
         )
         steps = list(range(len(values)))
         yield Curves(name, steps, {"agreement": values}, "step", "J of eq. 5")
@@ -115,18 +105,16 @@ def _kernel_mixture(setting: Setting) -> Items:
     alone = objectives[: len(grams)]
     theta = problem.theta(solution)
     mixed = ", ".join(f"{w:.2f} {k}" for w, k in zip(theta, grams, strict=True) if w > 0)
-    yield Row.claim(
-        "loss of the mixture against the best kernel",
-        "no worse: kernels are chosen softly",
+    yield PAPER.claim(
+        "kernel mixture",
         f"{solution.objective:.1f} against {alone.min():.1f} ({mixed})",
         solution.objective <= alone.min() * (1 + 1e-6),
         Proof.of(solution),
     )
     columns = kernel_columns(grams["Gaussian"], y, 2)
     answer = quiet_solve(columns)
-    yield Row.claim(
-        "as printed, with a d × n matrix on the columns of the kernel: loss",
-        "(degenerate: any labels are fitted)",
+    yield PAPER.claim(
+        "columns",
         f"{answer.objective:.2g}",
         answer.objective < 0.05 * solution.objective,
         Proof.of(answer),
@@ -142,18 +130,16 @@ def _distance_mixture(setting: Setting) -> Items:
     problem = sdpkit.DistanceMixture(kernels=grams, y=y, rank=2)
     solution = quiet_solve(problem)
     alone = [quiet_solve(part).objective for part in problem.parts]
-    yield Row.claim(
-        "loss of the sum of distances against the best of them",
-        "less",
+    yield PAPER.claim(
+        "distance mixture",
         f"{solution.objective:.2f} against {min(alone):.2f}",
         solution.objective < min(alone),
         Proof.of(solution),
     )
     em = em_mixture(grams, y, rank=2)
     bound = float(solution.certificate.safe_bound)
-    yield Row.claim(
-        "as printed, by the EM-like procedure (eq. 8): losses of the steps",
-        "(never below the convex optimum)",
+    yield PAPER.claim(
+        "EM",
         f"{listed(em.objectives, 2)}, {'settled' if em.converged else 'not settled'}",
         bool(np.all(em.objectives >= bound * (1 - 1e-6))),
         Proof.of_all(em.solutions),
@@ -163,47 +149,12 @@ def _distance_mixture(setting: Setting) -> Items:
     yield Curves("loss", steps, {"EM": em.objectives, "convex": convex}, "step", "loss")
 
 
-_WINE = (
-    "the paper has no experiments; standardised wine, kernels linear, quadratic, Gaussian, eigenmap"
+ENTRIES = PAPER.entries(
+    {
+        "min-eigenmaps": _eigenmaps,
+        "min-circles": _circles,
+        "min-width": _width,
+        "min-kernel-mixture": _kernel_mixture,
+        "min-distance-mixture": _distance_mixture,
+    }
 )
-
-ENTRIES = {
-    "min-eigenmaps": Entry(
-        "Kernel and eigenmap are the same problem in all dimensions",
-        f"{MIN}, theorem 3",
-        _eigenmaps,
-        ("the paper has no experiments; iris with weights of rank 5", "k = 3"),
-        points=(150, 150),
-        seconds=0.3,
-    ),
-    "min-circles": Entry(
-        "Kernels separate what linear maps cannot",
-        f"{MIN}, section 3",
-        _circles,
-        ("the paper has no experiments; two circles of 40 points, radii 1 and 1.14",),
-        seconds=0.2,
-    ),
-    "min-width": Entry(
-        "The width of a Gaussian, learned from the classes",
-        f"{MIN}, eq. 5",
-        _width,
-        ("the paper has no experiments; standardised iris and wine",),
-        seconds=0.2,
-    ),
-    "min-kernel-mixture": Entry(
-        "A mixture of kernels",
-        f"{MIN}, eq. 6",
-        _kernel_mixture,
-        (f"{_WINE}; rank 2",),
-        points=(178, 178),
-        seconds=4.3,
-    ),
-    "min-distance-mixture": Entry(
-        "A mixture of distances, convex and by EM",
-        f"{MIN}, eq. 7 and 8",
-        _distance_mixture,
-        (f"{_WINE}; rank 2 each",),
-        points=(178, 178),
-        seconds=2.0,
-    ),
-}

@@ -14,15 +14,16 @@ import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
 from sdpkit.interfaces.query_metric import QueryMetric
 from sdpkit.papers.entries.metrics import euclidean
-from sdpkit.papers.entry import Entry, Proof, Row, Setting, listed
+from sdpkit.papers.entry import Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Panel
+from sdpkit.papers.published import Published
 from sdpkit.papers.sets import small_set
-from sdpkit.papers.sources import QUERY
 from sdpkit.solution.solution import Solution
 from sdpkit.typing import Array, Indices
 
 Labels = NDArray[Any]
 Items = Iterator[Row | Panel]
+PAPER = Published.of("query")
 
 BUNDLED = ("balance", "iris", "wdbc", "wine")
 FURTHER = ("glass", "housevotes84", "ionosphere", "newthyroid", "tictactoe")
@@ -95,12 +96,13 @@ def _figure_1(setting: Setting) -> Items:
         everything += solutions
         rates = 100 * wrong / len(X)
         bars[name] = rates.mean(axis=1)
-        yield Row.claim(
-            f"{name}, k = 1, 3, 5: {', '.join(METRICS)}",
-            "(bars without numbers)",
+        yield PAPER.claim(
+            "errors",
             "; ".join(listed(row, 1) for row in rates),
             None,
             Proof.of_all(solutions),
+            name=name,
+            metrics=", ".join(METRICS),
         )
     table = np.array(list(bars.values()))
     proof = Proof.of_all(everything)
@@ -110,35 +112,19 @@ def _figure_1(setting: Setting) -> Items:
     ):
         difference = table[:, 2] - table[:, row]
         p = float(wilcoxon(table[:, 2], table[:, row]).pvalue) if difference.any() else 1.0
-        yield Row.claim(
-            f"query metric against {name}: mean difference in error over the sets",
-            words,
+        yield PAPER.claim(
+            "difference",
             f"{difference.mean():+.2f} points, p = {p:.2f}",
             bool(difference.mean() < 0 and p < 0.05) if row == 0 else p > 0.05,
             proof,
+            name=name,
+            published=words,
         )
     yield Bars("error, per cent, mean over k", bars, METRICS)
 
 
-ENTRIES = {
-    "query-metric": Entry(
-        "A metric for every query against Euclidean and LMNN",
-        f"{QUERY}, figure 1",
-        _figure_1,
-        (
-            "double cross-validation, features standardised; τ = 0.3, γ = 0.1, m from three "
-            "sizes and ρ from five values by the inner folds",
-            "bundled sets; with --data also glass, housevotes84, ionosphere, newthyroid, "
-            "tictactoe; liver, lymphography, pima and yeast are not at hand",
-            "the last metric is the paper's as printed, ρ next to 1/λ",
-        ),
-        points=(250, 1000),
-        runs=(3, 10),
-        uses=FURTHER,
-        seconds=29,
-        growth=1.3,
-        differs="at 250 points and three folds the query metric errs 0.62 points less than "
-        "Euclidean, which is not significant (p = 0.38). docs/ellipsoid.md has the full "
-        "run",
-    ),
-}
+ENTRIES = PAPER.entries(
+    {
+        "query-metric": _figure_1,
+    }
+)

@@ -11,13 +11,14 @@ import numpy as np
 
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
-from sdpkit.papers.entry import NO_PROGRAM, Entry, Proof, Row, Setting, listed
+from sdpkit.papers.entry import Proof, Row, Setting, listed
 from sdpkit.papers.pictures import Bars, Panel, Scatter
+from sdpkit.papers.published import Published
 from sdpkit.papers.sets import handwritten, teapots
-from sdpkit.papers.sources import THESIS
 from sdpkit.typing import Array
 
 Items = Iterator[Row | Panel]
+PAPER = Published.of("unfolding")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,20 +67,16 @@ def ring_order(coordinates: Array) -> float:
 def _roll(setting: Setting) -> Items:
     X, places = sdpkit.datasets.swiss_roll(setting.points, return_parameters=True)
     found = unfold(X, 6, angles=True)
-    yield Row.claim(
-        "dimensions with more than 1 % of the variance: MVU",
-        "2",
+    yield PAPER.claim(
+        "roll",
         f"{significant(found.shares)} (shares {listed(found.shares[:4])})",
         significant(found.shares) == 2,
         found.proof,
     )
     inputs = pca_shares(X)
-    yield Row.claim(
-        "PCA of the inputs", "3", f"{significant(inputs)}", significant(inputs) >= 3, NO_PROGRAM
-    )
-    yield Row.claim(
-        "a longer and a shorter side: λ₁/λ₂",
-        "much longer than wide",
+    yield PAPER.claim("roll by PCA", f"{significant(inputs)}", significant(inputs) >= 3)
+    yield PAPER.claim(
+        "sides",
         f"{found.shares[0] / found.shares[1]:.1f}",
         found.shares[0] > 3 * found.shares[1],
         found.proof,
@@ -92,15 +89,11 @@ def _roll(setting: Setting) -> Items:
 def _knot(setting: Setting) -> Items:
     X = sdpkit.datasets.trefoil_knot(setting.points)
     found = unfold(X, 4)
-    yield Row.claim(
-        "dominant eigenvalues",
-        "2, the rest essentially zero",
-        f"{listed(found.shares[:4])}",
-        float(found.shares[:2].sum()) > 0.99,
-        found.proof,
+    yield PAPER.claim(
+        "knot", f"{listed(found.shares[:4])}", float(found.shares[:2].sum()) > 0.99, found.proof
     )
     order = ring_order(found.coordinates)
-    yield Row.claim("points in order around the ring", "yes", f"{order:.0%}", order == 1.0)
+    yield PAPER.claim("ring", f"{order:.0%}", order == 1.0)
     yield Scatter("inputs", X, np.arange(len(X)))
     yield Scatter("unfolded", found.coordinates, np.arange(len(X)))
     yield Bars(
@@ -114,17 +107,17 @@ def _teapot(part: float, dimensions: int) -> Callable[[Setting], Items]:
         X = X[: max(6, int(part * len(X)))]
         found = unfold(X, 4)
         share = float(found.shares[:dimensions].sum())
-        yield Row.claim(
-            f"share of the variance in {dimensions} dimension{'s' * (dimensions > 1)}",
-            "practically all",
+        yield PAPER.claim(
+            "teapot",
             f"{share:.4f}",
             share > 0.95,
             found.proof,
+            dimensions=dimensions,
+            plural="s" * (dimensions > 1),
         )
         linear = pca_shares(X)
-        yield Row.claim(
-            "dimensions for 95 % of the variance: PCA",
-            "many",
+        yield PAPER.claim(
+            "teapot by PCA",
             f"{needed(linear)}, MVU {needed(found.shares)}",
             needed(linear) > needed(found.shares),
         )
@@ -144,18 +137,11 @@ def _teapot(part: float, dimensions: int) -> Callable[[Setting], Items]:
 def _twos(setting: Setting) -> Items:
     X = handwritten((2,), setting.points, setting.data, "usps")
     found, linear = unfold(X, 4), pca_shares(X)
-    yield Row.claim(
-        f"{len(X)} twos: dimensions for 95 % of the variance, MVU",
-        "significantly more than 2",
-        str(needed(found.shares)),
-        needed(found.shares) > 2,
-        found.proof,
+    yield PAPER.claim(
+        "twos", str(needed(found.shares)), needed(found.shares) > 2, found.proof, n=len(X)
     )
-    yield Row.claim(
-        "PCA",
-        "much more than MVU",
-        str(needed(linear)),
-        needed(linear) >= 2 * needed(found.shares),
+    yield PAPER.claim(
+        "twos by PCA", str(needed(linear)), needed(linear) >= 2 * needed(found.shares)
     )
     yield Scatter("unfolded", found.coordinates)
     yield Bars(
@@ -173,12 +159,13 @@ def _relaxed(setting: Setting) -> Items:
     tops = {name: float(shares[:3].sum()) for name, shares in spectra.items()}
     for form in ("equality", "inequality"):
         below = tops["PCA"] if form == "equality" else tops["equality"]
-        yield Row.claim(
-            f"share of the variance in three dimensions: {form}",
-            "more than with equality" if form == "inequality" else "more than PCA",
+        yield PAPER.claim(
+            "relaxed",
             f"{tops[form]:.3f} against {below:.3f}",
             tops[form] > below,
             proofs[form],
+            form=form,
+            published="more than with equality" if form == "inequality" else "more than PCA",
         )
     yield Bars("leading shares", {k: v[:5] for k, v in spectra.items()}, [f"λ{i}" for i in "12345"])
 
@@ -199,12 +186,13 @@ def _locked(setting: Setting) -> Items:
         gain = found.variance / inputs
         two = float(found.shares[:2].sum())
         is_strict = name.endswith("strict")
-        yield Row.claim(
-            f"{name}: variance gained; share in two dimensions",
-            "locks up before it is unfolded" if is_strict else "unfolds",
+        yield PAPER.claim(
+            "locked",
             f"{gain:.3f}; {two:.3f}",
             gain < 1.05 if is_strict else gain > 1.5 and two > 0.95,
             found.proof,
+            name=name,
+            published="locks up before it is unfolded" if is_strict else "unfolds",
         )
         yield Scatter(name, found.coordinates, places[:, 0])
     yield Bars("spectra", {k: v[:4] for k, v in spectra.items()}, [f"λ{i}" for i in "1234"])
@@ -216,30 +204,20 @@ def _comb(setting: Setting) -> Items:
     X = sdpkit.datasets.comb(5, max(3, (setting.points - 25) // 5))
     found = unfold(X, 3)
     count = significant(found.shares, 1e-3)
-    yield Row.claim(
-        f"{len(X)} points: dimensions with more than 0.1 % of the variance, MVU (k = 3)",
-        "more than the 2 of the input",
-        f"{count} ({listed(found.shares[:7])})",
-        count > 2,
-        found.proof,
+    yield PAPER.claim(
+        "comb", f"{count} ({listed(found.shares[:7])})", count > 2, found.proof, n=len(X)
     )
-    yield Row.claim("number of these dimensions", "6", str(count), count == 6, found.proof)
+    yield PAPER.claim("comb dimensions", str(count), count == 6, found.proof)
     isomap = Isomap(n_neighbors=5, n_components=10).fit(X)
     values = np.maximum(isomap.kernel_pca_.eigenvalues_, 0)
     shares = values / values.sum()
     dims = significant(shares, 1e-3)
     words = f"{dims} ({listed(shares[:8])})"
-    yield Row.claim("Isomap (k = 5)", "more than the 2 of the input", words, dims > 2)
-    yield Row.claim("number of Isomap's dimensions", "8", str(dims), dims == 8)
+    yield PAPER.claim("comb by Isomap", words, dims > 2)
+    yield PAPER.claim("Isomap dimensions", str(dims), dims == 8)
     large = unfold(X, 16)
     error = float(np.abs(large.shares[:2] - pca_shares(X)[:2]).max())
-    yield Row.claim(
-        "k = 16, which joins neighbouring strings: output",
-        "identical to the input",
-        f"spectrum off by {error:.1e}",
-        error < 1e-2,
-        large.proof,
-    )
+    yield PAPER.claim("joined strings", f"spectrum off by {error:.1e}", error < 1e-2, large.proof)
     yield Scatter("inputs", X)
     yield Scatter("MVU", found.coordinates)
     yield Scatter("Isomap", isomap.embedding_)
@@ -255,27 +233,22 @@ def _traces(which: str) -> Callable[[Setting], Items]:
             else handwritten((5,), setting.points, setting.data, "mnist")
         )
         most, least = (unfold(X, 4, form=form, tol=1e-4) for form in ("equality", "min_trace"))
-        yield Row.claim(
-            "dimensions for 95 % of the variance: minimum trace",
-            "more than maximum trace",
+        yield PAPER.claim(
+            "minimum trace",
             f"{needed(least.shares)} against {needed(most.shares)}",
             needed(least.shares) > needed(most.shares),
             least.proof,
         )
-        yield Row.claim(
-            "variance of minimum trace over maximum trace",
-            "smaller",
+        yield PAPER.claim(
+            "variance",
             f"{least.variance / most.variance:.3f}",
             least.variance < most.variance,
             most.proof,
         )
         if is_pots:
             orders = [ring_order(found.coordinates) for found in (most, least)]
-            yield Row.claim(
-                "images in order around the circle: maximum, minimum trace",
-                "yes, no",
-                f"{orders[0]:.0%}, {orders[1]:.0%}",
-                orders[0] > 0.9 > orders[1],
+            yield PAPER.claim(
+                "circle", f"{orders[0]:.0%}, {orders[1]:.0%}", orders[0] > 0.9 > orders[1]
             )
         for name, found in (("maximum trace", most), ("minimum trace", least)):
             yield Scatter(name, found.coordinates, np.arange(len(X)))
@@ -294,15 +267,9 @@ def _isomap_pots(setting: Setting) -> Items:
     values = np.maximum(isomap.kernel_pca_.eigenvalues_, 0)
     shares = values / values.sum()
     count = significant(shares)
-    yield Row.claim(
-        "dimensions with more than 1 % of the variance: Isomap",
-        "more than 2",
-        f"{count} ({listed(shares[:4])})",
-        count > 2,
-    )
-    yield Row.claim(
-        "MVU",
-        "2",
+    yield PAPER.claim("teapot by Isomap", f"{count} ({listed(shares[:4])})", count > 2)
+    yield PAPER.claim(
+        "teapot by MVU",
         f"{significant(found.shares)} ({listed(found.shares[:4])})",
         significant(found.shares) == 2,
         found.proof,
@@ -311,106 +278,18 @@ def _isomap_pots(setting: Setting) -> Items:
     yield Bars("spectra", {"Isomap": shares[:6], "MVU": found.shares[:6]}, [*"123456"])
 
 
-_FRAMES = (
-    "100 frames of a full turn instead of 400, so that neighbours are four times further apart"
+ENTRIES = PAPER.entries(
+    {
+        "figure-3.5": _roll,
+        "figure-3.8": _knot,
+        "figure-3.9": _teapot(1.0, 2),
+        "figure-3.10": _teapot(0.5, 1),
+        "figure-3.11": _twos,
+        "figure-3.13": _relaxed,
+        "figure-3.14": _locked,
+        "figure-3.15": _comb,
+        "figure-3.25": _traces("fives"),
+        "figure-3.26": _traces("teapots"),
+        "figure-3.31": _isomap_pots,
+    }
 )
-_DIGITS = "scikit-learn's 8 × 8 images; with --data the paper's set"
-_GRAPH = "components of the neighbourhood graph are joined by links (section 3.1.12)"
-
-ENTRIES = {
-    "figure-3.5": Entry(
-        "A Swiss roll with five dimensions of noise, unfolded",
-        f"{THESIS}, figure 3.5",
-        _roll,
-        ("k = 6 with angles; noise of standard deviation 0.3 in five dimensions", _GRAPH),
-        points=(300, 800),
-        seconds=3,
-        differs="300 points instead of 800: two more dimensions hold two per cent of the variance "
-        "each",
-    ),
-    "figure-3.8": Entry(
-        "A trefoil knot untied",
-        f"{THESIS}, figure 3.8",
-        _knot,
-        ("k = 4 distances; the curve is sdpkit.datasets.trefoil_knot",),
-        points=(800, 1617),
-        seconds=1.7,
-        growth=2.0,
-    ),
-    "figure-3.9": Entry(
-        "A teapot that turns once, unfolded to a circle",
-        f"{THESIS}, figure 3.9",
-        _teapot(1.0, 2),
-        (_FRAMES,),
-        needs=("teapots100",),
-        seconds=0.3,
-    ),
-    "figure-3.10": Entry(
-        "Half a turn of the teapot, unfolded to a line",
-        f"{THESIS}, figure 3.10",
-        _teapot(0.5, 1),
-        ("the first 50 of 100 frames instead of 200",),
-        needs=("teapots100",),
-        seconds=0.2,
-    ),
-    "figure-3.11": Entry(
-        "Handwritten twos, unfolded",
-        f"{THESIS}, figure 3.11",
-        _twos,
-        (f"{_DIGITS}; k = 4", _GRAPH),
-        points=(400, 953),
-        uses=("usps",),
-        seconds=0.8,
-    ),
-    "figure-3.13": Entry(
-        "Inequalities concentrate the variance",
-        f"{THESIS}, figure 3.13",
-        _relaxed,
-        ("the face images are not available: handwritten threes, k = 4", _DIGITS, _GRAPH),
-        points=(300, 600),
-        uses=("usps",),
-        seconds=1.9,
-    ),
-    "figure-3.14": Entry(
-        "Lock-up, and slack against it",
-        f"{THESIS}, figure 3.14",
-        _locked,
-        ("angles kept with k = 6; ω by the connectivity of the graph", "no angles in the last row"),
-        points=(400, 800),
-        seconds=4.9,
-    ),
-    "figure-3.15": Entry(
-        "A comb, spread into more dimensions than it had",
-        f"{THESIS}, figure 3.15",
-        _comb,
-        ("five teeth of 55 points, six apart, on a backbone in unit steps: 300 points",),
-        points=(300, 300),
-        seconds=1.0,
-        differs="the teeth of the figure are not described: ours has five, and 4 dimensions",
-    ),
-    "figure-3.25": Entry(
-        "Handwritten fives by maximum and by minimum trace",
-        f"{THESIS}, figure 3.25",
-        _traces("fives"),
-        (f"{_DIGITS}; k = 4", _GRAPH),
-        points=(200, 500),
-        uses=("mnist",),
-        seconds=2.3,
-    ),
-    "figure-3.26": Entry(
-        "The teapot by maximum and by minimum trace",
-        f"{THESIS}, figure 3.26",
-        _traces("teapots"),
-        (_FRAMES,),
-        needs=("teapots100",),
-        seconds=0.4,
-    ),
-    "figure-3.31": Entry(
-        "The teapot by Isomap: waves around the circle",
-        f"{THESIS}, figure 3.31",
-        _isomap_pots,
-        (_FRAMES, "Isomap of scikit-learn with k = 4; shares among its ten leading eigenvalues"),
-        needs=("teapots100",),
-        seconds=0.2,
-    ),
-}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from sdpkit.comparison.hosts import each
 from sdpkit.comparison.measuring import arrays, timed, timed_solve
 from sdpkit.errors import InputError
 from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.papers.entries.lecture import Fidelities, fidelities, lecture_sets, share
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import read_sdpa
 from sdpkit.results.embedding import gram
@@ -298,8 +299,8 @@ def mve(folder: Path | None = None) -> None:
         return
     adjacency = (data["netscience"] > 0).astype(np.float64)
     affinity = np.linalg.eigvalsh(gram(-2.0 * adjacency))[::-1]  # the centred adjacency matrix
-    share = fidelity(affinity.clip(min=0), 2)
-    print(f"    kernel PCA of the network's adjacency matrix: {100 * share:.1f} %", flush=True)
+    explained = fidelity(affinity.clip(min=0), 2)
+    print(f"    kernel PCA of the network's adjacency matrix: {100 * explained:.1f} %", flush=True)
     for form in ("equality", "inequality"):
         frames = {"X": data["teapots100"], "n_neighbors": 4, "form": form}
         found = _print_fidelities(f"teapots, {form}", start="mvu", **frames)
@@ -314,63 +315,6 @@ def mve(folder: Path | None = None) -> None:
             _print_fidelities(words, distances=distances, graph=tree, full=full)
 
 
-Solved = tuple[sdpkit.MVU, Solution, float]
-
-
-@dataclass(frozen=True)
-class Fidelities:
-    """One row of the lecture's table: kernel PCA's share, and (problem, solution, seconds)."""
-
-    kernel_pca: float
-    mvu: Solved
-    mve: Solved
-
-    @property
-    def shares(self) -> tuple[float, float, float]:
-        """The share of the variance in two dimensions: kernel PCA, MVU, MVE."""
-        return (self.kernel_pca, _share(self.mvu), _share(self.mve))
-
-    @property
-    def of_bound(self) -> float:
-        """MVE's value of MVU's bound. No MVE is worth more, so this says how far from the best
-        it can be."""
-        problem, solution, _ = self.mve
-        assert isinstance(problem, sdpkit.MVE)
-        return problem.value(solution) / self.mvu[1].certificate.safe_bound
-
-
-def lecture_sets(
-    folder: Path | None, n: int = 400
-) -> Iterator[tuple[str, tuple[float, float, float], dict[str, Any]]]:
-    """(name, published percentages of kernel PCA, SDE and MVE, arguments of `fidelities`)."""
-    adjacency = None if folder is None else arrays(folder, "netscience")["X"] > 0
-    X, star = sdpkit.datasets.spokes(8, 5, noise_dims=50, noise=0.11), sdpkit.datasets.star_graph()
-    yield "star", (95.0, 29.9, 100.0), {"X": X, "graph": star}
-    for start in ("mvu", "kernel"):
-        given = {"X": sdpkit.datasets.swiss_roll(n), "n_neighbors": 4, "start": start}
-        given["connect"] = "bridge"
-        yield f"Swiss roll, {n} points, from {start}", (45.8, 99.9, 99.9), given
-    twos = {"X": _twos(), "n_neighbors": 4, "connect": "bridge", "start": "mvu"}
-    yield "twos of scikit-learn's digits", (18.4, 88.4, 97.8), twos
-    if adjacency is not None:
-        for form in ("inequality", "slack"):
-            yield f"network, {form}", (5.9, 95.3, 99.2), {"graph": adjacency, "form": form}
-
-
-def fidelities(start: Any = "kernel", tol: float | None = None, **given: Any) -> Fidelities:
-    """Kernel PCA, MVU and MVE of the same graph, the latter two solved and timed."""
-    mvu, mve = sdpkit.MVU(**given), sdpkit.MVE(**given, start=start)
-    solved = (mvu, *_solved(mvu, tol)), (mve, *_solved(mve, tol))
-    return Fidelities(mve.kernel_pca().fidelity, *solved)
-
-
-def _twos() -> Any:
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    return digits.data[digits.target == 2]
-
-
 def _print_fidelities(name: str, **given: Any) -> Fidelities:
     """Print one row of the table and what the solves said."""
     found = fidelities(**given)
@@ -379,22 +323,13 @@ def _print_fidelities(name: str, **given: Any) -> Fidelities:
         problem, solution, seconds = solved
         closest = problem.progress(solution).get("closest pair")
         print(
-            f"    {word} {100 * _share(solved):.2f} %, {solution.status}, {_programs(solution)}, "
+            f"    {word} {100 * share(solved):.2f} %, {solution.status}, {_programs(solution)}, "
             f"{seconds:.2g} s, gap {solution.certificate.relative_gap:.1e}"
             + ("" if closest is None else f", closest pair {closest:.9f} of its input")
             + "".join(f"; {note}" for note in solution.notes)
         )
     print(f"        {100 * found.of_bound:.2f} % of MVU's bound", flush=True)
     return found
-
-
-def _solved(problem: sdpkit.MVU, tol: float | None) -> tuple[Solution, float]:
-    run = timed_solve(problem, tol=tol)
-    return run.result, run.seconds
-
-
-def _share(solved: Solved) -> float:
-    return solved[0].recover(solved[1], n_components=2).fidelity
 
 
 def _programs(solution: Solution) -> str:

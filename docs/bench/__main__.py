@@ -1,50 +1,62 @@
-"""`sdpkit bench`: measure the figures that the docs quote."""
+"""Measure one table of the documentation: `make bench NAME=interior ARGS="--sizes 100"`.
+
+The same without make, in the top folder of a checkout: `python docs/bench interior --sizes 100`.
+`python docs/bench --help` lists the tables and their options.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":
+    # Python puts the folder that it runs on the path; the modules are those of its package.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import bench
 from sdpkit.cli.answers import check_places
-from sdpkit.errors import InputError
+from sdpkit.comparison.parallel import parallel
+from sdpkit.errors import InputError, SdpkitError
 
 # Tables of figures that the docs quote: name → (module, function, options it takes).
 TABLES = {
-    "auto": ("sdpkit.papers.bench.auto", "auto", ("runs", "measure", "fit", "jobs")),
-    "cold": ("sdpkit.papers.bench.cold", "cold", ()),
-    "interior": ("sdpkit.papers.bench.engines", "interior", ("sizes", "peers")),
+    "auto": ("bench.auto", "auto", ("runs", "measure", "fit", "jobs")),
+    "cold": ("bench.cold", "cold", ()),
+    "interior": ("bench.engines", "interior", ("sizes", "peers")),
     "barrier": (
-        "sdpkit.papers.bench.engines",
+        "bench.engines",
         "barrier",
         ("sizes", "neighbors", "seeds", "tol", "time_limit"),
     ),
-    "digits-graphs": ("sdpkit.papers.bench.digits", "graphs", ("data", "peers")),
-    "projection": ("sdpkit.papers.bench.projection", "projection", ("sizes", "peers")),
-    "noise-free": ("sdpkit.papers.bench.noise_free", "noise_free", ("sizes", "seeds")),
-    "forms": ("sdpkit.papers.bench.engines", "forms", ()),
-    "sdplib": ("sdpkit.papers.bench.engines", "sdplib", ("data",)),
-    "mve": ("sdpkit.papers.bench.engines", "mve", ("data",)),
-    "extension": ("sdpkit.papers.bench.embeddings", "extension", ("data",)),
-    "variational": ("sdpkit.papers.bench.embeddings", "variational", ()),
-    "localization": ("sdpkit.papers.bench.embeddings", "localization", ("data",)),
-    "lmnn-small": ("sdpkit.papers.bench.lmnn", "small", ("data",)),
-    "lmnn-subgradient": ("sdpkit.papers.bench.lmnn", "subgradients", ("data",)),
-    "lmnn-digits": ("sdpkit.papers.bench.lmnn", "digits", ("data", "metric_learn")),
-    "lmnn-letters": ("sdpkit.papers.bench.lmnn", "letters", ("data",)),
-    "lmnn-mnist": ("sdpkit.papers.bench.lmnn", "mnist", ("data", "deskewed")),
-    "impostors": ("sdpkit.papers.bench.lmnn", "impostors", ()),
-    "ellipsoid": ("sdpkit.papers.bench.ellipsoids", "ellipsoid", ()),
-    "mixtures": ("sdpkit.papers.bench.mixtures", "mixtures", ("data",)),
-    "mmc": ("sdpkit.papers.bench.mixtures", "mmc", ("data", "picture")),
-    "cvxpy": ("sdpkit.papers.bench.cvxpy_door", "cvxpy_door", ()),
-    "limits": ("sdpkit.papers.bench.limits", "limits", ("time_limit", "solvers")),
-    "classifier": ("sdpkit.papers.bench.estimators", "classifier", ("data", "repeats")),
-    "grid": ("sdpkit.papers.bench.estimators", "grid", ("jobs",)),
-    "metric-learn": ("sdpkit.papers.bench.estimators", "metric_learn", ("data", "metric_learn")),
-    "threads": ("sdpkit.papers.bench.threads", "threads", ("repeats", "solvers")),
+    "digits-graphs": ("bench.digits", "graphs", ("data", "peers")),
+    "projection": ("bench.projection", "projection", ("sizes", "peers")),
+    "noise-free": ("bench.noise_free", "noise_free", ("sizes", "seeds")),
+    "forms": ("bench.engines", "forms", ()),
+    "sdplib": ("bench.engines", "sdplib", ("data",)),
+    "mve": ("bench.engines", "mve", ("data",)),
+    "extension": ("bench.embeddings", "extension", ("data",)),
+    "variational": ("bench.embeddings", "variational", ()),
+    "localization": ("bench.embeddings", "localization", ("data",)),
+    "lmnn-small": ("bench.lmnn", "small", ("data",)),
+    "lmnn-subgradient": ("bench.lmnn", "subgradients", ("data",)),
+    "lmnn-digits": ("bench.lmnn", "digits", ("data", "metric_learn")),
+    "lmnn-letters": ("bench.lmnn", "letters", ("data",)),
+    "lmnn-mnist": ("bench.lmnn", "mnist", ("data", "deskewed")),
+    "lines": ("bench.lines", "main", ()),
+    "impostors": ("bench.lmnn", "impostors", ()),
+    "ellipsoid": ("bench.ellipsoids", "ellipsoid", ()),
+    "mixtures": ("bench.mixtures", "mixtures", ("data",)),
+    "mmc": ("bench.mixtures", "mmc", ("data", "picture")),
+    "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ()),
+    "limits": ("bench.limits", "limits", ("time_limit", "solvers")),
+    "classifier": ("bench.estimators", "classifier", ("data", "repeats")),
+    "grid": ("bench.estimators", "grid", ("jobs",)),
+    "metric-learn": ("bench.estimators", "metric_learn", ("data", "metric_learn")),
+    "threads": ("bench.threads", "threads", ("repeats", "solvers")),
 }
 # Tables that need a folder of data.
 _NEED_DATA = (
@@ -83,11 +95,9 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def add_parser(commands: Any) -> None:
-    """The options of the command."""
-    parser = commands.add_parser(
-        "bench",
-        help="measure the numbers that the docs quote",
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python docs/bench",
         description="Measure one table of the documentation on this machine. Options that belong "
         "to some tables only name them in parentheses.",
     )
@@ -125,12 +135,21 @@ def add_parser(commands: Any) -> None:
         "--measure", action="store_const", const=True, help="solve everything (auto)"
     )
     parser.add_argument(
-        "--fit", action="store_const", const=True, help="fit prices to the runs (auto)"
+        "--fit", action="store_const", const=True, help="fit estimates to the runs (auto)"
     )
+    return parser
 
 
-def run(chosen: argparse.Namespace) -> int:
-    """Print one of the tables."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print one of the tables; the exit code is 2 if it cannot be measured like this."""
+    try:
+        return _run(_parser().parse_args(arguments))
+    except (SdpkitError, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(chosen: argparse.Namespace) -> int:
     module, function, names = TABLES[chosen.table]
     options = {**vars(chosen), "peers": False if chosen.no_peers else None}
     given = {name for name in _DEFAULTS if options[name] is not None}
@@ -149,14 +168,25 @@ def run(chosen: argparse.Namespace) -> int:
         )
     check_places(chosen.force, chosen.picture)
     values = [_DEFAULTS[name] if options[name] is None else options[name] for name in names]
-    from sdpkit.comparison.parallel import parallel
-
+    _send_by_value()
     with parallel(chosen.parallel_config):
-        getattr(importlib.import_module(module), function)(*values)
-    return 0
+        return int(getattr(importlib.import_module(module), function)(*values) or 0)
+
+
+def _send_by_value() -> None:
+    """Let Dask send these functions with their code: the workers of a cluster have sdpkit alone."""
+    try:
+        import cloudpickle
+    except ImportError:  # without Dask
+        return
+    cloudpickle.register_pickle_by_value(bench)
 
 
 def _flags(names: Iterable[str]) -> str:
     """The options as they are typed."""
     typed = {"peers": "no-peers"}
     return ", ".join(f"--{typed.get(name, name).replace('_', '-')}" for name in names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 import sdpkit
+from bench.lmnn import run_metric_learn
 from sdpkit.comparison.measuring import labelled, median, timed, timed_solve
 from sdpkit.comparison.parallel import runs_at_a_time
 from sdpkit.errors import InputError
 from sdpkit.estimators import LargeMarginNearestNeighbors, LMNNClassifier, WarmGridSearchCV
-from sdpkit.papers.bench.lmnn import run_metric_learn
 from sdpkit.papers.sets import split
 from sdpkit.solution.solution import Solution
 

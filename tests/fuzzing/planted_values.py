@@ -24,12 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpkit.program.block import Block
-from sdpkit.program.cost import Cost
-from sdpkit.program.cost import dense as as_dense
-from sdpkit.program.form import Program
-from sdpkit.solution.solution import Status
-from sdpkit.testing.planted import (
+from fuzzing.planted import (
     KINDS,
     Planted,
     Rng,
@@ -43,6 +38,11 @@ from sdpkit.testing.planted import (
     unimodular,
     weak,
 )
+from sdpkit.program.block import Block
+from sdpkit.program.cost import Cost
+from sdpkit.program.cost import dense as as_dense
+from sdpkit.program.form import Program
+from sdpkit.solution.solution import Status
 from sdpkit.typing import Array
 
 

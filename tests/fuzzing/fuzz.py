@@ -1,8 +1,8 @@
-"""Attack the certificate with programs whose answer is known: `python -m sdpkit.testing.fuzz`.
+"""Attack the certificate with programs whose answer is known: `python tests/fuzzing`.
 
 Each run draws a planted program and one attack:
 
-    statuses    solve it, as a program, an SDPA file or a cvxpy model (`sdpkit.testing.routes`), and
+    statuses    solve it, as a program, an SDPA file or a cvxpy model (`fuzzing.routes`), and
                 compare status, objective and safe bound with the truth
     theorems    perturb exact multipliers, at scales up to 2^±1000, and compare what `verify()`
                 proves with the exact optimum
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
 import tempfile
 import time
 import warnings
@@ -31,15 +30,15 @@ from pathlib import Path
 
 import numpy as np
 
+from fuzzing.planted import KINDS, Planted, Rng, rescaled, solvable
+from fuzzing.planted_values import ALL_KINDS
+from fuzzing.routes import ROUTES, ROUTES_OF, TOL, Reply
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rigor import Verification
 from sdpkit.errors import SdpkitError
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Status
-from sdpkit.testing.planted import KINDS, Planted, Rng, rescaled, solvable
-from sdpkit.testing.planted_values import ALL_KINDS
-from sdpkit.testing.routes import ROUTES, ROUTES_OF, TOL, Reply
 
 # How often each solver is asked; the slow ones less often.
 SOLVERS = {"interior": 0.4, "auto": 0.25, "clarabel": 0.15, "lowrank": 0.12, "projection": 0.08}
@@ -386,7 +385,7 @@ ATTACKS: dict[str, Callable[[Rng, Choice], Outcome]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 1 if anything was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m sdpkit.testing.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python tests/fuzzing", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--minutes", type=float, help="stop after this time")
     parser.add_argument("--runs", type=int, help="stop after this many runs")
@@ -407,7 +406,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tally = fuzz(given.runs, seconds, given.seed, given.attacks, choice)
     print(tally)
     return 1 if tally.wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

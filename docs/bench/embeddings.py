@@ -1,6 +1,6 @@
 """Figures of the extensions of MVU: new points, large sets, sensor networks.
 
-Like `sdpkit.papers.bench.engines`, these print what the docs quote. Data that the package does not
+Like `bench.engines`, these print what the docs quote. Data that the package does not
 hold come from a folder of npz files with an array X.
 """
 

@@ -1,4 +1,4 @@
-"""How good the choice of `solver="auto"` is: `sdpkit bench auto`.
+"""How good the choice of `solver="auto"` is: `make bench NAME=auto`.
 
 Every suitable engine of ours solves every instance; the choice of `auto` is compared with the
 fastest one. The runs are kept in a table, docs/auto.csv (`--measure`), so that the choice can be
@@ -21,11 +21,11 @@ import scipy.optimize
 import scipy.sparse as sp
 
 import sdpkit
+from bench.threads import processor_time
 from sdpkit.comparison.hosts import isolated
 from sdpkit.comparison.parallel import in_parallel
-from sdpkit.papers.bench.threads import processor_time
 from sdpkit.program.form import Program
-from sdpkit.solution.forecast import PRICES
+from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solving.choice import choose, offers, suitable
 from sdpkit.solving.registry import get_solver
 from sdpkit.typing import Array
@@ -256,24 +256,29 @@ def write(path: Path, timings: list[Timing]) -> None:
             writer.writerow({**asdict(timing), **rounded})
 
 
-# -- prices ---------------------------------------------------------------------------------------
+# -- costs ---------------------------------------------------------------------------------------
 
 
 def fitted(timings: list[Timing]) -> dict[str, tuple[float, ...]]:
-    """Prices for every engine of a table, nearest to its runs by ratios.
+    """Costs for every engine of a table, nearest to its runs by ratios.
 
     A run that ended without success says that the engine takes longer than it was given.
     """
-    work: dict[str, list[tuple[float, ...]]] = {name: [] for name in PRICES}
-    runs: dict[str, list[Timing]] = {name: [] for name in PRICES}
+    work: dict[str, list[tuple[float, ...]]] = {name: [] for name in ENGINES}
+    runs: dict[str, list[Timing]] = {name: [] for name in ENGINES}
     for name in dict.fromkeys(timing.instance for timing in timings):
         _, program, tol = _made(name)
         for timing in timings:
-            if timing.instance == name and timing.solver in PRICES:
-                solver: Any = get_solver(timing.solver)
-                work[timing.solver].append(solver.work(program, tol))
+            if timing.instance == name and timing.solver in ENGINES:
+                work[timing.solver].append(_engine(timing.solver).work(program, tol))
                 runs[timing.solver].append(timing)
-    return {name: _nearest(PRICES[name], work[name], runs[name]) for name in PRICES if runs[name]}
+    fits = {name: (_engine(name).costs.units, work[name], runs[name]) for name in ENGINES}
+    return {name: _nearest(*fit) for name, fit in fits.items() if runs[name]}
+
+
+def _engine(name: str) -> Any:
+    """An engine with its `work` and `costs`."""
+    return get_solver(name)
 
 
 def _nearest(
@@ -343,10 +348,11 @@ def auto(
             timings.append(timing)
         write(runs, timings)
     if fit:
-        print("PRICES for sdpkit/solution/forecast.py:")
-        for name, prices in fitted(read(runs)).items():
-            print(f'    "{name}": {prices},')
-            PRICES[name] = prices
+        print("units of `costs` in each engine:")
+        for name, units in fitted(read(runs)).items():
+            print(f"    {name}: {units}")
+            engine = type(_engine(name))
+            engine.costs = UnitCosts(units, engine.costs.loading)
     judged = verdicts(read(runs))
     print(
         f"{'instance':34} {'auto':10} {'seconds':>9}   {'fastest':10} {'seconds':>9} {'ratio':>6}"

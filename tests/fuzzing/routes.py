@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from fuzzing.planted import Planted, Rng
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import read_sdpa, write_sdpa
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.solve import solve
-from sdpkit.testing.planted import Planted, Rng
 
 TOL = 1e-6
 SECONDS = 5.0

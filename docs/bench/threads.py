@@ -1,4 +1,4 @@
-"""What other work on the machine costs every engine: `sdpkit bench threads`.
+"""What other work on the machine costs every engine: `make bench NAME=threads`.
 
 Each engine solves its home instance in a process of its own, warmed up by a first solve: alone,
 beside one and two other processes that solve MVU in a loop, and beside two plain busy loops. All

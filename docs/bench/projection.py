@@ -9,40 +9,22 @@ from typing import Any
 
 import numpy as np
 
+from bench.engines import roll_program
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.certify import certify
 from sdpkit.comparison.measuring import quiet_solve, timed_solve
-from sdpkit.papers.bench.engines import roll_program
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Solution
+from sdpkit.solvers.multiplier_repair import feasible_multipliers
 from sdpkit.solving.solve import solve
+from sdpkit.testing.programs import wedge
 
 # What SCS is asked for, one after the other, and the iterations it is given.
 _ASKED = (1e-4, 1e-6)
 _PEER_ITERATIONS = 12_000
 _CLASSIC = ("alternating", "gradient-projection", "dykstra")
-
-
-def wedge(
-    angle: float, cost: Sequence[float] = (0.0, 0.0), relations: str | Sequence[str] = "=="
-) -> Program:
-    """Two numbers z ≥ 0, and two lines through (1, 1) that meet at an angle.
-
-    Alternating projection comes nearer by the factor cos²(angle) in every round.
-
-    >>> wedge(0.5).n_rows
-    2
-    """
-    blocks = [
-        Block.of(1, [[1.0]], name=f"z{k}", cost=Cost.of(1, identity=c)) for k, c in enumerate(cost)
-    ]
-    turns = np.pi / 4 + np.array([0.0, angle])
-    normals = np.c_[-np.sin(turns), np.cos(turns)]
-    return Program.of(
-        blocks, normals @ np.ones(2), rows_q=normals, relations=relations, name="wedge"
-    )
 
 
 def touching() -> Program:
@@ -172,10 +154,8 @@ def _eigh_seconds(n: int) -> float:
 
 
 def _repaired(solution: Solution) -> Certificate:
-    from sdpkit.solving.registry import get_solver
-
-    repair: Any = get_solver("projection")
-    dual = None if solution.dual is None else repair.feasible(solution.program, solution.dual)
+    given = solution.dual
+    dual = None if given is None else feasible_multipliers(solution.program, given)
     return certify(solution.program, solution.matrices, solution.x, dual)
 
 

@@ -1,4 +1,4 @@
-"""The door from cvxpy against other solvers on the same models: `sdpkit bench cvxpy`.
+"""cvxpy models solved by sdpkit, against other solvers on the same models: `make bench NAME=cvxpy`.
 
 Every solver gets the same cvxpy model and its answer the same certificate. Compiling is measured
 apart: to a program here, to conic data for the others.
@@ -62,7 +62,7 @@ _MODELS: list[tuple[str, Callable[[int], Any], int]] = [
 ]
 
 
-def cvxpy_door() -> None:
+def cvxpy_models() -> None:
     """Print seconds of processor time to compile and to solve, and the certified gap."""
     print(
         f"{'model':<12}{'n':>5}  {'solver':<10}{'compile s':>10}{'solve s':>10}  {'value':>14}  gap"

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sdpkit
+from bench.lmnn import euclidean
 from sdpkit.comparison.measuring import labelled, timed, timed_solve
-from sdpkit.papers.bench.lmnn import euclidean
 from sdpkit.papers.sets import four_kernels, split
 from sdpkit.solution.solution import Solution
 from sdpkit.typing import Array

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
+from fuzzing.planted import unimodular
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Status
-from sdpkit.testing.planted import unimodular
 from sdpkit.typing import Array, Bools
 
 Rng = np.random.Generator

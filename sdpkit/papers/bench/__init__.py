@@ -1,1 +1,0 @@
-"""Figures, measured: one module per group of tables, printed by `sdpkit bench TABLE`."""

@@ -1,0 +1,138 @@
+"""What is tried where the first answer does not pass, in this order.
+
+A strategy takes the run and the best candidate so far, and returns a better one or None. A new one
+is a function of this form and an entry in `ESCALATION`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sdpkit.certificate.certificate import Certificate
+from sdpkit.certificate.certify import certify
+from sdpkit.certificate.onto_constraints import leading_part, onto_rows
+from sdpkit.numerics.deadline import Abandoned
+from sdpkit.program.gram import is_finite
+from sdpkit.solving.candidate import Candidate, in_the_cone
+from sdpkit.solving.margin import MARGIN_SHARES, margin_may_help, solved_with_margin
+from sdpkit.solving.ray_search import find_ray
+from sdpkit.solving.run import Run, compiling
+from sdpkit.typing import Array
+
+Strategy = Callable[[Run, Candidate], Candidate | None]
+
+
+def escalate(run: Run, candidate: Candidate, strategies: Sequence[Strategy]) -> Candidate:
+    """The best candidate after one strategy after the other, until one passes or time is over."""
+    for strategy in strategies:
+        if candidate.is_settled or run.deadline.is_over:
+            break
+        try:
+            with run.deadline.applies():
+                candidate = strategy(run, candidate) or candidate
+        except Abandoned:
+            break
+    return candidate
+
+
+def onto_constraints(run: Run, candidate: Candidate) -> Candidate | None:
+    """The point moved onto its constraints, where the values are near each other already."""
+    program, certificate, tol = candidate.program, candidate.certificate, candidate.tol
+    if program.family is not None or not np.isfinite(certificate.primal_residual):
+        return None
+    worth = max(certificate.residual_price, certificate.complementarity)
+    off = max(certificate.primal_residual, worth) > tol
+    if not off or not certificate.relative_gap <= 100 * tol:
+        return None
+    matrices, x = list(candidate.matrices), candidate.x
+    violations = program.violations(program.measure(matrices), x) / program.row_norms
+    worths = _worth_of_violations(certificate)
+    goal = 0.1 * tol
+    leading = [leading_part(m, goal) for m in matrices]
+    for start, inwards in ((matrices, 0.0), (leading, 0.0), (matrices, float(violations.max()))):
+        moved, moved_x = onto_rows(program, start, x, goal, inwards, worths)
+        if not all(is_finite(m) for m in [*moved, moved_x]):
+            continue
+        better = certify(program, moved, moved_x, candidate.dual)
+        if better.passes(tol):
+            return candidate.at(moved, moved_x, better)
+    return None
+
+
+def _worth_of_violations(certificate: Certificate) -> Array | None:
+    """(m,) what a unit of each constraint's violation is worth, relative to the value."""
+    worth, share = certificate.residual_price, certificate.multipliers
+    if share is None or not worth > 0 or certificate.matrices is None or certificate.x is None:
+        return None
+    program = certificate.program
+    q = program.measure(list(certificate.matrices))
+    paid = float(np.abs(share) @ program.violations(q, certificate.x))
+    return np.abs(share) * (worth / paid) if paid > 0 else None
+
+
+def slacks_as_returned(run: Run, candidate: Candidate) -> Candidate | None:
+    """Slack variables that take up violations may cost more than the violations do."""
+    answer = candidate.answer
+    if answer.hit_limit or answer.x is None or np.array_equal(candidate.x, answer.x):
+        return None
+    matrices, x = in_the_cone(candidate.program, answer)
+    certificate = certify(candidate.program, matrices, x, candidate.dual)
+    return candidate.at(matrices, x, certificate) if certificate.passes(candidate.tol) else None
+
+
+def no_solution(run: Run, candidate: Candidate) -> Candidate | None:
+    """A proof that there is no solution."""
+    if candidate.program.family is not None:
+        return None
+    ray = find_ray(run, candidate)
+    if ray is None or ray.point is None:
+        return None if ray is None else replace(candidate, ray=ray)
+    matrices, x = ray.point.lifted(candidate.program)
+    certificate = certify(candidate.program, matrices, x, candidate.dual)
+    return replace(candidate.at(matrices, x, certificate), ray=ray)
+
+
+def with_margin(run: Run, candidate: Candidate) -> Candidate | None:
+    """Solved once more with a margin; a larger one where the multipliers miss feasibility by more
+    than the first."""
+    if not margin_may_help(candidate):
+        return None
+    for share in MARGIN_SHARES:
+        again = solved_with_margin(run, candidate, share)
+        if again is None:
+            return None
+        again = escalate(run, again, REPAIRS)
+        if np.isfinite(again.certificate.safe_bound):
+            better = again.certificate.relative_gap < candidate.certificate.relative_gap
+            return again if better else None
+    return None
+
+
+def smaller_face(run: Run, candidate: Candidate) -> Candidate | None:
+    """The program of the problem's `retry`, if it has one: the same optimum on a smaller face."""
+    retry = getattr(run.problem, "retry", None)
+    if not callable(retry) or not candidate.is_inaccurate:
+        return None
+    with compiling(run.deadline):
+        program = retry(candidate.program)
+    if program is None:
+        return None
+    choice = run.choose(program)
+    settings = replace(run.settings, checkpoint=None, warm_start=None)
+    answer = run.ask(program, choice.solver, settings)
+    first = candidate.answer
+    answer = replace(
+        answer,
+        iterations=(answer.iterations or 0) + (first.iterations or 0),
+        setup_time=answer.setup_time + first.setup_time,
+        solve_time=answer.solve_time + first.solve_time,
+    )
+    return escalate(run, run.candidate(program, choice, answer), _ON_ONE_PROGRAM)
+
+
+REPAIRS: tuple[Strategy, ...] = (onto_constraints, slacks_as_returned)
+_ON_ONE_PROGRAM: tuple[Strategy, ...] = (*REPAIRS, no_solution, with_margin)
+ESCALATION: tuple[Strategy, ...] = (*_ON_ONE_PROGRAM, smaller_face)

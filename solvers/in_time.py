@@ -1,0 +1,93 @@
+"""Long computations of an engine, ended by its time limit and by Ctrl-C.
+
+A limit must be noticed wherever an engine is: while it is set up, in loops (`continue_or_raise` of
+`sdpkit.numerics.deadline`), and in calls of LAPACK, which take seconds for large matrices and look
+at neither the clock nor the keyboard.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import scipy.linalg
+
+from sdpkit.numerics.deadline import Abandoned, continue_or_raise
+from sdpkit.solution.answer import Answer, Stop
+from sdpkit.solution.driver import Driver, Engine
+from sdpkit.solution.process import apart, can_fork
+from sdpkit.typing import Array
+
+T = TypeVar("T")
+
+# From this size on one decomposition of a matrix may take a second: starting a process for it, some
+# hundredths, is then worth it.
+LONG_SIZE = 1500
+# Columns of a Cholesky factor between two looks at the clock.
+_PANEL = 256
+
+
+def set_up_and_run(driver: Driver, set_up: Callable[[], Engine | Answer]) -> Answer:
+    """Run the engine that `set_up` returns. There is no point if the time is over before that.
+
+    An answer that needs no engine is returned as it is.
+    """
+    try:
+        with driver.settings.deadline.applies():
+            engine = set_up()
+    except Abandoned:
+        if not driver.must_stop or driver.stop is None:
+            raise  # another deadline was over
+        return driver.finish(Answer(driver.stop, driver.words))
+    return driver.finish(engine) if isinstance(engine, Answer) else driver.run(engine)
+
+
+def stoppable(driver: Driver, size: int, work: Callable[[], T]) -> T:
+    """What `work` returns, which decomposes matrices of this size; `Abandoned` at the limit.
+
+    Large ones are decomposed in a process that can be stopped.
+    """
+    continue_or_raise()
+    if size < LONG_SIZE or not can_fork():
+        return work()
+    left = driver.settings.deadline.left
+    returned = apart(work, None if left == math.inf else left)
+    if returned.stop is None:
+        found: T = returned.value
+        return found
+    if returned.stop is Stop.FAILED:
+        raise MemoryError("a decomposition was ended by the system")
+    raise Abandoned(returned.words)
+
+
+def stoppable_cholesky(matrix: Array) -> Array:
+    """The lower factor of a positive definite matrix, in panels of columns if it is large.
+
+    The entries above the diagonal are not to be read. `Abandoned` if it is time to stop.
+
+    >>> lower = stoppable_cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    >>> np.tril(lower)
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    n = len(matrix)
+    if n < LONG_SIZE:
+        return np.asarray(scipy.linalg.cholesky(matrix, lower=True))
+    out = matrix.copy()
+    for first in range(0, n, _PANEL):
+        last = min(first + _PANEL, n)
+        corner = scipy.linalg.cholesky(out[first:last, first:last], lower=True)
+        out[first:last, first:last] = corner
+        below = out[last:, first:last]
+        below[:] = scipy.linalg.solve_triangular(corner, below.T, lower=True).T
+        for left in range(last, n, _PANEL):
+            continue_or_raise()
+            right = min(left + _PANEL, n)
+            rows = out[left:right, first:last]
+            out[left:, left:right] -= out[left:, first:last] @ rows.T
+    return out
+
+
+__all__ = ["set_up_and_run", "stoppable", "stoppable_cholesky"]

@@ -1,0 +1,1 @@
+"""Programs whose answer is known, and attacks on the certificate: `python tests/fuzzing`."""
