@@ -26,8 +26,8 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.safe import NormPenalty
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 EXACT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 

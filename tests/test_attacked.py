@@ -11,13 +11,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import sdpkit
 from sdpkit import Block, Cost, Program, Solution, Status
 from sdpkit.program.safe import NormPenalty
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 TOL = 1e-6
 
 

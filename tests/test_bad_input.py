@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 from scipy import sparse
 
 import sdpkit
@@ -16,8 +15,8 @@ from sdpkit import MVU, GraphError, InputError, SdpkitError, Solution, Status
 from sdpkit.datasets import cycle_graph, path_graph
 from sdpkit.results.ellipsoid import cover
 from sdpkit.solving.registry import get_solver, known_solvers
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
 STRING = MVU(graph=path_graph(3)).program()

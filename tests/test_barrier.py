@@ -30,8 +30,8 @@ from sdpkit.solvers import barrier, barrier_centres, barrier_dual, barrier_newto
 from sdpkit.solving.choice import choose
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import first_program, solve
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 
 

@@ -12,7 +12,6 @@ import pytest
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.certificate.bounds import direction_strength, safe_bound
@@ -24,8 +23,8 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 KINDS = (
     "plain",

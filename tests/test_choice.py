@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -194,9 +195,10 @@ class Quick(Guest):
 
 
 @pytest.fixture
-def enrol(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], None]]:
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-    return sdpkit.register_solver
+def enrol() -> Iterator[Callable[[Any], None]]:
+    """Registers solvers for one test only."""
+    with ExitStack() as stack:
+        yield lambda solver: stack.enter_context(registry.registered(solver))
 
 
 def test_a_guest_can_be_chosen(enrol: Callable[[Any], None]) -> None:
@@ -293,8 +295,8 @@ def broken_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     lines = [f"{name} = {location}" for name, (location, _) in entries.items()]
     (info / "entry_points.txt").write_text("\n".join([f"[{registry.GROUP}]", *lines]))
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-    yield {name: words for name, (_, words) in entries.items()}
+    with registry.registered(get_solver("interior")):  # and none of these afterwards
+        yield {name: words for name, (_, words) in entries.items()}
     sys.modules.pop("brokensolvers", None)
 
 

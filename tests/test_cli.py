@@ -18,7 +18,7 @@ import sdpkit.cli.main as commands
 from sdpkit.cli.main import main
 from sdpkit.cli.solve import PROBLEMS
 from sdpkit.files import read_npz
-from sdpkit.solving.registry import get_solver
+from sdpkit.solving.registry import get_solver, registered
 
 
 def test_demo_prints_a_certificate_and_writes_a_picture(tmp_path, capsys):
@@ -236,15 +236,13 @@ def test_a_program_without_a_finite_optimum_ends_with_3(tmp_path, capsys):
         (MemoryError("8 TiB"), "ran out of memory (8 TiB)"),
     ],
 )
-def test_a_solver_that_breaks_down_ends_with_4(roll, capsys, monkeypatch, failure, words):
+def test_a_solver_that_breaks_down_ends_with_4(roll, capsys, failure, words):
     class Broken(type(get_solver("interior"))):
-        name = "broken"
-
         def solve(self, program, settings):
             raise failure
 
-    monkeypatch.setattr("sdpkit.solving.registry._registered", {"broken": Broken()})
-    assert main(["solve", str(roll), "--solver", "broken"]) == 4
+    with registered(Broken(name="broken")):
+        assert main(["solve", str(roll), "--solver", "broken"]) == 4
     said = capsys.readouterr()
     assert said.err.startswith("sdpkit: ")
     assert words in said.err
@@ -468,7 +466,6 @@ def test_every_problem_can_be_solved(tmp_path, capsys):
 
 def test_too_many_points_name_the_problem_that_takes_them(roll, capsys, monkeypatch):
     monkeypatch.setattr("sdpkit.solving.choice.free_memory", lambda: 0.0)
-    monkeypatch.setattr("sdpkit.solving.registry._registered", {})  # no solver of other tests
     assert main(["solve", str(roll)]) == 4
     assert "--problem variational" in capsys.readouterr().err
 

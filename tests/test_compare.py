@@ -161,9 +161,8 @@ def on_path(package: Path):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(package))
         patch.setenv("SDPKIT_TEST_NOTES", str(package / "notes.txt"))
-        yield package
-    for name in NAMES:
-        registry._registered.pop(name, None)
+        with registry.registered(registry.get_solver("interior")):  # and no other afterwards
+            yield package
     sys.modules.pop("badsolvers", None)
 
 
@@ -488,13 +487,10 @@ def test_solvers_by_location_and_as_objects_and_warm_and_parallel(on_path: Path)
     seen: list[ComparisonProgress] = []
     objects = [badsolvers.Solver(name, badsolvers.chatter) for name in ("mine", "here")]
     given = ["badsolvers:HONEST", objects[0], "here", "interior"]
-    registry.register_solver(objects[1])
-    try:
+    with registry.registered(objects[1]):
         comparison = compare(
             RING, given, tols=[1e-6], warm=True, n_jobs=2, repeats=2, progress=seen.append
         )
-    finally:
-        registry._registered.pop("here")
     assert [(run.solver, run.start, run.repeat) for run in comparison.runs] == [
         *[("badsolvers:HONEST", "cold", k) for k in range(2)],
         *[("mine", "cold", k) for k in range(2)],

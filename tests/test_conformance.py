@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVU, Program, Solution, Status
@@ -30,8 +29,7 @@ from sdpkit.testing.agreement import check_agreement, check_bound
 from sdpkit.testing.problems import check_problem, problem_checks
 from sdpkit.testing.programs import free_and_lower, loose_string, spring, two_rods
 from sdpkit.testing.solvers import check_solver, solver_checks
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 REQUIRED = ("barrier", "clarabel", "cvxopt", "interior", "lowrank", "projection", "scs")
 USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
@@ -103,13 +101,10 @@ def test_registered_solver_is_offered_and_used() -> None:
             matrices = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
             return Answer(Stop.DONE, "perfect", matrices, dual=np.zeros(program.n_rows))
 
-    registry.register_solver(Boaster())
-    try:
+    with registry.registered(Boaster()):
         assert "boaster" in available_solvers()
         with pytest.warns(ConvergenceWarning, match="perfect"):
             solution = solve(roll(SMALL, "equality"), solver="boaster")
-    finally:
-        registry._registered.pop("boaster")
     assert solution.status is Status.INACCURATE
     assert solution.native_status == "perfect"
     assert "boaster" not in available_solvers()

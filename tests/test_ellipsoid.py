@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import Block, Cost, CoveringEllipsoid, InputError, Program, Solution, Status, certify
@@ -23,8 +22,7 @@ from sdpkit.program.kinds import why_no_covering
 from sdpkit.results.ellipsoid import cover
 from sdpkit.solving.auxiliary import elastic, recession
 from sdpkit.solving.registry import get_solver, known_solvers
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 # The gaps that each solver is asked for; Titterington's update is slow near the end.
 TOLS = {"covering": 1e-10, "titterington": 1e-5, "clarabel": 1e-8, "scs": 1e-6}

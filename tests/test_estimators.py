@@ -32,8 +32,7 @@ import sdpkit
 from sdpkit import estimators
 from sdpkit.datasets import swiss_roll
 from sdpkit.errors import InputError
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 METRICS = (
     estimators.LargeMarginNearestNeighbors(tol=0.05),

@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import (
@@ -29,8 +28,8 @@ from sdpkit import (
 from sdpkit.errors import InputError
 from sdpkit.program import named, stack
 from sdpkit.program.expressions import Expression
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
 EDGES = np.array([[0, 1], [1, 2], [2, 4], [0, 3]])
 

@@ -215,15 +215,12 @@ def test_nothing_is_started_after_ctrl_c() -> None:
             return sdpkit.Answer(sdpkit.Stop.CLAIMS_INFEASIBLE, "infeasible, it says")
 
     solver = Interrupted()
-    sdpkit.register_solver(solver)
-    try:
+    with registry.registered(solver):
         for solver.handles in (True, False):
             calls.clear()
             solution = quietly(sdpkit.MVU(graph=datasets.cycle_graph(5)), "asked-twice")
             assert len(calls) == 1
         assert solution.status is Status.INTERRUPTED
-    finally:
-        registry._registered.pop("asked-twice", None)
 
 
 def test_a_second_ctrl_c_is_not_remembered() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits, load_iris, load_wine
 
 import sdpkit
@@ -25,8 +24,6 @@ from sdpkit.program.families import Rows, values
 from sdpkit.results.metric import factor
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solving.registry import get_solver, known_solvers
-
-Array = NDArray[np.float64]
 
 USABLE = [name for name in known_solvers() if get_solver(name).unavailable() is None]
 FAMILY = [name for name in USABLE if get_solver(name).capabilities.families]

@@ -134,7 +134,7 @@ def _random_block(kind: str, rng: np.random.Generator) -> Block:
         for row, (i, j) in enumerate(pairs):
             v[row, [i, j]] = 1.0, -1.0
         v[0, np.flatnonzero(v[0])[0]] = 0.0  # a grounded edge has one end
-        return Block.of(n, np.abs(v) if kind == "sums" else v, cost=Cost.of(n, identity=1.0))
+        return Block.of(n, v, cost=Cost.of(n, identity=1.0))
     if kind == "sparse":
         v = rng.standard_normal((p, n)) * (rng.random((p, n)) < 0.5)
         return Block.of(n, v, cost=Cost.of(n, identity=1.0))

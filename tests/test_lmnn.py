@@ -21,8 +21,7 @@ from sdpkit import LMNN, InputError, Solution, Status
 from sdpkit.errors import ConvergenceWarning
 from sdpkit.program.families import values
 from sdpkit.results.targets import target_neighbors, target_table
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 ENGINES = (
     "factored",

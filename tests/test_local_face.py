@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVU, Program, Status
@@ -29,8 +28,7 @@ from sdpkit.solvers.barrier_rows import independent_edges
 from sdpkit.solvers.lowrank_model import FactoredBlock, lowest_eigenpairs
 from sdpkit.solving.choice import choose
 from sdpkit.solving.registry import get_solver
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 @cache

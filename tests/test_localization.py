@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import (
@@ -27,8 +26,8 @@ from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.results.quality import aligned, position_errors
 from sdpkit.solving.registry import get_solver, known_solvers
 from sdpkit.solving.solve import solve
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
 # Engines for comparisons and for graphs take nothing else.
 GENERAL = [s for s in USABLE if s.accepts(Program.of(Block.of(1, [[1.0]]), [1.0])) is None]

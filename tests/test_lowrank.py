@@ -39,8 +39,8 @@ from sdpkit.solvers.lowrank_start import cold_start, first_ranks, layout
 from sdpkit.solving.choice import choose
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
 CURVED = ("quadratic free", "quadratic nonnegative")
 

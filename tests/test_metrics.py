@@ -20,8 +20,7 @@ from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.results.metric import Metric
 from sdpkit.results.targets import target_neighbors
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 def grid_metric(seed: int, kind: str, n: int = 14) -> tuple[Metric, Array]:

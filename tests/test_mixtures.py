@@ -26,8 +26,8 @@ from sdpkit.problems.graph_kernels import (
 )
 from sdpkit.program.families import laplacians, values
 from sdpkit.program.impostors import Impostors
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 

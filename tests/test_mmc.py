@@ -19,8 +19,8 @@ from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.driver import Driver
 from sdpkit.solvers.ascent import Ascent
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 

@@ -10,7 +10,6 @@ import pytest
 import scipy.stats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVE, MVU, Solution, Status, datasets
@@ -20,9 +19,9 @@ from sdpkit.results.embedding import gram
 from sdpkit.solution.answer import Answer, Settings
 from sdpkit.solvers.interior import INTERIOR
 from sdpkit.solving.choice import refusal
-from sdpkit.solving.registry import available_solvers, get_solver
+from sdpkit.solving.registry import available_solvers, get_solver, registered
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack")
 STARTS = ("kernel", "mvu", "random")
 # A first-order method does not reach the certified gap; it has to say so.
@@ -257,9 +256,8 @@ def test_what_a_solver_loses_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> No
                 answer.stop, "fading", tuple(0.9 * m for m in answer.matrices), answer.x
             )
 
-    monkeypatch.setitem(sdpkit.solving.registry._registered, "fading", Fading())
     problem = roll(form="inequality", min_gain=0.0)
-    with pytest.warns(ConvergenceWarning):
+    with registered(Fading()), pytest.warns(ConvergenceWarning):
         solution = sdpkit.solve(problem, solver="fading")
     assert solution.trajectory is not None
     assert solution.matrices is solution.trajectory[1].matrices

@@ -24,10 +24,10 @@ from sdpkit.datasets import cycle_graph, path_graph, swiss_roll
 from sdpkit.errors import ConvergenceWarning
 from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.problems.mvu import omega_default, omega_threshold
+from sdpkit.typing import Array
 
 mpl.use("Agg")
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 every_form = pytest.mark.parametrize("form", FORMS)
 few = settings(max_examples=6, deadline=None, derandomize=True)

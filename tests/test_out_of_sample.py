@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import Block, InputError, OutOfSample, Program, Status
 from sdpkit.results.placement import place, reconstruct, refine_placement
 from sdpkit.results.quality import inconsistency, relative_inconsistency
 from sdpkit.solving.registry import get_solver, known_solvers
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
 # Engines for comparisons and for graphs take nothing else.
 GENERAL = [s for s in USABLE if s.accepts(Program.of(Block.of(1, [[1.0]]), [1.0])) is None]

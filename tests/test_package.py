@@ -1,4 +1,4 @@
-"""The package as a whole: what is imported when, which module may import which, and the docs."""
+"""The package as a whole: imports, their directions, and what is documented."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_every_error_is_ours() -> None:
     assert all(issubclass(error, sdpkit.SdpkitError) for error in errors)
 
 
-# -- which module may import which --------------------------------------------------
+# -- which module may import which --------------------------------------------------------------
 
 
 def is_type_checking(node: ast.stmt) -> bool:

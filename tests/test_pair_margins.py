@@ -19,8 +19,8 @@ from sdpkit import InputError, PairMargins, Program, Solution, Status, certify
 from sdpkit.program.families import laplacians, values
 from sdpkit.program.labelled_pairs import LabelledPairs
 from sdpkit.program.listed_rows import ListedRows
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Pair = tuple[int, int]
 
 

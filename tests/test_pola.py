@@ -13,8 +13,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from sdpkit import POLA, InputError
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 

@@ -12,7 +12,6 @@ import pytest
 from bench.projection import touching
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Solution, Status
@@ -25,8 +24,8 @@ from sdpkit.solvers.sets import TwoSets, metric, rarer_root
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
 from sdpkit.testing.programs import wedge
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 ENGINES = ("projection", "alternating", "gradient-projection", "dykstra")
 

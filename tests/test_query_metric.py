@@ -15,8 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import sdpkit
 from sdpkit import CoveringEllipsoid, InputError, QueryMetric
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 
 def iris() -> tuple[Array, NDArray[np.int64]]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import (
@@ -35,8 +34,8 @@ from sdpkit.problems.graph_kernels import adjacency_weights, laplacian_kernel
 from sdpkit.results.ellipsoid import cover
 from sdpkit.results.targets import target_table
 from sdpkit.testing.problems import shortfall
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 RNG = np.random.default_rng(0)
 CLOUD = RNG.standard_normal((20, 3)) * [1.0, 1.0, 0.3]
 TWICE = np.r_[CLOUD, CLOUD[:3]]

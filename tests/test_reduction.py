@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.certificate.certify import certify
@@ -21,8 +20,8 @@ from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.reduction import _suspects, independent_rows, reduce
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 KINDS = (
     "plain",

@@ -7,15 +7,14 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from sdpkit import InputError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.results.quality import position_errors
 from sdpkit.results.refinement import _Energy, refine
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 some = settings(max_examples=20, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
 weights = st.sampled_from([1.0, 0.999, 0.9])

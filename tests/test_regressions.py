@@ -239,12 +239,9 @@ def test_an_interrupted_backend_is_not_asked_again() -> None:
             calls.append(program)
             return Answer(Stop.INTERRUPTED, "Ctrl-C")
 
-    sdpkit.register_solver(Interrupted())
-    try:
-        with pytest.warns(sdpkit.ConvergenceWarning, match="interrupted"):
-            solution = sdpkit.solve(MVU(sdpkit.datasets.swiss_roll(12)), solver="interrupted")
-    finally:
-        registry._registered.pop("interrupted", None)
+    interrupted = pytest.warns(sdpkit.ConvergenceWarning, match="interrupted")
+    with registry.registered(Interrupted()), interrupted:
+        solution = sdpkit.solve(MVU(sdpkit.datasets.swiss_roll(12)), solver="interrupted")
     assert solution.status is Status.INTERRUPTED
     assert len(calls) == 1
 

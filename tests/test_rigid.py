@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.graphs.rigid import flat_directions, rigid_bodies
 from sdpkit.graphs.stresses import exposed_directions
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 quick = settings(deadline=None, max_examples=25)
 seeds = st.integers(0, 2**32 - 1)
 

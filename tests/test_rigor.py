@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from fuzzing.fuzz import ATTACKS, Choice, fuzz
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.certificate.certify import certify
@@ -24,8 +23,8 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
 quick = settings(deadline=None, max_examples=60)
 

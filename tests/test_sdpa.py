@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.errors import InputError
@@ -19,8 +18,8 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import read_sdpa, standard_columns, write_sdpa
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 FORMS = ("equality", "inequality", "slack", "min_trace")
 LINEAR = ("plain", "minimise", "blocks", "nonnegative", "free", "mixed")
 SOLVERS = ("csdp", "clarabel", "scs", "cvxopt", "sdpa", "dsdp")

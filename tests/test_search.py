@@ -27,8 +27,7 @@ from sdpkit.estimators import (
     WarmGridSearchCV,
 )
 from sdpkit.interfaces.search import _order
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 GRID = {"n_neighbors": [1, 2, 3], "mu": [0.3, 0.5, 0.7]}
 DIGITS_GRID = {"n_neighbors": [1, 3, 5], "mu": [0.3, 0.4, 0.5, 0.6, 0.7]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from sdpkit.errors import ConvergenceWarning
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.interior import INTERIOR
+from sdpkit.solving.registry import registered
 
 
 def two_points(squared: float, relation: str = "==") -> Program:
@@ -64,10 +66,10 @@ class Recorder:
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+def recorder() -> Iterator[Recorder]:
     engine = Recorder()
-    monkeypatch.setitem(sdpkit.solving.registry._registered, "recorder", engine)
-    return engine
+    with registered(engine):
+        yield engine
 
 
 def test_every_step_is_kept_with_its_certificate() -> None:
@@ -201,17 +203,18 @@ def test_an_inaccurate_step_may_lead_on_but_not_end_well(monkeypatch: pytest.Mon
             return replace(answer, matrices=tuple(0.99 * m for m in answer.matrices))
 
     engine = Shrinking()
-    monkeypatch.setitem(sdpkit.solving.registry._registered, "shrinking", engine)
-    solution = sdpkit.solve(Doubling(), solver="shrinking")
+    with registered(engine):
+        solution = sdpkit.solve(Doubling(), solver="shrinking")
     assert solution.status is Status.STATIONARY
     assert solution.trajectory is not None
     assert solution.trajectory[1].status is Status.INACCURATE
     engine.at = 8.0
-    with pytest.warns(ConvergenceWarning, match="far enough after 3 programs, but tol"):
+    far_enough = pytest.warns(ConvergenceWarning, match="far enough after 3 programs, but tol")
+    with registered(engine), far_enough:
         assert sdpkit.solve(Doubling(), solver="shrinking").status is Status.INACCURATE
 
 
-def test_a_step_without_numbers_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_without_numbers_ends_it() -> None:
     class Silent(Recorder):
         name = "silent"
 
@@ -220,8 +223,8 @@ def test_a_step_without_numbers_ends_it(monkeypatch: pytest.MonkeyPatch) -> None
                 return INTERIOR.solve(program, settings)
             return Answer(Stop.ITERATION_LIMIT, "gave up")
 
-    monkeypatch.setitem(sdpkit.solving.registry._registered, "silent", Silent())
-    with pytest.warns(ConvergenceWarning, match="program 2 ended iteration_limit"):
+    gave_up = pytest.warns(ConvergenceWarning, match="program 2 ended iteration_limit")
+    with registered(Silent()), gave_up:
         solution = sdpkit.solve(Doubling(), solver="silent")
     assert solution.status is Status.ITERATION_LIMIT
     assert solution.objective == pytest.approx(1.0)  # the step before, which was certified

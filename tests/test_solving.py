@@ -6,13 +6,13 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
@@ -39,8 +39,8 @@ from sdpkit.solving.auxiliary import elastic, recession
 from sdpkit.solving.candidate import repair_primal
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 SOLVERS = ("clarabel", "csdp", "cvxopt", "dsdp", "scs", "sdpa")
 LIMITED = ("clarabel", "csdp", "dsdp", "scs", "sdpa")
 
@@ -80,16 +80,16 @@ class Fake:
 
 
 @pytest.fixture
-def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Fake]]:
+def register() -> Iterator[Callable[..., Fake]]:
     """Register a fake for one test only."""
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    with ExitStack() as stack:
 
-    def enrol(answer: Any, **attributes: Any) -> Fake:
-        solver = Fake(answer, **attributes)
-        sdpkit.register_solver(solver)
-        return solver
+        def enrol(answer: Any, **attributes: Any) -> Fake:
+            solver = Fake(answer, **attributes)
+            stack.enter_context(registry.registered(solver))
+            return solver
 
-    return enrol
+        yield enrol
 
 
 # -- arguments ------------------------------------------------------------------------------
@@ -779,12 +779,8 @@ class Faulty(Meddler):
 def test_solvers_of_others_may_neither_change_nor_make_up_nor_raise_what_they_like(
     liar: Any, words: str
 ) -> None:
-    registry.register_solver(liar)
-    try:
-        with pytest.raises(SolverError, match=words):
-            solve(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6)), solver=liar.name)
-    finally:
-        registry._registered.pop(liar.name)
+    with registry.registered(liar), pytest.raises(SolverError, match=words):
+        solve(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6)), solver=liar.name)
 
 
 def test_a_cost_beside_large_multiples_of_itself_is_seen() -> None:

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
 from sdpkit import Embedding, InputError
 from sdpkit.results.embedding import outputs, suggested_dimension
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 some = settings(max_examples=40, deadline=None, derandomize=True)
 coordinates = st.tuples(st.integers(1, 7), st.integers(1, 5)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=st.floats(-100, 100, allow_subnormal=False))

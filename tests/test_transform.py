@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import pairwise_distances
@@ -20,8 +19,7 @@ from sdpkit.datasets import swiss_roll
 from sdpkit.graphs import SquaredDistances
 from sdpkit.results import interpolation
 from sdpkit.results.quality import relative_inconsistency
-
-Array = NDArray[np.float64]
+from sdpkit.typing import Array
 
 EMBEDDINGS = {
     "mvu": estimators.MaximumVarianceUnfolding(tol=1e-4),

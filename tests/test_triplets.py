@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from sdpkit import LMNN, Block, Cost, InputError, Program
 from sdpkit.program import impostors
@@ -20,8 +19,8 @@ from sdpkit.program.families import Rows, Terms, best_scale, laplacians, values
 from sdpkit.program.files import family_of
 from sdpkit.program.impostors import Impostors
 from sdpkit.program.listed_rows import ListedRows
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 Triplet = tuple[int, int, int]
 
 

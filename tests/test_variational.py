@@ -9,7 +9,6 @@ import pytest
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit import Block, Cost, GraphError, InputError, Program, Status, UnboundedProblemError
@@ -18,8 +17,8 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.lle import lle_basis
 from sdpkit.solving.registry import get_solver, known_solvers
 from sdpkit.solving.solve import solve
+from sdpkit.typing import Array
 
-Array = NDArray[np.float64]
 USABLE = [get_solver(name) for name in known_solvers() if get_solver(name).unavailable() is None]
 # Engines for comparisons and for graphs take nothing else.
 GENERAL = [s for s in USABLE if s.accepts(Program.of(Block.of(1, [[1.0]]), [1.0])) is None]

@@ -38,7 +38,9 @@ _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "ke
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator, ABC):
+class UnfoldingEstimator(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator, ABC
+):
     """What the embeddings share.
 
     Attributes
@@ -206,7 +208,7 @@ class Unfolding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEsti
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MaximumVarianceUnfolding(Unfolding):
+class MaximumVarianceUnfolding(UnfoldingEstimator):
     """Maximum variance unfolding (MVU): keep the lengths to neighbours, pull everything apart.
 
     Parameters
@@ -224,7 +226,7 @@ class MaximumVarianceUnfolding(Unfolding):
     random_state: the seed of bridging
     solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
 
-    The attributes are those of `Unfolding` and `CertifiedEstimator`.
+    The attributes are those of `UnfoldingEstimator` and `CertifiedEstimator`.
 
     >>> from sdpkit.datasets import swiss_roll
     >>> X = swiss_roll(60, random_state=0)
@@ -251,7 +253,7 @@ class MaximumVarianceUnfolding(Unfolding):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MinimumVolumeEmbedding(Unfolding):
+class MinimumVolumeEmbedding(UnfoldingEstimator):
     """Minimum volume embedding (MVE): MVU that pulls in `n_components` dimensions and squeezes the
     others.
 
@@ -299,7 +301,7 @@ class MinimumVolumeEmbedding(Unfolding):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class VariationalMaximumVarianceUnfolding(Unfolding):
+class VariationalMaximumVarianceUnfolding(UnfoldingEstimator):
     """MVU in a basis of smooth functions on the graph, for thousands of points.
 
     Parameters
