@@ -32,7 +32,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
-from sdpkit.solvers.in_time import set_up_and_run
+from sdpkit.solvers.in_time import set_up
 from sdpkit.typing import Array, Bools
 
 _MAX_ITERATIONS = 3000
@@ -222,7 +222,7 @@ class PublishedSubgradient(FamilySolver):
         """Descend; interrupted, the best point so far is returned."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
         family = self.family_of(program)
-        return set_up_and_run(driver, lambda: _at_the_best_scale(program, family, settings.tol))
+        return driver.run(set_up(driver, lambda: _at_the_best_scale(program, family, settings.tol)))
 
 
 def _at_the_best_scale(program: Program, family: RowFamily, tol: float) -> ProjectedSubgradients:

@@ -43,7 +43,7 @@ from sdpkit.solvers.barrier_dual import (
     stiffness_of,
 )
 from sdpkit.solvers.barrier_newton import LOW_RANK_PRODUCTS
-from sdpkit.solvers.in_time import set_up_and_run
+from sdpkit.solvers.in_time import set_up
 from sdpkit.solvers.recognition import components, drifting_apart, shortcut
 from sdpkit.typing import Array
 
@@ -392,7 +392,7 @@ class Barrier:
         """Recognise what has no optimum, else follow the path of centres."""
         driver = Driver(self.name, settings, _MAX_NEWTON_STEPS)
 
-        def set_up() -> BarrierPath | Answer:
+        def begin() -> BarrierPath | Answer:
             without = drifting_apart(program) or shortcut(program)
             if without is not None:
                 return without
@@ -404,7 +404,7 @@ class Barrier:
             steps = 0 if saved is None else int(saved["steps"])
             return BarrierPath(dual, starts, driver, steps)
 
-        return set_up_and_run(driver, set_up)
+        return driver.run(set_up(driver, begin))
 
 
 def _has_limits_on_a_face(program: Program) -> bool:

@@ -34,7 +34,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.solver import Capabilities
-from sdpkit.solvers.in_time import set_up_and_run
+from sdpkit.solvers.in_time import set_up
 from sdpkit.typing import Array, Indices
 
 _MAX_ROUNDS = 100  # working sets
@@ -267,13 +267,13 @@ class CoveringSolver:
         """Weights, and from them M, t and the multipliers."""
         driver = Driver(self.name, settings, self.max_iter)
 
-        def set_up() -> CoveringWeights | Answer:
+        def begin() -> CoveringWeights | Answer:
             covering = Covering.of(program)
             if covering.z.shape[1] < covering.size:
                 return _unbounded(covering)
             return self.engine(covering, program, settings.tol)
 
-        return set_up_and_run(driver, set_up)
+        return driver.run(set_up(driver, begin))
 
 
 def _unbounded(covering: Covering) -> Answer:

@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from sdpkit.numerics.threads import one_blas_thread, own_threads, workers
+from sdpkit.numerics.threads import one_thread_of_blas, own_threads, workers
 from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -45,7 +45,7 @@ from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.augmented import InnerProblem
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
 from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
-from sdpkit.solvers.in_time import set_up_and_run
+from sdpkit.solvers.in_time import set_up
 from sdpkit.solvers.inner import InTheCone, InTheFactor
 from sdpkit.solvers.multiplier_method import MULTIPLIERS, MultiplierMethod, ObjectiveEstimate
 from sdpkit.solvers.working_set import WorkingSet
@@ -288,12 +288,11 @@ class HingeSolver(FamilySolver):
         """The size of the outputs."""
         return 1.0, size_of_outputs(program)
 
-    @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Minimise; interrupted, the best bounds so far are returned."""
         driver = Driver(self.name, settings, self.max_iter)
-        with own_threads() as pool:
-            return set_up_and_run(driver, lambda: self._search(program, settings, pool))
+        with one_thread_of_blas(), own_threads() as pool:
+            return driver.run(set_up(driver, lambda: self._search(program, settings, pool)))
 
     def _search(self, program: Program, settings: Settings, pool: Any) -> HingeSearch:
         """The engine at its start."""

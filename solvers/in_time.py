@@ -29,19 +29,16 @@ LONG_SIZE = 1500
 _PANEL = 256
 
 
-def set_up_and_run(driver: Driver, set_up: Callable[[], Engine | Answer]) -> Answer:
-    """Run the engine that `set_up` returns. There is no point if the time is over before that.
-
-    An answer that needs no engine is returned as it is.
-    """
+def set_up(driver: Driver, begin: Callable[[], Engine | Answer]) -> Engine | Answer:
+    """The engine that `begin` returns, or an answer that needs none; one without a point if the
+    time is over before that."""
     try:
         with driver.settings.deadline.applies():
-            engine = set_up()
+            return begin()
     except Abandoned:
         if not driver.must_stop or driver.stop is None:
             raise  # another deadline was over
-        return driver.finish(Answer(driver.stop, driver.words))
-    return driver.finish(engine) if isinstance(engine, Answer) else driver.run(engine)
+        return Answer(driver.stop, driver.words)
 
 
 def stoppable(driver: Driver, size: int, work: Callable[[], T]) -> T:
@@ -90,4 +87,4 @@ def stoppable_cholesky(matrix: Array) -> Array:
     return out
 
 
-__all__ = ["set_up_and_run", "stoppable", "stoppable_cholesky"]
+__all__ = ["set_up", "stoppable", "stoppable_cholesky"]

@@ -37,7 +37,7 @@ from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.options import Option
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-from sdpkit.solvers.in_time import set_up_and_run, stoppable
+from sdpkit.solvers.in_time import set_up, stoppable
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel, in_boxes, lowest_eigenpairs
 from sdpkit.solvers.lowrank_newton import DENSE_UNKNOWNS, minimised
@@ -390,7 +390,7 @@ class LowRankSolver:
         """Recognise what has no optimum, else update multipliers until the gap is met."""
         driver = Driver(self.name, settings, _MAX_NEWTON_STEPS, self.options)
 
-        def set_up() -> MultiplierUpdates | Answer:
+        def begin() -> MultiplierUpdates | Answer:
             if why_no_graph(program) is None:
                 without = drifting_apart(program) or shortcut(program)
                 if without is not None:
@@ -398,7 +398,7 @@ class LowRankSolver:
             model = LowRankModel.of(program)
             return MultiplierUpdates(model, starting_state(model, driver), driver)
 
-        return set_up_and_run(driver, set_up)
+        return driver.run(set_up(driver, begin))
 
 
 LOWRANK = LowRankSolver()

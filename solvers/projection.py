@@ -32,7 +32,7 @@ from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.options import Option
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-from sdpkit.solvers.in_time import set_up_and_run
+from sdpkit.solvers.in_time import set_up
 from sdpkit.solvers.multiplier_repair import reduced_anchor
 from sdpkit.solvers.sets import DENSE_ROWS, RAY_TOL, TwoSets
 from sdpkit.solvers.splitting import Splitting, SplittingPair
@@ -432,7 +432,7 @@ class Projection:
         driver = Driver(self.name, settings, _MAX_ITERATIONS, self.options)
         reduction = reduce(program, orthonormal=True)
 
-        def set_up() -> DouglasRachford | Answer:
+        def begin() -> DouglasRachford | Answer:
             continue_or_raise()
             ray = _unseen_ray(reduction.program)
             if ray is not None:
@@ -444,7 +444,7 @@ class Projection:
             method = Splitting(reduction.program, fitted, reduced_anchor(reduction))
             return DouglasRachford(reduction, method, driver)
 
-        return reduction.lift(set_up_and_run(driver, set_up))
+        return reduction.lift(driver.run(set_up(driver, begin)))
 
 
 PROJECTION = Projection()

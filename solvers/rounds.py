@@ -44,7 +44,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.options import Option
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-from sdpkit.solvers.in_time import set_up_and_run
+from sdpkit.solvers.in_time import set_up
 from sdpkit.solvers.sets import RAY_TOL
 from sdpkit.typing import Array
 
@@ -461,7 +461,7 @@ class ClassicSolver:
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Go round until the tolerance, a limit or an interruption."""
         driver = Driver(self.name, settings, _MAX_ROUNDS, self.options)
-        return set_up_and_run(driver, lambda: self.rounds.begin(SetsOfRows(program), driver))
+        return driver.run(set_up(driver, lambda: self.rounds.begin(SetsOfRows(program), driver)))
 
 
 def _capabilities(summary: str) -> Capabilities:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.numerics.threads import one_thread_of_blas
 from sdpkit.program.families import Rows, values
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
@@ -39,7 +39,7 @@ from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.algorithm_3 import RowsSeen
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
 from sdpkit.solvers.hinge_program import HingeProgram
-from sdpkit.solvers.in_time import set_up_and_run
+from sdpkit.solvers.in_time import set_up
 from sdpkit.typing import Array
 
 _MAX_ITERATIONS = 3000
@@ -224,15 +224,16 @@ class Subgradient(FamilySolver):
         work = 2.0 + 5e-5 * size_of_outputs(program)
         return work * math.sqrt(max(1.0, 1e-2 / tol))
 
-    @one_blas_thread
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Descend; interrupted, the best point so far is returned."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
         self.family_of(program)
-        return set_up_and_run(
-            driver,
-            lambda: PolyakSubgradients(HingeProgram.of(program, settings.tol), settings.tol),
-        )
+        with one_thread_of_blas():
+            engine = set_up(
+                driver,
+                lambda: PolyakSubgradients(HingeProgram.of(program, settings.tol), settings.tol),
+            )
+            return driver.run(engine)
 
 
 SUBGRADIENT = Subgradient()

@@ -201,21 +201,29 @@ def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        thread = get_ident()
-        if thread in _inside:
-            one_thread_for_new_libraries()
+        with one_thread_of_blas():
             return function(*args, **kwargs)
-        try:
-            try:
-                _limit(thread)
-                return function(*args, **kwargs)
-            finally:
-                _restore(thread)
-        finally:
-            # Ctrl-C may have come just before the first one did its work.
-            _restore(thread)
 
     return limited
+
+
+@contextmanager
+def one_thread_of_blas() -> Iterator[None]:
+    """One BLAS thread inside, as with `one_blas_thread`."""
+    thread = get_ident()
+    if thread in _inside:
+        one_thread_for_new_libraries()
+        yield
+        return
+    try:
+        try:
+            _limit(thread)
+            yield
+        finally:
+            _restore(thread)
+    finally:
+        # Ctrl-C may have come just before the first one did its work.
+        _restore(thread)
 
 
 def one_thread_for_new_libraries() -> None:

@@ -213,8 +213,11 @@ class Driver:
 
     # -- the loop ----------------------------------------------------------------------------
 
-    def run(self, engine: Engine) -> Answer:
-        """Step until the end; the checkpoint is written when it is due, and at the end."""
+    def run(self, engine: Engine | Answer) -> Answer:
+        """Step until the end; the checkpoint is written when it is due, and at the end. An answer
+        that needed no engine is finished."""
+        if isinstance(engine, Answer):
+            return self.finish(engine)
         if self._setup is None:
             self._setup = self.seconds
         try:

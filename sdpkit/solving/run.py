@@ -13,9 +13,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -56,7 +58,8 @@ class Run:
 
     Attributes
     ----------
-    settings: with the deadline of the whole call;  time_limit: what it was made of
+    settings: with the deadline of the whole call
+    time_limit: the seconds that there were at its beginning, infinite without a limit
     solver: a name, or "auto"
     problem: the object that was passed to `solve`
     """
@@ -64,7 +67,7 @@ class Run:
     settings: Settings
     solver: str = "auto"
     problem: Any = None
-    time_limit: float | None = None
+    time_limit: float = math.inf
 
     @property
     def deadline(self) -> Deadline:
@@ -74,8 +77,7 @@ class Run:
     @property
     def certificate_deadline(self) -> Deadline:
         """A little later: a point that was found in time is worth its certificate."""
-        share = _CERTIFICATE_SHARE * (self.time_limit or 0.0)
-        return self.deadline.later(_CERTIFICATE_SECONDS + share)
+        return self.deadline.later(_CERTIFICATE_SECONDS + _CERTIFICATE_SHARE * self.time_limit)
 
     def choose(self, program: Program) -> Choice:
         """The solver that the user named, or the cheapest."""
@@ -133,9 +135,7 @@ class Run:
         ours, started = is_ours(solver), clock()
         before = "" if ours else program.fingerprint
 
-        def call() -> Answer:
-            return solver.solve(program, settings)
-
+        call = partial(solver.solve, program, settings)
         try:
             setup = settings.deadline.later(_SETUP_SECONDS)
             with setup.applies(), nullcontext() if ours else raising_interrupts():

@@ -117,7 +117,7 @@ def solve(
         options,
         progress=Progress(sys.stdout) if verbose == 1 else None,
     )
-    run = Run(settings, solver, problem, limit)
+    run = Run(settings, solver, problem, settings.deadline.left)
     steps = _solve_steps if callable(getattr(problem, "advance", None)) else solve_program
     with shown(verbose), remembering_interrupts():
         try:
