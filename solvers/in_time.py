@@ -8,6 +8,7 @@ at neither the clock nor the keyboard.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TypeVar
 
 import numpy as np
@@ -21,11 +22,14 @@ from sdpkit.typing import Array
 
 T = TypeVar("T")
 
-# From this size on one decomposition of a matrix may take a second: starting a process for it, some
-# hundredths, is then worth it.
+# From this size on one decomposition of a matrix may take a second or more: a process for it, which
+# takes some hundredths, is then worth it.
 LONG_SIZE = 1500
 # Columns of a Cholesky factor between two looks at the clock.
 _PANEL = 256
+
+# The driver of the engine that is at work, for the decompositions deep inside of it.
+_driver: ContextVar[Driver | None] = ContextVar("driver", default=None)
 
 
 def set_up_and_run(driver: Driver, set_up: Callable[[], Engine | Answer]) -> Answer:
@@ -33,23 +37,27 @@ def set_up_and_run(driver: Driver, set_up: Callable[[], Engine | Answer]) -> Ans
 
     An answer that needs no engine is returned as it is.
     """
+    token = _driver.set(driver)
     try:
         with until(lambda: driver.out_of_time):
             engine = set_up()
+        return driver.finish(engine) if isinstance(engine, Answer) else driver.run(engine)
     except Abandoned:
         if not driver.must_stop or driver.stop is None:
             raise  # somebody else has no patience
         return driver.finish(Answer(driver.stop, driver.words))
-    return driver.finish(engine) if isinstance(engine, Answer) else driver.run(engine)
+    finally:
+        _driver.reset(token)
 
 
-def stoppable(driver: Driver, size: int, work: Callable[[], T]) -> T:
+def stoppable(size: int, work: Callable[[], T]) -> T:
     """What `work` returns, which decomposes matrices of this size; `Abandoned` at the limit.
 
-    Large ones are decomposed in a process that can be stopped.
+    In an engine, large ones are decomposed in a process that can be stopped.
     """
     continue_or_raise()
-    if size < LONG_SIZE or not can_fork():
+    driver = _driver.get()
+    if driver is None or size < LONG_SIZE or not can_fork():
         return work()
     limit = driver.settings.time_limit
     returned = apart(work, None if limit is None else max(limit - driver.seconds, 0.0))
