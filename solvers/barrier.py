@@ -353,8 +353,8 @@ class Barrier:
         lacking, reason = unsupported(self.capabilities, program), why_no_graph(program)
         if lacking is None and reason is None and _has_limits_on_a_face(program):
             return (
-                "only takes null directions beside the constant where all constraints are equations; this "
-                "program has inequalities or slack variables"
+                "only takes null directions beside the constant where all constraints are "
+                "equations; this program has inequalities or slack variables"
             )
         return lacking or (reason and f"only solves graph programs; {reason}")
 

@@ -64,8 +64,8 @@ class FactoredBlock:
 class LowRankModel:
     """The maximisation with rows of norm one, right-hand sides and costs of size one.
 
-    M = unit·M',  w = cost_scale·unit·w'/norms;  `kept` are the auxiliary variables that no box stands
-    for;  `side` is ±1 where a multiplier has a sign and no other limit.
+    M = unit·M',  w = cost_scale·unit·w'/norms;  `kept` are the auxiliary variables that no box
+    stands for;  `side` is ±1 where a multiplier has a sign and no other limit.
     """
 
     program: Program
