@@ -48,9 +48,7 @@ _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another 
 _GOAL_SHARE = 0.8  # share of tol at which to stop
 _NEAR_ROWS = 10.0  # times tol: residuals from which a point is moved onto its rows
 _MOST_MOVES = 6  # steps of least squares that this takes at most
-_SHRUNK_SHARE = (
-    0.5  # and where the point will be shrunk into its limits, which may cost half of tol
-)
+_SHRUNK_SHARE = 0.5  # where the point will be shrunk into its limits, which costs as much again
 
 
 @dataclass(frozen=True)
