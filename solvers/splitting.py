@@ -9,8 +9,8 @@ one.
 
 `sdpkit.solvers.sets` describes a metric in which all constraints weigh the same. At every restart
 it is fitted to the iterate: with z = X − sS, X ⪰ 0 and S ⪰ 0 share their eigenvectors, and
-coordinates scaled by  ((X + δ)/(S + δ))^0.4  along them lessen the spread of both spectra. Steps are
-over-relaxed and extrapolated (Anderson's method), and the penalty s follows the balance of both
+coordinates scaled by  ((X + δ)/(S + δ))^0.4  along them lessen the spread of both spectra. Steps
+are over-relaxed and extrapolated (Anderson's method), and the penalty s follows the balance of both
 residuals. Intervals between restarts grow, so that the theory for a fixed metric holds in the end.
 Far from the end, where steps are long, eigenvectors of single precision are good enough.
 """

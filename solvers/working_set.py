@@ -202,8 +202,8 @@ def shared_out(pool: Any, work: Callable[[Any], Any], shares: list[Any]) -> list
 
 # An anchor's partners are its pulls, for their lengths, then its pushes, then its pulls again, for
 # their tensions: one loop, since each copy of its inner loops takes time to compile. Slices, not
-# index ranges, are what the compiler makes vectors of. α is written down, and the weighted Laplacian
-# applied to the outputs is added to `pull`; sums over comparisons are in double precision.
+# index ranges, are what the compiler makes vectors of. α is written down, and the weighted
+# Laplacian applied to the outputs is added to `pull`; sums over comparisons are in double precision.
 def _add_comparisons(
     outputs: Any,
     anchors: Any,
@@ -217,7 +217,7 @@ def _add_comparisons(
     pull: Any,
     alpha: Any,
 ) -> Any:
-    """Σ(αz − γ/2(α − a)²) and Σ[z]₊ over the comparisons of some anchors; α and `pull` are filled."""
+    """Σ(αz − γ/2(α − a)²) and Σ[z]₊ over the comparisons of some anchors; fills α and `pull`."""
     value, hinge, slope = 0.0, 0.0, 1.0 / gamma
     near, tensions = room[0], room[1]
     for k in range(anchors.shape[0]):
