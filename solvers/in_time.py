@@ -17,6 +17,7 @@ import scipy.linalg
 from sdpkit.numerics.patience import Abandoned, continue_or_raise, until
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.driver import Driver, Engine
+from sdpkit.solution.interruption import is_interrupted
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.typing import Array
 
@@ -25,6 +26,9 @@ T = TypeVar("T")
 # From this size on one decomposition of a matrix may take a second or more: a process for it, which
 # takes some hundredths, is then worth it.
 LONG_SIZE = 1500
+# Seconds that a set-up or a decomposition may take when time is up: small programs have a first
+# point by then.
+_MOMENT = 0.5
 # Columns of a Cholesky factor between two looks at the clock.
 _PANEL = 256
 
@@ -39,7 +43,7 @@ def set_up_and_run(driver: Driver, set_up: Callable[[], Engine | Answer]) -> Ans
     """
     token = _driver.set(driver)
     try:
-        with until(lambda: driver.out_of_time):
+        with until(lambda: is_overdue(driver)):
             engine = set_up()
         return driver.finish(engine) if isinstance(engine, Answer) else driver.run(engine)
     except Abandoned:
@@ -48,6 +52,12 @@ def set_up_and_run(driver: Driver, set_up: Callable[[], Engine | Answer]) -> Ans
         return driver.finish(Answer(driver.stop, driver.words))
     finally:
         _driver.reset(token)
+
+
+def is_overdue(driver: Driver) -> bool:
+    """Whether the time has been up for a moment, or Ctrl-C was pressed."""
+    limit = driver.settings.time_limit
+    return is_interrupted() or (limit is not None and driver.seconds > limit + _MOMENT)
 
 
 def stoppable(size: int, work: Callable[[], T]) -> T:
@@ -60,7 +70,8 @@ def stoppable(size: int, work: Callable[[], T]) -> T:
     if driver is None or size < LONG_SIZE or not can_fork():
         return work()
     limit = driver.settings.time_limit
-    returned = apart(work, None if limit is None else max(limit - driver.seconds, 0.0))
+    left = None if limit is None else max(limit + _MOMENT - driver.seconds, 0.0)
+    returned = apart(work, left)
     if returned.stop is None:
         found: T = returned.value
         return found
@@ -97,4 +108,4 @@ def stoppable_cholesky(matrix: Array) -> Array:
     return out
 
 
-__all__ = ["set_up_and_run", "stoppable", "stoppable_cholesky"]
+__all__ = ["is_overdue", "set_up_and_run", "stoppable", "stoppable_cholesky"]

@@ -203,7 +203,7 @@ def shared_out(pool: Any, work: Callable[[Any], Any], shares: list[Any]) -> list
 # An anchor's partners are its pulls, for their lengths, then its pushes, then its pulls again, for
 # their tensions: one loop, since each copy of its inner loops takes time to compile. Slices, not
 # index ranges, are what the compiler makes vectors of. α is written down, and the weighted
-# Laplacian applied to the outputs is added to `pull`; sums over comparisons are in double precision.
+# Laplacian applied to the outputs is added to `pull`. Sums are in double precision.
 def _add_comparisons(
     outputs: Any,
     anchors: Any,
