@@ -28,7 +28,7 @@ T = TypeVar("T")
 LONG_SIZE = 1500
 # Seconds that a set-up or a decomposition may take when time is up: small programs have a first
 # point by then.
-_MOMENT = 0.5
+_MOMENT = 0.8
 # Columns of a Cholesky factor between two looks at the clock.
 _PANEL = 256
 
