@@ -71,7 +71,7 @@ def _shortened(tall: Array) -> Array:
     for first in range(0, len(tall), _VERY_TALL):
         continue_or_raise()
         triangles.append(np.linalg.qr(tall[first : first + _VERY_TALL], mode="r"))
-    return np.linalg.qr(np.vstack(triangles), mode="r")
+    return np.asarray(np.linalg.qr(np.vstack(triangles), mode="r"))
 
 
 class Judgement(NamedTuple):

@@ -177,11 +177,12 @@ def _gamma(k: int) -> float:
 def _factor_left(indptr: Indices, rows: Indices, x: Array) -> int:
     """`_factor` without a table of places; `Abandoned` if it is time to stop."""
     n, negative = indptr.size - 1, 0
-    work, lists = np.zeros(n), np.full((3, n), -1)
+    work = np.zeros(n)
+    reaching, further, place = np.full((3, n), -1)
     for first in range(0, n, _BETWEEN_LOOKS):
         continue_or_raise()
         last = min(first + _BETWEEN_LOOKS, n)
-        found = int(_gather_columns(indptr, rows, first, last, work, *lists, x))
+        found = int(_gather_columns(indptr, rows, first, last, work, reaching, further, place, x))
         if found < 0:
             return -1
         negative += found
