@@ -50,7 +50,7 @@ from sdpkit.typing import Array
 _MAX_NEWTON_STEPS = 400
 _FEW_NODES = 250  # up to which forecasts leave the fill of factors out
 _GOAL_SHARE = 0.8  # share of the tolerance at which the path ends
-_PRICE_SHARE = 0.5  # share of the tolerance that the residuals of the final primal may cost
+_COST_SHARE = 0.5  # share of the tolerance that the residuals of the final primal may cost
 _CENTRING_STEPS = 25  # Newton steps towards one centre
 _WARMING_STEPS = 8  # Newton steps from a given start to the path, before it is given up
 _STALLED_STEPS = 5  # steps in a row that hardly lower μ end the search
@@ -215,21 +215,21 @@ class BarrierPath:
         return driver.must_stop
 
     def _allowed(self, path: PathOfCentres) -> Array:
-        """(m,) what the rows of the final primal may be off.
+        """(m,) what the constraints of the final primal may be off.
 
-        Equality rows are judged against the longest, and all together by their prices w; where K is
-        shrunk into its limits each row counts by itself; where slack takes up the rest, it has a
-        price.
+        Equations are judged against the longest, and all together by their multipliers w; where K
+        is shrunk into its limits each constraint counts by itself; where slack takes up the rest,
+        it has a cost.
         """
         dual, tol = self.dual, self.tol
         out = np.full(dual.d.size, 0.2 * tol * float(np.abs(dual.d).max()))
         limited = np.isfinite(dual.lo) | np.isfinite(dual.hi)
         out[limited] = np.minimum(out, 0.1 * tol * np.abs(dual.d))[limited]
-        priced = np.isfinite(dual.hi) & (dual.hi > 0)
+        has_cost = np.isfinite(dual.hi) & (dual.hi > 0)
         worth = 0.1 * tol * abs(path.value) / dual.d.size
-        out[priced] = np.minimum(out[priced], worth / dual.hi[priced])
-        prices = np.abs(path.point.w) * out
-        return out * _capped(prices, _PRICE_SHARE * tol * abs(path.value))
+        out[has_cost] = np.minimum(out[has_cost], worth / dual.hi[has_cost])
+        costs = np.abs(path.point.w) * out
+        return out * _capped(costs, _COST_SHARE * tol * abs(path.value))
 
     @staticmethod
     def _is_current(path: PathOfCentres) -> bool:
@@ -238,7 +238,7 @@ class BarrierPath:
     def _as_ray(self, w: Array) -> Array | None:
         """Multipliers with L(w) ⪰ 0: w itself if the cost is, else moved along λ₂(L(1)).
 
-        None where upper limits are finite: these are prices of slack, which no ray beats.
+        None where upper limits are finite: these are costs of slack, which no ray beats.
         """
         if np.isfinite(self.dual.hi).any():
             return None
@@ -286,18 +286,18 @@ class BarrierPath:
         return {"w": self.path.point.w, "mu": self.path.mu, "steps": self.steps}
 
 
-def _capped(prices: Array, budget: float) -> Array:
-    """(m,) shares that cut the largest prices to a common limit, so that their sum stays within
+def _capped(costs: Array, budget: float) -> Array:
+    """(m,) shares that cut the largest costs to a common limit, so that their sum stays within
     the budget."""
-    rising = np.sort(prices)
+    rising = np.sort(costs)
     below = np.cumsum(rising) - rising
     # If the k-th and those above it are cut to the limit, this is what the limit may be.
-    limits = (budget - below) / np.arange(prices.size, 0, -1)
+    limits = (budget - below) / np.arange(costs.size, 0, -1)
     cut = np.flatnonzero(limits < rising)
     if not cut.size:
-        return np.ones(prices.size)
+        return np.ones(costs.size)
     limit = max(float(limits[cut[0]]), 0.0)
-    return np.divide(limit, prices, out=np.ones(prices.size), where=prices > limit)
+    return np.divide(limit, costs, out=np.ones(costs.size), where=costs > limit)
 
 
 def _formed(program: Program, k: int, primal: BarrierPrimal) -> Matrix:
@@ -353,8 +353,8 @@ class Barrier:
         lacking, reason = unsupported(self.capabilities, program), why_no_graph(program)
         if lacking is None and reason is None and _has_limits_on_a_face(program):
             return (
-                "only takes null directions beside the constant where all rows are equations; this "
-                "program has inequalities or slack variables"
+                "only takes null directions beside the constant where all constraints are "
+                "equations; this program has inequalities or slack variables"
             )
         return lacking or (reason and f"only solves graph programs; {reason}")
 

@@ -365,7 +365,7 @@ def _cvxopt_work(entries: float) -> float:
 
 
 def _not_measured(entries: float) -> float:
-    """Solvers that "auto" asks last."""
+    """Solvers that "auto" tries last."""
     return math.inf
 
 

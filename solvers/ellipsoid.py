@@ -58,7 +58,7 @@ class Covering:
     ----------
     z: (m, r);  cost: (r, r) C;  transform: (D, r) T with z' = Tᵀz
     row_scale: (m,) c/s_j, so that the multiplier of row j is row_scale_j φ_j
-    size: D;  beta: β
+    size: D;  beta: β;  unit_cost: c, that of t
     """
 
     z: Array
@@ -67,7 +67,7 @@ class Covering:
     row_scale: Array
     size: int
     beta: float
-    price: float
+    unit_cost: float
 
     @classmethod
     def of(cls, program: Program) -> Covering:
@@ -108,7 +108,7 @@ class Covering:
         alpha = self.beta * self.size / (float(at.g.max()) + at.rest)
         s = (self.z.T * phi) @ self.z + self.cost
         factor = scipy.linalg.solve_triangular(np.linalg.cholesky(s), self.transform.T, lower=True)
-        return alpha * (factor.T @ factor), alpha * float(at.g.max()) / self.price
+        return alpha * (factor.T @ factor), alpha * float(at.g.max()) / self.unit_cost
 
 
 class CoveringWeights(ABC):

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import scipy.linalg
 
-from sdpkit.numerics.deadline import Abandoned, continue_or_raise
+from sdpkit.numerics.deadline import NEVER, Abandoned, continue_or_raise, current_deadline
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.driver import Driver, Engine
 from sdpkit.solution.process import apart, can_fork
@@ -22,9 +22,11 @@ from sdpkit.typing import Array
 
 T = TypeVar("T")
 
-# From this size on one decomposition of a matrix may take a second: starting a process for it, some
-# hundredths, is then worth it.
+# From this size on one decomposition of a matrix may take a second or more: a process for it, which
+# takes some hundredths, is then worth it.
 LONG_SIZE = 1500
+# Seconds that a set-up may go on when the time is up: small programs have a first point by then.
+SETUP_SECONDS = 0.5
 # Columns of a Cholesky factor between two looks at the clock.
 _PANEL = 256
 
@@ -33,7 +35,7 @@ def set_up(driver: Driver, begin: Callable[[], Engine | Answer]) -> Engine | Ans
     """The engine that `begin` returns, or an answer that needs none; one without a point if the
     time is over before that."""
     try:
-        with driver.settings.deadline.applies():
+        with driver.settings.deadline.later(SETUP_SECONDS).applies():
             return begin()
     except Abandoned:
         if not driver.must_stop or driver.stop is None:
@@ -41,16 +43,16 @@ def set_up(driver: Driver, begin: Callable[[], Engine | Answer]) -> Engine | Ans
         return Answer(driver.stop, driver.words)
 
 
-def stoppable(driver: Driver, size: int, work: Callable[[], T]) -> T:
-    """What `work` returns, which decomposes matrices of this size; `Abandoned` at the limit.
+def stoppable(size: int, work: Callable[[], T]) -> T:
+    """What `work` returns, which decomposes matrices of this size; `Abandoned` at the deadline.
 
-    Large ones are decomposed in a process that can be stopped.
+    Where one applies, large ones are decomposed in a process that can be stopped.
     """
-    continue_or_raise()
-    if size < LONG_SIZE or not can_fork():
+    deadline = current_deadline()
+    deadline.check()
+    if deadline is NEVER or size < LONG_SIZE or not can_fork():
         return work()
-    left = driver.settings.deadline.left
-    returned = apart(work, None if left == math.inf else left)
+    returned = apart(work, None if deadline.left == math.inf else deadline.left)
     if returned.stop is None:
         found: T = returned.value
         return found
@@ -87,4 +89,4 @@ def stoppable_cholesky(matrix: Array) -> Array:
     return out
 
 
-__all__ = ["set_up", "stoppable", "stoppable_cholesky"]
+__all__ = ["SETUP_SECONDS", "set_up", "stoppable", "stoppable_cholesky"]

@@ -24,6 +24,7 @@ from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.algebra import EntryEquations
 from sdpkit.solvers.definite import Breakdown
+from sdpkit.solvers.in_time import SETUP_SECONDS
 from sdpkit.solvers.predictor_corrector import (
     Iterate,
     Measures,
@@ -249,7 +250,8 @@ class Interior:
         """Reduce, follow the central path, lift the best point."""
         driver = Driver(self.name, settings, _MAX_ITERATIONS)
         reduction = reduce(program)
-        if driver.must_stop and driver.stop is not None:
+        overdue = settings.deadline.later(SETUP_SECONDS).is_over
+        if overdue and driver.must_stop and driver.stop is not None:
             return driver.finish(Answer(driver.stop, driver.words))
         unit = reduction.rhs_scale * reduction.cost_scale
         method = PredictorCorrector(reduction.program, program.value_floor / unit)

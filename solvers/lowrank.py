@@ -100,7 +100,7 @@ class MultiplierUpdates:
         before = now.residual
         now.w, now.residual = self._updated(point), point.residual
         now.unknown = [*map(_trimmed, point.unknown[:-1]), point.unknown[-1]]
-        lowest = self._lowest(point, driver)
+        lowest = self._lowest(point)
         gap, violation = self._gap(point, lowest), self._violation(point)
         self._keep(point, max(gap, violation))
         self._record(driver, point, lowest, gap, violation)
@@ -129,7 +129,7 @@ class MultiplierUpdates:
         assert answer.matrices is not None
         largest = max(block.size for block in program.blocks)
         certified = partial(certify, program, answer.matrices, answer.x, answer.dual)
-        return not stoppable(driver, largest, certified).passes(tol)
+        return not stoppable(largest, certified).passes(tol)
 
     def _gives_up(self, driver: Driver, gap: float) -> bool:
         """Whether there is no optimum to be found, or no progress."""
@@ -140,7 +140,7 @@ class MultiplierUpdates:
         if total > _UNBOUNDED_TRACE * (1 + self.natural):
             driver.end(Stop.CLAIMS_UNBOUNDED, "the factors grow without bound")
         elif now.sigma > _STIFFEST * self.first_sigma and now.residual > 1e-5:
-            driver.end(Stop.CLAIMS_INFEASIBLE, "the rows stay violated, however stiff")
+            driver.end(Stop.CLAIMS_INFEASIBLE, "the constraints stay violated, however stiff")
         elif self.stalled > _STALLED_UPDATES:
             driver.end(Stop.DONE, f"no progress beyond a relative gap of {gap:.1e}")
         return driver.stop is not None
@@ -163,10 +163,10 @@ class MultiplierUpdates:
         now = self.now
         return LagrangianPoint(self.model, unknown, now.w, now.sigma, now.level)
 
-    def _lowest(self, point: LagrangianPoint, driver: Driver) -> list[tuple[Array, Array]]:
+    def _lowest(self, point: LagrangianPoint) -> list[tuple[Array, Array]]:
         """Per block the lowest eigenpairs of the dual slack."""
         parts = zip(self.model.parts, point.weights, strict=True)
-        return [lowest_eigenpairs(part, u, NEW_COLUMNS, driver) for part, u in parts]
+        return [lowest_eigenpairs(part, u, NEW_COLUMNS) for part, u in parts]
 
     def _gap(self, point: LagrangianPoint, lowest: list[tuple[Array, Array]]) -> float:
         """What the certificate will find, about: the dual value and what its slack lacks, at the
@@ -186,7 +186,7 @@ class MultiplierUpdates:
 
     def _value_unit(self, primal: float, dual: float) -> float:
         """What the certificate divides differences of values by, in the units of the model."""
-        program, unit = self.model.program, self.model.unit * self.model.price
+        program, unit = self.model.program, self.model.unit * self.model.cost_scale
         values = (program.sign * unit * v + program.offset for v in (primal, dual))
         return value_unit(program, *values) / unit
 
@@ -251,7 +251,7 @@ class MultiplierUpdates:
         violation: float,
     ) -> None:
         m = self.model
-        sign, offset, unit = m.program.sign, m.program.offset, m.unit * m.price
+        sign, offset, unit = m.program.sign, m.program.offset, m.unit * m.cost_scale
         smallest = min(float(values[0]) for values, _ in lowest)
         driver.record(
             objective=sign * unit * (point.primal_value + self._slack_value(point)) + offset,
@@ -311,7 +311,7 @@ def _auxiliary(model: LowRankModel, point: LagrangianPoint) -> Array:
     binds = np.where(entries > 0, limits == lo[rows], limits == hi[rows])
     amounts = np.maximum(-(model.norms * point.t)[rows] / entries, 0.0)
     takers = np.flatnonzero(binds & (amounts > 0))
-    # Of several at the same price, one does.
+    # Of several at the same cost, one does.
     takers = takers[np.unique(rows[takers], return_index=True)[1]]
     out[boxed[takers]] = amounts[takers]
     return out

@@ -1,6 +1,6 @@
 """A program scaled to rows, right-hand sides and costs of size one, for low-rank factors.
 
-Slack variables that occur in one row alone are eliminated: their prices limit the row's multiplier,
+Slack variables that occur in one constraint alone are eliminated: their costs limit its multiplier,
 lo ≤ w ≤ hi. Other nonnegative variables are squares, x_j = z_j²; free ones are themselves.
 """
 
@@ -17,7 +17,6 @@ from sdpkit.program.block import Block, stiff_enough
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.kinds import why_no_graph
-from sdpkit.solution.driver import Driver
 from sdpkit.solvers.in_time import stoppable
 from sdpkit.typing import Array, Bools, Indices
 
@@ -65,8 +64,8 @@ class FactoredBlock:
 class LowRankModel:
     """The maximisation with rows of norm one, right-hand sides and costs of size one.
 
-    M = unit·M',  w = price·unit·w'/norms;  `kept` are the auxiliary variables that no box stands
-    for;  `side` is ±1 where a multiplier has a sign and no other limit.
+    M = unit·M',  w = cost_scale·unit·w'/norms;  `kept` are the auxiliary variables that no box
+    stands for;  `side` is ±1 where a multiplier has a sign and no other limit.
     """
 
     program: Program
@@ -84,7 +83,7 @@ class LowRankModel:
     curvature_x: Array
     norms: Array
     unit: float
-    price: float
+    cost_scale: float
     side: Array
 
     @classmethod
@@ -98,7 +97,7 @@ class LowRankModel:
             norms = np.maximum(program.rhs, 1e-3 * program.rhs.max())
         costs = [block.cost.magnitude() for block in program.blocks]
         linear = np.concatenate([program.cost_x, program.cost_q])
-        price = max(*costs, float(np.abs(linear).max(initial=0.0))) or 1.0
+        cost_scale = max(*costs, float(np.abs(linear).max(initial=0.0))) or 1.0
         kept = np.flatnonzero(~in_boxes(program))
         lo, hi = program.multiplier_box
         scale = sp.diags_array(unit / norms)
@@ -106,21 +105,21 @@ class LowRankModel:
         above, below = (lo == 0) & np.isinf(hi), (hi == 0) & np.isinf(lo)
         return cls(
             program,
-            tuple(FactoredBlock.of(block, sign / price) for block in program.blocks),
+            tuple(FactoredBlock.of(block, sign / cost_scale) for block in program.blocks),
             rows_q,
             sp.csr_array(rows_q.T),
             sp.csr_array(scale @ program.rows_x[:, kept]),
             program.rhs / norms,
-            lo * norms / (price * unit),
-            hi * norms / (price * unit),
-            sign * program.cost_q / price,
+            lo * norms / (cost_scale * unit),
+            hi * norms / (cost_scale * unit),
+            sign * program.cost_q / cost_scale,
             kept,
             program.free_x[kept],
-            sign * program.cost_x[kept] / price,
-            program.quadratic_x[kept] * unit / price,
+            sign * program.cost_x[kept] / cost_scale,
+            program.quadratic_x[kept] * unit / cost_scale,
             norms,
             unit,
-            price,
+            cost_scale,
             np.where(above, 1.0, np.where(below, -1.0, 0.0)),
         )
 
@@ -154,11 +153,11 @@ class LowRankModel:
 
     def dual(self, w: Array) -> Array:
         """Multipliers of the program's maximisation."""
-        return np.asarray(self.price * self.unit * w / self.norms)
+        return np.asarray(self.cost_scale * self.unit * w / self.norms)
 
     def own(self, w: Array) -> Array:
         """The program's multipliers, of its maximisation, in the units of here."""
-        return np.clip(w * self.norms / (self.price * self.unit), self.lo, self.hi)
+        return np.clip(w * self.norms / (self.cost_scale * self.unit), self.lo, self.hi)
 
 
 def in_boxes(program: Program) -> Bools:
@@ -168,7 +167,7 @@ def in_boxes(program: Program) -> Bools:
 
 
 def lowest_eigenpairs(
-    part: FactoredBlock, u: Array, k: int, driver: Driver, cost: bool = True
+    part: FactoredBlock, u: Array, k: int, cost: bool = True
 ) -> tuple[Array, Array]:
     """The k smallest eigenvalues, rising, and eigenvectors of Vᵀdiag(u)V − C on the face."""
     block, pull = part.block, part.sign if cost else 0.0
@@ -186,5 +185,5 @@ def lowest_eigenpairs(
     room = block.size - basis.shape[1]
     slack += lift * basis @ basis.T
     wanted = [0, min(k, room) - 1]
-    found = stoppable(driver, block.size, lambda: scipy.linalg.eigh(slack, subset_by_index=wanted))
+    found = stoppable(block.size, lambda: scipy.linalg.eigh(slack, subset_by_index=wanted))
     return found[0], found[1]

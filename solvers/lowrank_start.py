@@ -65,7 +65,7 @@ def _ranks(part: FactoredBlock) -> range:
 
 def starting_state(model: LowRankModel, driver: Driver) -> LowRankState:
     """From a checkpoint, a given solution, a given embedding, or the slowest modes."""
-    cold, kept = cold_start(model, driver), driver.saved(layout(model))
+    cold, kept = cold_start(model), driver.saved(layout(model))
     if kept is not None:
         factors = [kept[f"factor{k}"] for k in range(len(model.parts))]
         sigma, level, residual = (float(kept[name]) for name in ("sigma", "level", "residual"))
@@ -136,19 +136,19 @@ def first_ranks(program: Program) -> list[int]:
     return out
 
 
-def cold_start(model: LowRankModel, driver: Driver) -> LowRankState:
+def cold_start(model: LowRankModel) -> LowRankState:
     """The slowest modes of the measurements, in the size at which the rows are met best."""
     program = model.program
     w = np.clip(np.zeros(program.n_rows), model.lo, model.hi)
     if program.safe.direction is not None:
         pull = max(model.parts[k].sign * b.cost.identity for k, b in enumerate(program.blocks))
         if pull > 0:
-            w = model.own(program.sign * program.safe.direction * pull * model.price)
+            w = model.own(program.sign * program.safe.direction * pull * model.cost_scale)
     factors = []
     rng = np.random.default_rng(0)
     ones = np.ones(program.rows_q.shape[1])
     for part, u, rank in zip(model.parts, program.split(ones), first_ranks(program), strict=True):
-        values, vectors = lowest_eigenpairs(part, u, rank, driver, cost=False)
+        values, vectors = lowest_eigenpairs(part, u, rank, cost=False)
         y = vectors / np.sqrt(np.maximum(values, 1e-3 * values.max() + 1e-12))
         y = y + 1e-2 * np.linalg.norm(y) / np.sqrt(y.size) * rng.standard_normal(y.shape)
         factors.append(part.projected(y))

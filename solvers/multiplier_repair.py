@@ -37,7 +37,7 @@ class MultiplierRepair:
         one = np.zeros(sets.tail.stop)
         for block in sets.blocks:
             one[block.part] = np.eye(block.size).ravel()
-        curved = sets.curvature > 0  # their dual slacks may be anything, at a price
+        curved = sets.curvature > 0  # their dual slacks may be anything, at a cost
         one[sets.tail] = ~sets.free & ~curved
         if sets.groups or (sets.free & ~curved).any():
             return None

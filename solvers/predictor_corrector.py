@@ -53,8 +53,8 @@ from sdpkit.typing import Array, Indices
 _PREDICTED = 1e-6  # relative residual of a predictor: it is not taken, it tells how far to go
 _STUCK_LENGTH = 0.1  # a step this short calls for pure centring
 _SINGULAR = 1e13  # the size of a matrix times that of its inverse, where digits are lost
-# Rows shorter than this share of the longest are met at their own scale; the certificate asks it
-# of all rows, and longer ones are met on the way.
+# Constraints shorter than this share of the longest are met at their own scale; the certificate
+# measures all of them so, and longer ones are met on the way.
 _SHORT = 1e-3
 _TINY = float(np.finfo(np.float64).tiny)
 # What rounding leaves of the longest row.
@@ -134,7 +134,7 @@ class Measures:
         return abs(self.dual - self.primal) / self._size
 
     @property
-    def price(self) -> float:
+    def relative_cost(self) -> float:
         """What the residuals may be worth, as the certificate counts it."""
         return self.cost / self._size
 
@@ -144,8 +144,8 @@ class Measures:
 
     @property
     def worst(self) -> float:
-        """The largest of gap, residuals and their price."""
-        return max(self.gap, self.primal_residual, self.dual_residual, self.price)
+        """The largest of gap, residuals and their cost."""
+        return max(self.gap, self.primal_residual, self.dual_residual, self.relative_cost)
 
 
 class PredictorCorrector:

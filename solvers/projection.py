@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +33,7 @@ from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.options import Option
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-from sdpkit.solvers.in_time import set_up
+from sdpkit.solvers.in_time import set_up, stoppable
 from sdpkit.solvers.multiplier_repair import reduced_anchor
 from sdpkit.solvers.sets import DENSE_ROWS, RAY_TOL, TwoSets
 from sdpkit.solvers.splitting import Splitting, SplittingPair
@@ -47,22 +48,22 @@ _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another 
 _GOAL_SHARE = 0.8  # share of tol at which to stop
 _NEAR_ROWS = 10.0  # times tol: residuals from which a point is moved onto its rows
 _MOST_MOVES = 6  # steps of least squares that this takes at most
-_SHRUNK_SHARE = 0.5  # and where the point will be shrunk into its limits, at a price of half of tol
+_SHRUNK_SHARE = 0.5  # where the point will be shrunk into its limits, which costs as much again
 
 
 @dataclass(frozen=True)
 class _Look:
     """Both sides at one iteration, in the user's units.
 
-    `price` is what the residuals of the rows may cost, Σ|w_e|·residual_e, relative as the gap is:
-    the certificate asks for it, and the value may change by as much when rows are met exactly.
+    `cost` is what the residuals of the constraints may cost, Σ|w_e|·residual_e, relative as the gap
+    is: the certificate adds it, and the value may change by as much when they are met exactly.
     """
 
     objective: float
     bound: float
     gap: float
     residual: float
-    price: float
+    cost: float
 
 
 class DouglasRachford:
@@ -147,12 +148,12 @@ class DouglasRachford:
     def _renew(self, look: _Look | None) -> None:
         """Fit the metric to the iterate.
 
-        The penalty follows what is still missing: a gap larger than the price of the residuals
+        The penalty follows what is still missing: a gap larger than the cost of the residuals
         comes from the multipliers, and a larger penalty serves them at the expense of the rows.
         Before the first restart both are too far off to mean anything.
         """
-        if self.restarts and look is not None and min(look.gap, look.price) > 0:
-            change = float(np.sqrt(look.gap / look.price))
+        if self.restarts and look is not None and min(look.gap, look.cost) > 0:
+            change = float(np.sqrt(look.gap / look.cost))
             self.penalty *= float(np.clip(change, 1 / _PENALTY_CHANGE, _PENALTY_CHANGE))
         self.restarts += 1
         self.renewal += _SHORTEST_INTERVAL * (1 + self.restarts // 2)
@@ -206,15 +207,15 @@ class DouglasRachford:
         bound = self.program.offset + self.unit * self.bound
         scale = max(value_unit(self.program, objective, bound), 1e-300)
         residual = sets.residual(method.point.values)
-        price = float(np.abs(method.y) @ np.abs(method.point.values - sets.b))
-        price *= abs(self.unit) * self._unit_ratio(sets) / scale
-        return _Look(objective, bound, abs(objective - bound) / scale, residual, price)
+        cost = float(np.abs(method.y) @ np.abs(method.point.values - sets.b))
+        cost *= abs(self.unit) * self._unit_ratio(sets) / scale
+        return _Look(objective, bound, abs(objective - bound) / scale, residual, cost)
 
     def _judge(self, driver: Driver, k: int, look: _Look) -> None:
         """End the run where both sides meet, or where a ray proves that they never will."""
         share = _SHRUNK_SHARE if np.all(self.program.relations == -1) else _GOAL_SHARE
         met = max(look.gap, look.residual) <= share * self.tol
-        met = met and look.gap + look.price <= self.tol
+        met = met and look.gap + look.cost <= self.tol
         if met and self._is_restored and self._is_proven(look):
             words = f"converged: gap {look.gap:.1e}, rows {look.residual:.1e}"
             driver.end(Stop.DONE, words)
@@ -233,7 +234,7 @@ class DouglasRachford:
 
         A try costs as much as a few rounds, so that the next one waits for a quarter of all.
         """
-        off = max(look.residual, look.price)
+        off = max(look.residual, look.cost)
         near = look.gap <= goal and off <= _NEAR_ROWS * self.tol
         if not near or self.method.repair is None or self.iteration < self.next_try:
             return False
@@ -274,7 +275,7 @@ class DouglasRachford:
 
     @property
     def _is_restored(self) -> bool:
-        """Whether rows that are nearly met will be met exactly by those who judge the answer."""
+        """Whether later repair will make constraints that are nearly met exact."""
         shrunk = bool(np.all(self.program.relations == -1))
         return shrunk or is_small(self.program) or self.method.repair is None
 
@@ -372,7 +373,8 @@ def _unseen_ray(program: Program) -> tuple[tuple[Array, ...], Array] | None:
     theta = program.split(np.asarray(abs(program.rows_q).sum(axis=0), dtype=np.float64).ravel())
     costs = program.split(program.cost_q)
     for k, (block, weight, g) in enumerate(zip(program.blocks, theta, costs, strict=True)):
-        values, vectors = scipy.linalg.eigh(dense(block.adjoint(weight + np.abs(g))))
+        weighted = dense(block.adjoint(weight + np.abs(g)))
+        values, vectors = stoppable(block.size, partial(scipy.linalg.eigh, weighted))
         hidden = vectors[:, values <= 1e-13 * max(values[-1], 0.0)]
         if not hidden.shape[1]:
             continue

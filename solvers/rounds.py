@@ -27,6 +27,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -44,7 +45,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.options import Option
 from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
-from sdpkit.solvers.in_time import set_up
+from sdpkit.solvers.in_time import set_up, stoppable
 from sdpkit.solvers.sets import RAY_TOL
 from sdpkit.typing import Array
 
@@ -127,7 +128,10 @@ class SetsOfRows:
         """The nearest point of the cone; M vanishes on its null directions there."""
         matrices, x = self._parts(z)
         pairs = zip(self.program.blocks, matrices, strict=True)
-        projected = [np.asarray(project_onto_cone(block, m)).ravel() for block, m in pairs]
+        projected = [
+            np.asarray(stoppable(block.size, partial(project_onto_cone, block, m))).ravel()
+            for block, m in pairs
+        ]
         return np.concatenate([*projected, np.where(self.program.free_x, x, np.maximum(x, 0.0))])
 
     def distances(self, z: Array) -> Array:

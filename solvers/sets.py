@@ -14,17 +14,17 @@ edge; in the plain metric a splitting spends thousands of steps on the large one
 
     G = Vᵀ diag(θ) V,   θ_p = Σ_e |a_ep| / |b_e|,      M = F Z Fᵀ,   FᵀGF = I
 
-(for graphs a Laplacian whose weights are the inverse squared lengths) every row asks the same of
-Z, and Aᵀ(θ) = I: the multipliers θ repair the smallest eigenvalue of any dual slack at a price
-that is fair in these coordinates. AAᵀ is dense then, m² numbers; the plain metric, where it is as
-sparse as the graph, is left for programs with more rows than `DENSE_ROWS`.
+(for graphs a Laplacian whose weights are the inverse squared lengths) every constraint weighs the
+same on Z, and Aᵀ(θ) = I: the multipliers θ repair the smallest eigenvalue of any dual slack at a
+cost that is fair in these coordinates. AAᵀ is dense then, m² numbers; the plain metric, where it is
+as sparse as the graph, is left for programs with more constraints than `DENSE_ROWS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -36,6 +36,7 @@ import scipy.sparse.linalg
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
+from sdpkit.solvers.in_time import stoppable
 from sdpkit.typing import Array
 
 Factors = tuple[Array, ...]
@@ -219,7 +220,7 @@ class TwoSets:
         c[self.tail] = self.column_scale * self._cost_x
         b = program.rhs / self.row_norms
         self.rhs_scale = float(np.linalg.norm(b)) or 1.0
-        # Slopes of penalties at what the rows ask for count as costs.
+        # Slopes of penalties at the right-hand sides count as costs.
         curved = (self.column_scale**2 * self.curvature)[self.curvature > 0]
         slopes = [rho * float(self.column_scale[g[0]]) for rho, g in self.groups]
         slopes.append(self.rhs_scale * float(np.mean(curved)) if curved.size else 0.0)
@@ -276,7 +277,7 @@ class TwoSets:
         for k, block in enumerate(self.blocks):
             matrix = self.matrix(z, block)
             expected = ranks[k] if ranks else None
-            root, positive = rarer_root(matrix, expected, rough)
+            root, positive = stoppable(block.size, partial(rarer_root, matrix, expected, rough))
             gram = root @ root.T
             lengths = block.lengths(root)
             if not positive:
@@ -310,7 +311,7 @@ class TwoSets:
     def smallest(self, slack: Array, matrices_only: bool = False) -> float:
         """The smallest eigenvalue of the matrices and entry of the half lines (not of lines)."""
         low = [
-            float(scipy.linalg.eigvalsh(self.matrix(slack, b), subset_by_index=[0, 0])[0])
+            stoppable(b.size, partial(_smallest_eigenvalue, self.matrix(slack, b)))
             for b in self.blocks
         ]
         if matrices_only:
@@ -406,6 +407,10 @@ def rarer_root(
     return root.astype(np.float64, copy=False), positive
 
 
+def _smallest_eigenvalue(matrix: Array) -> float:
+    return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
+
+
 def _few_of_one_sign(matrix: Any, positive: bool) -> Any:
     wanted = (0.0, np.inf) if positive else (-np.inf, 0.0)
     values, vectors = scipy.linalg.eigh(matrix, subset_by_value=wanted, check_finite=False)
@@ -427,7 +432,8 @@ def metric(program: Program) -> Factors:
     """
     factors = []
     for block, theta in zip(program.blocks, program.split(_importance(program)), strict=True):
-        values, vectors = scipy.linalg.eigh(dense(block.adjoint(theta)))
+        weighted = dense(block.adjoint(theta))
+        values, vectors = stoppable(block.size, partial(scipy.linalg.eigh, weighted))
         seen = values > 1e-10 * max(values[-1], 0.0)
         least = float(values[seen].min(initial=np.inf))
         weights = np.where(seen, values, least if np.isfinite(least) else 1.0)

@@ -7,10 +7,10 @@ Yin 2010). Unlike the methods in `sdpkit.solvers.rounds`, which project on one r
 it takes all rows at once. x tends to a solution, (x − z)/s and the multipliers of P_R to a dual
 one.
 
-`sdpkit.solvers.sets` describes a metric in which all rows ask the same. At every restart the metric
-is fitted to the iterate: with z = X − sS, X ⪰ 0 and S ⪰ 0 share their eigenvectors, and coordinates
-scaled by  ((X + δ)/(S + δ))^0.4  along them lessen the spread of both spectra. Steps are
-over-relaxed and extrapolated (Anderson's method), and the penalty s follows the balance of both
+`sdpkit.solvers.sets` describes a metric in which all constraints weigh the same. At every restart
+it is fitted to the iterate: with z = X − sS, X ⪰ 0 and S ⪰ 0 share their eigenvectors, and
+coordinates scaled by  ((X + δ)/(S + δ))^0.4  along them lessen the spread of both spectra. Steps
+are over-relaxed and extrapolated (Anderson's method), and the penalty s follows the balance of both
 residuals. Intervals between restarts grow, so that the theory for a fixed metric holds in the end.
 Far from the end, where steps are long, eigenvectors of single precision are good enough.
 """
@@ -18,11 +18,13 @@ Far from the end, where steps are long, eigenvectors of single precision are goo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.linalg
 
 from sdpkit.program.form import Program
+from sdpkit.solvers.in_time import stoppable
 from sdpkit.solvers.multiplier_repair import MultiplierRepair
 from sdpkit.solvers.sets import TwoSets, metric
 from sdpkit.typing import Array
@@ -193,7 +195,7 @@ def _relative(factor: Array | None, base: Array | None) -> Array:
 
 def _fit(difference: Array) -> Array:
     """D with M → D⁻¹MD⁻ᵀ flattening the spectra of X and S, given X − S."""
-    values, vectors = scipy.linalg.eigh(difference)
+    values, vectors = stoppable(len(difference), partial(scipy.linalg.eigh, difference))
     above, below = np.maximum(values, 0.0), np.maximum(-values, 0.0)
     floors = [_SPECTRUM_FLOOR * float(np.sqrt(np.mean(part**2))) for part in (above, below)]
     if not min(floors) > 0:

@@ -1,6 +1,6 @@
 """Measurements with at most two entries: graphs, max-cut, single entries.
 
-All that an interior-point method asks of them is looked up: sums of two rows of a matrix. Large
+All that an interior-point method needs of them is looked up: sums of two rows of a matrix. Large
 matrices are read by compiled kernels, row by row, so that no gathered copy is made.
 """
 

@@ -200,6 +200,10 @@ def shared_out(pool: Any, work: Callable[[Any], Any], shares: list[Any]) -> list
     return [work(shares[0])] if len(shares) == 1 else list(pool.map(work, shares))
 
 
+# An anchor's partners are its pulls, for their lengths, then its pushes, then its pulls again, for
+# their tensions: one loop, since each copy of its inner loops takes time to compile. Slices, not
+# index ranges, are what the compiler makes vectors of. α is written down, and the weighted
+# Laplacian applied to the outputs is added to `pull`. Sums are in double precision.
 def _add_comparisons(
     outputs: Any,
     anchors: Any,
@@ -213,13 +217,7 @@ def _add_comparisons(
     pull: Any,
     alpha: Any,
 ) -> Any:
-    """Σ(αz − γ/2(α − a)²) and Σ[z]₊ over the comparisons of some anchors, in double precision. α
-    is written down, and the weighted Laplacian applied to the outputs is added to `pull`.
-
-    An anchor's partners are its pulls, for their lengths, then its pushes, then its pulls again,
-    for their tensions: one loop, since each copy of its inner loops takes time to compile. Slices,
-    not index ranges, are what the compiler makes vectors of.
-    """
+    """Σ(αz − γ/2(α − a)²) and Σ[z]₊ over the comparisons of some anchors; fills α and `pull`."""
     value, hinge, slope = 0.0, 0.0, 1.0 / gamma
     near, tensions = room[0], room[1]
     for k in range(anchors.shape[0]):
@@ -233,8 +231,7 @@ def _add_comparisons(
             else:
                 p = base + step - count - pairs
             i, o = partners[0, p], partners[1, p]
-            # A partner that is missing has no columns.
-            end = outputs.shape[1] if o >= 0 else 0
+            end = outputs.shape[1] if o >= 0 else 0  # a partner that is missing has no columns
             x, y = outputs[i, :end], outputs[o, :end]
             if step < count + pairs:
                 far = outputs.dtype.type(0.0)
@@ -245,8 +242,7 @@ def _add_comparisons(
                     near[step] = constants[p] + far
                     tensions[step] = 0.0
                     continue
-                weight = 0.0
-                e = start + step - count
+                weight, e = 0.0, start + step - count
                 for r in range(row_starts[e], row_starts[e + 1]):
                     t = row_pull[r] - base
                     z = near[t] - far

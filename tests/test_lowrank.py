@@ -29,7 +29,6 @@ from sdpkit.numerics.sparse_factor import SparseFactor
 from sdpkit.program.gram import FactoredGram
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.checkpoint import Checkpoint
-from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solvers import lowrank_newton
 from sdpkit.solvers.lowrank import LOWRANK
@@ -68,7 +67,7 @@ def everything_is_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
 def points_of(program: Program) -> Iterator[tuple[LagrangianPoint, Array]]:
     """Points of the augmented Lagrangian, and directions that its null conditions allow."""
     model = LowRankModel.of(program)
-    state = cold_start(model, Driver("lowrank", Settings(), 1))
+    state = cold_start(model)
     rng = np.random.default_rng(0)
     for sigma in (state.sigma, 7 * state.sigma):
         w = np.clip(state.w * rng.uniform(0.5, 1.5, state.w.size), model.lo, model.hi)

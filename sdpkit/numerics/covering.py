@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from sdpkit.numerics.deadline import continue_or_raise
+from sdpkit.numerics.deadline import continue_or_raise, is_over
 from sdpkit.typing import Array
 
 # The gap in log det to reach, and the steps it may take.
@@ -148,7 +148,7 @@ def _followed(z: Array, cost: Array, tol: float, max_iter: int) -> tuple[Array, 
         waited += 1
         if gap < best:
             best, waited, kept = gap, 0, phi
-        if best <= tol or waited > PATIENCE or steps == max_iter:
+        if best <= tol or waited > PATIENCE or steps == max_iter or is_over():
             break
         ratio, mu = slack / phi, float(phi @ slack) / m
         hessian = np.square(y.T @ y)

@@ -45,11 +45,11 @@ from sdpkit.solving.registry import get_solver, is_ours
 # A forecast of so many times the limit means that the limit will be met.
 _FAR_MORE = 3.0
 # Seconds that a setup may go on when the time is up: a first point is worth them.
-_SETUP_SECONDS = 0.2
+_SETUP_SECONDS = 0.5
 # What auxiliary programs are given of the time that is left.
 _AUXILIARY_SHARE = 0.5
 # How long the certificate may take beyond the limit: seconds, and a share of the limit.
-_CERTIFICATE_SECONDS, _CERTIFICATE_SHARE = 0.5, 0.1
+_CERTIFICATE_SECONDS, _CERTIFICATE_SHARE = 0.8, 0.1
 
 
 @dataclass(frozen=True)
