@@ -27,7 +27,7 @@ from sdpkit.cli.main import main
 from sdpkit.comparison import suites
 from sdpkit.comparison.competition import ComparisonProgress, _error, compare
 from sdpkit.comparison.ledger import Ledger
-from sdpkit.comparison.records import Described, Run, run_from
+from sdpkit.comparison.records import Described, RunRecord, run_from
 from sdpkit.comparison.report import verdict
 from sdpkit.comparison.table import Comparison, shifted_geometric_mean
 from sdpkit.comparison.trial import _claimed
@@ -180,7 +180,7 @@ def misbehaved(on_path: Path) -> Comparison:
     )
 
 
-def row(comparison: Comparison, solver: str) -> Run:
+def row(comparison: Comparison, solver: str) -> RunRecord:
     (found,) = [run for run in comparison.runs if run.solver == solver]
     return found
 
@@ -408,14 +408,14 @@ def _whole_lines(path: Path) -> bytes:
     return content[: content.rfind(b"\n") + 1]
 
 
-def made_up(solver: str, instance: str, seconds: float, **more: object) -> Run:
+def made_up(solver: str, instance: str, seconds: float, **more: object) -> RunRecord:
     values: dict[str, object] = {
         "suite": "", "instance": instance, "kind": "mvu", "n": 5, "n_rows": 5, "fingerprint": "f",
         "solver": solver, "solver_version": "1", "tol": 1e-6, "repeat": 0, "start": "cold",
         "outcome": "optimal", "success": True, "claimed": True, "total": seconds,
         "time_limit": 15.0, **more,
     }  # fmt: skip
-    return Run(**values)  # type: ignore[arg-type]
+    return RunRecord(**values)  # type: ignore[arg-type]
 
 
 HERE = {"sdpkit": "0", "cores": "2", "command": "a, b\n c"}
@@ -648,8 +648,8 @@ def test_csv_and_json_round_trip_exactly(tmp_path: Path) -> None:
     assert [one.name for one in back.instances] == ["a", "b"]
     for old, new in zip(runs, back.runs, strict=True):
         bare = replace(old, history=(), coordinates=None)
-        assert [repr(getattr(bare, f.name)) for f in fields(Run)] == [
-            repr(getattr(new, f.name)) for f in fields(Run)
+        assert [repr(getattr(bare, f.name)) for f in fields(RunRecord)] == [
+            repr(getattr(new, f.name)) for f in fields(RunRecord)
         ]
     data = json.loads(comparison.to_json(), parse_constant=lambda word: pytest.fail(word))
     numbers = [replace(runs[0], gap=math.nan), *runs[1:]]  # JSON has no infinity

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 import sdpkit
 from sdpkit import Block, Cost, InputError, Program
 from sdpkit.cli.main import main
-from sdpkit.comparison.records import Run
+from sdpkit.comparison.records import RunRecord
 from sdpkit.comparison.report.markdown import fill
 from sdpkit.files import one_line, read_npy, read_npz, replacing, require_writable
 
@@ -216,11 +216,11 @@ def test_texts_from_files_are_printed_as_one_plain_line(
     assert "\x1b" not in said.out + said.err
 
 
-def made_up(**values: Any) -> Run:
+def made_up(**values: Any) -> RunRecord:
     given = {"suite": "", "instance": "a", "kind": "mvu", "n": 1, "n_rows": 1, "fingerprint": "f"}
     more = {"solver": "s", "solver_version": "1", "tol": 1e-3, "repeat": 0, "start": "cold"}
     ended = {"outcome": "optimal", "success": True, "claimed": True, "total": 1.0}
-    return Run(**{**given, **more, **ended, **values})
+    return RunRecord(**{**given, **more, **ended, **values})
 
 
 def test_cells_are_no_formulas_and_no_links(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from bench.__main__ import TABLES
 
 import sdpkit
 from sdpkit.cli.main import main
-from sdpkit.comparison.records import Run
+from sdpkit.comparison.records import RunRecord
 from sdpkit.comparison.report.markdown import BLOCKS, fill
 from sdpkit.comparison.table import Comparison
 from sdpkit.papers.registry import ENTRIES
@@ -52,8 +52,8 @@ def test_the_committed_runs_name_no_folder_of_a_machine() -> None:
     assert not re.search(r"/(home|root|work|tmp|Users)/", MEASURED.read_text(encoding="utf-8"))
 
 
-def _run(solver: str, **more: object) -> Run:
-    first = Run(
+def _run(solver: str, **more: object) -> RunRecord:
+    first = RunRecord(
         suite="minimal",
         instance="ring",
         kind="mvu",

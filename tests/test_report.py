@@ -15,7 +15,7 @@ import pytest
 
 import sdpkit
 from sdpkit.cli.main import main
-from sdpkit.comparison.records import Described, Run
+from sdpkit.comparison.records import Described, RunRecord
 from sdpkit.comparison.report import VERDICTS, inline_json, page_data, verdict, write_report
 from sdpkit.comparison.table import Comparison
 
@@ -35,9 +35,9 @@ def made_up() -> Comparison:
     return Comparison(tuple(runs), {"processor": "2 cores", "note": EVIL}, instances)
 
 
-def _run(instance: str, n: int, solver: str, tol: float) -> Run:
+def _run(instance: str, n: int, solver: str, tol: float) -> RunRecord:
     seconds = n**1.5 * {"interior": 1e-3, "scs": 9e-3, "clarabel": 4e-3}[solver]
-    run = Run(
+    run = RunRecord(
         suite="minimal",
         instance=instance,
         kind="mvu",

@@ -31,7 +31,7 @@ from sdpkit.comparison.hosts import memory as memory_here
 from sdpkit.comparison.hosts import processor as processor_here
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.comparison.parallel import in_parallel, on_a_cluster, runs_at_a_time
-from sdpkit.comparison.records import Described, Run
+from sdpkit.comparison.records import Described, RunRecord
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
 from sdpkit.comparison.table import Comparison
 from sdpkit.comparison.trial import Trial
@@ -68,7 +68,7 @@ class ComparisonProgress:
 
     done: int
     total: int
-    run: Run
+    run: RunRecord
     remaining: float
 
 
@@ -177,9 +177,9 @@ class _Unwritten:
 
     def __init__(self, environment: Mapping[str, str], instances: list[Described]) -> None:
         self.environment, self.instances = environment, instances
-        self.runs: list[Run] = []
+        self.runs: list[RunRecord] = []
 
-    def add(self, run: Run) -> None:
+    def add(self, run: RunRecord) -> None:
         self.runs.append(run)
 
 
@@ -213,7 +213,7 @@ class _Referee:
         self.ledger, self.plans, self.progress = ledger, plans, progress
         self.limit, self.n_jobs = limit, n_jobs
         self.seconds: list[tuple[_Plan, float]] = []
-        self.left_out: deque[tuple[_Plan, Run]] = deque()
+        self.left_out: deque[tuple[_Plan, RunRecord]] = deque()
         made = {run.key for run in ledger.runs}
         # Loose tolerances first: what they are too hard for need not be tried at tighter ones,
         # also if several runs are made at a time.
@@ -275,17 +275,17 @@ class _Referee:
         while self.left_out:
             self._add(*self.left_out.popleft(), 0.0)
 
-    def _add(self, plan: _Plan, run: Run, seconds: float) -> None:
+    def _add(self, plan: _Plan, run: RunRecord, seconds: float) -> None:
         self.ledger.add(run)
         self.seconds.append((plan, seconds))
         if self.progress is not None:
             done = len(self.plans) - len(self.missing) + len(self.seconds)
             self.progress(ComparisonProgress(done, len(self.plans), run, self._remaining()))
 
-    def _without_hope(self, plan: _Plan) -> Run | None:
+    def _without_hope(self, plan: _Plan) -> RunRecord | None:
         """The row of a run that is not made, since a looser tolerance was too much already, or
         the solver does not accept programs of this kind."""
-        for run in list[Run](self.ledger.runs):
+        for run in list[RunRecord](self.ledger.runs):
             same = replace(run, tol=plan.tol).key == plan.key
             if same and run.tol > plan.tol and run.outcome in _HOPELESS:
                 words = f"not run: at tol {run.tol:g} it ended in {run.outcome}"
@@ -332,7 +332,7 @@ class _Referee:
                 )
 
 
-def _row(plan: _Plan, outcome: Outcome, limit: float, host: str = "") -> Run:
+def _row(plan: _Plan, outcome: Outcome, limit: float, host: str = "") -> RunRecord:
     """What a child told, and how it ended, as a row."""
     described, told = plan.entry.described, dict(outcome.told)
     facts = dict(told.get("described") or {})
@@ -345,7 +345,7 @@ def _row(plan: _Plan, outcome: Outcome, limit: float, host: str = "") -> Run:
     verdict = str(result.pop("outcome"))
     expected = (described.expected,) if described.expected else _PROVEN
     coordinates = told.get("coordinates")
-    return Run(
+    return RunRecord(
         suite=described.suite,
         instance=described.name,
         kind=described.kind or str(facts.get("kind", "")),

@@ -12,33 +12,33 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sdpkit.comparison.records import Run
+from sdpkit.comparison.records import RunRecord
 
 # Values count as equal within so many times the tolerances of the two runs.
 _SLACK = 2.0
 
 
-def cross_checked(runs: Iterable[Run]) -> tuple[Run, ...]:
+def cross_checked(runs: Iterable[RunRecord]) -> tuple[RunRecord, ...]:
     """The runs, those withdrawn whose answer another solver's bound excludes.
 
-    >>> from sdpkit.comparison.records import Run
+    >>> from sdpkit.comparison.records import RunRecord
     >>> common = dict(suite="", instance="a", kind="mvu", n=1, n_rows=1, fingerprint="f",
     ...               solver_version="", tol=1e-3, repeat=0, start="cold", outcome="optimal",
     ...               success=True, claimed=True, sense="max")
-    >>> right = Run(solver="right", objective=1.0, bound=1.0001, **common)
-    >>> wrong = Run(solver="wrong", objective=2.0, bound=2.0001, **common)
+    >>> right = RunRecord(solver="right", objective=1.0, bound=1.0001, **common)
+    >>> wrong = RunRecord(solver="wrong", objective=2.0, bound=2.0001, **common)
     >>> [run.outcome for run in cross_checked([right, wrong])]
     ['optimal', 'contradicted']
     """
     runs = tuple(runs)
-    same: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    same: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)
     for run in runs:
         if run.sense and run.fingerprint:
             same[run.instance, run.fingerprint].append(run)
     return tuple(_checked(run, same.get((run.instance, run.fingerprint), [])) for run in runs)
 
 
-def _checked(run: Run, others: list[Run]) -> Run:
+def _checked(run: RunRecord, others: list[RunRecord]) -> RunRecord:
     value = _value(run)
     if math.isnan(value) or not run.sense:
         return run
@@ -55,7 +55,7 @@ def _checked(run: Run, others: list[Run]) -> Run:
     return run
 
 
-def _value(run: Run) -> float:
+def _value(run: RunRecord) -> float:
     """What a certified run says can be reached, for a maximisation; NaN if it says nothing."""
     if not run.success:
         return math.nan
@@ -65,14 +65,14 @@ def _value(run: Run) -> float:
     return sign * run.objective if run.outcome == "optimal" else math.nan
 
 
-def _bound(run: Run) -> float:
+def _bound(run: RunRecord) -> float:
     """What a run proves cannot be exceeded, in the program's signs; NaN if it proves nothing."""
     if run.outcome == "infeasible" and run.success:
         return -math.inf if run.sense == "max" else math.inf
     return run.bound if math.isfinite(run.bound) else math.nan
 
 
-def _exceeds(run: Run, value: float, other: Run, bound: float) -> bool:
+def _exceeds(run: RunRecord, value: float, other: RunRecord, bound: float) -> bool:
     if math.isnan(bound):
         return False
     limit = bound if run.sense == "max" else -bound
@@ -82,7 +82,7 @@ def _exceeds(run: Run, value: float, other: Run, bound: float) -> bool:
     return value - limit > _SLACK * (run.tol + other.tol) * scale
 
 
-def _unit(run: Run) -> float:
+def _unit(run: RunRecord) -> float:
     """The magnitude that the gap was measured by, from the gap itself."""
     distance = abs(run.bound - run.objective)
     return distance / run.gap if run.gap > 0 and math.isfinite(distance) else 0.0

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeGuard
 
-from sdpkit.comparison.records import Described, Run, as_json, described_from, run_from
+from sdpkit.comparison.records import Described, RunRecord, as_json, described_from, run_from
 from sdpkit.errors import InputError
 from sdpkit.files import reading
 
@@ -72,7 +72,7 @@ class Ledger:
                 self._write("instance", as_json(instance))
                 self.instances.append(instance)
 
-    def add(self, run: Run) -> None:
+    def add(self, run: RunRecord) -> None:
         """Write a run; when this returns, it is on the disk."""
         self._write("run", as_json(run))
         self.runs.append(run)
@@ -99,7 +99,7 @@ class Ledger:
 class Kept(NamedTuple):
     """What a file of runs holds."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[RunRecord, ...]
     environment: Mapping[str, str]
     instances: tuple[Described, ...]
 

@@ -35,7 +35,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """One row: a solver on an instance at a tolerance, in a separate process.
 
     Attributes
@@ -132,14 +132,14 @@ def numbers_or_null(value: Any) -> Any:
     return value if isinstance(value, str | int | bool | None) else float(value)
 
 
-def run_from(record: Mapping[str, Any]) -> Run:
+def run_from(record: Mapping[str, Any]) -> RunRecord:
     """The row that `as_json` or a line of `to_csv` describes; what it lacks keeps its default."""
     values: dict[str, Any] = {}
-    for field in fields(Run):
+    for field in fields(RunRecord):
         if field.name in record:
             values[field.name] = _parsed(str(field.type), record[field.name])
     try:
-        run = Run(**values)
+        run = RunRecord(**values)
     except TypeError as error:
         raise InputError(f"a row of a comparison is incomplete: {error}") from error
     if not 0 < run.tol < math.inf:

@@ -23,7 +23,7 @@ from typing import Any
 
 from sdpkit.comparison.crosscheck import cross_checked
 from sdpkit.comparison.ledger import read
-from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run, numbers_or_null, run_from
+from sdpkit.comparison.records import SHIFT_SECONDS, Described, RunRecord, numbers_or_null, run_from
 from sdpkit.comparison.suites import INSTANCES
 from sdpkit.errors import InputError
 from sdpkit.files import one_line, read_text, reading, replace_text
@@ -80,7 +80,7 @@ class Comparison:
     [1.0, 1.0]
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[RunRecord, ...]
     environment: Mapping[str, str]
     instances: tuple[Described, ...]
 
@@ -131,7 +131,7 @@ class Comparison:
 
         Lines that begin with # say where the runs were made.
         """
-        names = [field.name for field in fields(Run) if field.name not in _LISTS]
+        names = [field.name for field in fields(RunRecord) if field.name not in _LISTS]
         text = io.StringIO()
         for key, value in self.environment.items():
             text.write(f"# {one_line(key)}: {one_line(value, 1000)}\n")
@@ -229,7 +229,7 @@ def shifted_geometric_mean(values: Iterable[float], shift: float = SHIFT_SECONDS
     return math.exp(math.fsum(logs) / len(logs)) - shift
 
 
-def _tiers(runs: list[Run], tol: float, kind: str) -> list[Tier]:
+def _tiers(runs: list[RunRecord], tol: float, kind: str) -> list[Tier]:
     """One tier per solver over the same instances, the fastest mean first."""
     names = dict.fromkeys(run.solver for run in runs)
     means = {name: _mean_time([run for run in runs if run.solver == name]) for name in names}
@@ -257,7 +257,7 @@ def _tiers(runs: list[Run], tol: float, kind: str) -> list[Tier]:
     return tiers
 
 
-def _mean_time(runs: list[Run]) -> float:
+def _mean_time(runs: list[RunRecord]) -> float:
     per_instance: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         per_instance[run.instance].append(run.counted)
@@ -281,7 +281,7 @@ def _uncell(text: str | None) -> str | None:
     return text[1:] if text is not None and text[:1] == "'" and text[1:2] in _FORMULAS else text
 
 
-def _instances_of(runs: Iterable[Run]) -> tuple[Described, ...]:
+def _instances_of(runs: Iterable[RunRecord]) -> tuple[Described, ...]:
     """What the rows themselves say about their instances, and the suites about those they know."""
     known = {instance.name: instance.described() for instance in INSTANCES}
     found = {}
@@ -291,7 +291,7 @@ def _instances_of(runs: Iterable[Run]) -> tuple[Described, ...]:
     return tuple(found.values())
 
 
-def _line(run: Run) -> str:
+def _line(run: RunRecord) -> str:
     instance, solver = one_line(run.instance, 60), one_line(run.solver, 40)
     name = instance if run.start == "cold" else f"{instance} (warm)"
     outcome = run.outcome if run.success or not run.claimed else f"{run.outcome} (!)"

@@ -77,7 +77,8 @@ class Run:
     @property
     def certificate_deadline(self) -> Deadline:
         """A little later: a point that was found in time is worth its certificate."""
-        return self.deadline.later(_CERTIFICATE_SECONDS + _CERTIFICATE_SHARE * self.time_limit)
+        share = 0.0 if math.isinf(self.time_limit) else _CERTIFICATE_SHARE * self.time_limit
+        return self.deadline.later(_CERTIFICATE_SECONDS + share)
 
     def choose(self, program: Program) -> Choice:
         """The solver that the user named, or the cheapest."""

@@ -20,7 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdpkit.comparison.records import SHIFT_SECONDS, Described, Run, numbers_or_null
+from sdpkit.comparison.records import SHIFT_SECONDS, Described, RunRecord, numbers_or_null
 from sdpkit.errors import InputError
 from sdpkit.files import replace_text
 
@@ -62,7 +62,7 @@ VERDICTS: Mapping[str, Verdict] = {
 }
 
 
-def verdict(run: Run) -> str:
+def verdict(run: RunRecord) -> str:
     """The word for how a run ended: a key of `VERDICTS`, or the granted status itself.
 
     A claim of success that the certificate denies is `lied`, whatever came of the run.
@@ -157,7 +157,7 @@ def page_data(comparison: Comparison) -> dict[str, Any]:
             _instance(run, known.get(name)) for name, run in sorted(first.items(), key=_by_size)
         ],
         "summary": summary,
-        "fields": [field.name for field in fields(Run) if field.name not in _LONG],
+        "fields": [field.name for field in fields(RunRecord) if field.name not in _LONG],
         "runs": [{**asdict(run), "verdict": verdict(run)} for run in runs],
     }
 
@@ -166,11 +166,11 @@ def page_data(comparison: Comparison) -> dict[str, Any]:
 _LONG = ("history", "coordinates")
 
 
-def _by_size(item: tuple[str, Run]) -> tuple[str, int, str]:
+def _by_size(item: tuple[str, RunRecord]) -> tuple[str, int, str]:
     return (item[1].kind, item[1].n, item[0])
 
 
-def _instance(run: Run, described: Described | None) -> dict[str, Any]:
+def _instance(run: RunRecord, described: Described | None) -> dict[str, Any]:
     about = described or Described(run.instance, kind=run.kind)
     return {
         "name": run.instance,

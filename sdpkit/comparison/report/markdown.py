@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sdpkit.comparison.records import Run
+from sdpkit.comparison.records import RunRecord
 from sdpkit.comparison.report import VERDICTS, power, verdict
 from sdpkit.errors import InputError
 from sdpkit.files import one_line
@@ -139,7 +139,7 @@ def _instances(comparison: Comparison) -> str:
     return f"Tolerance {power(finest)}; seconds:\n\n{_table(head, rows)}"
 
 
-def _cell(runs: list[Run], seconds: float, best: float) -> str:
+def _cell(runs: list[RunRecord], seconds: float, best: float) -> str:
     if not runs:
         return ""
     if math.isnan(seconds):
@@ -203,12 +203,12 @@ def _solvers(comparison: Comparison) -> list[str]:
     return [tier.solver for tier in tiers]
 
 
-def _size(runs: Iterable[Run], name: str) -> tuple[str, int, str]:
+def _size(runs: Iterable[RunRecord], name: str) -> tuple[str, int, str]:
     first = next(run for run in runs if run.instance == name)
     return (first.kind, first.n, name)
 
 
-def _median(runs: Iterable[Run]) -> float:
+def _median(runs: Iterable[RunRecord]) -> float:
     times = [run.total for run in runs if run.success]
     return statistics.median(times) if times else math.nan
 
