@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from bench.lines import too_long
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
@@ -106,3 +107,8 @@ def test_no_two_classes_share_a_name() -> None:
             for name in re.findall(r"^class (\w+)", path.read_text(), flags=re.MULTILINE):
                 places.setdefault(name, []).append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_files_and_functions_are_short() -> None:
+    """`make bench NAME=lines` prints what is too long, and counts the lines of code."""
+    assert too_long() == []

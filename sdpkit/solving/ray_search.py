@@ -7,7 +7,9 @@ program (`sdpkit.solving.auxiliary`) are solved by the same solver.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,8 @@ from sdpkit.solving.choice import offers, suitable
 from sdpkit.solving.feasibility import decide, may_be_found
 from sdpkit.solving.run import Run
 
+# What another solver may expect to need for an auxiliary program.
+_QUICK_SECONDS = 5.0
 _DOUBTFUL = (Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED, Stop.FAILED)
 
 
@@ -58,25 +62,37 @@ def _searched(run: Run, candidate: Candidate) -> Ray | None:
 
 
 def _first_that_passes(run: Run, program: Program, solver: Solver, kind: str) -> Ray | None:
-    """Some codes break down at the tighter tolerance only."""
+    """Some codes break down at the tighter tolerance only, and some on this program: another one
+    that is quick is tried as well."""
     ask = _infeasible if kind == "infeasible" else _unbounded
-    for tol in (1e-8, 1e-6):
-        ray = ask(run, program, solver, tol)
+    asked = elastic(program) if kind == "infeasible" else recession(program)
+    own = run.settings.options
+    tries: list[tuple[Solver, float, Mapping[str, Any]]]
+    tries = [(solver, 1e-8, own), (solver, 1e-6, own)]
+    tries += [(other, 1e-8, {}) for other in _quick_others(asked, solver)[:1]]
+    for one, tol, options in tries:
+        ray = ask(program, run.ask_aside(asked, one, tol, options))
         if ray is not None and ray.passes(RAY_TOL):
             return ray
     return None
 
 
-def _infeasible(run: Run, program: Program, solver: Solver, tol: float) -> Ray | None:
-    answer = run.ask_aside(elastic(program), solver, tol, run.settings.options)
+def _quick_others(asked: Program, solver: Solver) -> list[Solver]:
+    """Other solvers that expect to need a few seconds at most, the cheapest first."""
+    able = [offer for offer in suitable(offers(asked)) if offer.solver.name != solver.name]
+    return [offer.solver for offer in able if offer.estimate.seconds <= _QUICK_SECONDS]
+
+
+def _infeasible(program: Program, answer: Answer | None) -> Ray | None:
+    """The ray in an answer to the elastic program."""
     if answer is None or answer.dual is None:
         return None
     return certify_infeasible(program, program.sign * answer.dual)
 
 
-def _unbounded(run: Run, program: Program, solver: Solver, tol: float) -> Ray | None:
-    # Its unit vectors are not for a solver of graphs, which then refuses it.
-    answer = run.ask_aside(recession(program), solver, tol, run.settings.options)
+def _unbounded(program: Program, answer: Answer | None) -> Ray | None:
+    """The ray in an answer to the recession program; its unit vectors are not for solvers of
+    graphs."""
     if answer is None or answer.matrices is None:
         return None
     x = np.zeros(program.n_auxiliary) if answer.x is None else answer.x
@@ -96,7 +112,8 @@ def _with_point(run: Run, direction: Ray, solver: Solver) -> Ray:
         return found.ray
     if found.is_asked or not program.n_rows:
         return direction
-    ray = _infeasible(run, program, solver, 1e-8)
+    answer = run.ask_aside(elastic(program), solver, 1e-8, run.settings.options)
+    ray = _infeasible(program, answer)
     return ray if ray is not None and ray.passes(RAY_TOL) else direction
 
 

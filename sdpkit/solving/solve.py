@@ -79,24 +79,22 @@ def solve(
     Parameters
     ----------
     problem: anything with a `program()` method, or a `Program`; a problem with an `advance()`
-        method takes several programs (`sdpkit.solving.sequence`), each started from the
-        one before
-    solver: a name from `available_solvers()`, or "auto", which takes the solver that expects to
-        need the fewest seconds (`sdpkit.solving.choice`)
+        method takes several programs, each started from the one before
+    solver: a name from `available_solvers()`, or "auto", which takes the one that expects to need
+        the fewest seconds
     tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
         default the problem's own `default_tol`, else 1e-6
     max_iter, time_limit: limits on iterations and on seconds; the time covers compiling, all
         programs and the certificate, but not the compilation of kernels on a first call. Solvers
         that may outlast it work in a separate process, which is stopped
-    verbose: 0 silent; 1 a line with gap and time that updates in a terminal and in a notebook, and
-        the solution at the end; 2 a line per iteration and the output of solvers that print. The
-        logger `sdpkit` gets the same, solutions at level INFO and iterations at DEBUG
-    callback: called once per iteration by solvers that can, else once at the end; where it returns
-        True the solver stops, and the best point is judged as `interrupted`
+    verbose: 0 silent; 1 a line that updates, and the solution at the end; 2 a line per iteration
+        and the output of solvers that print. The logger `sdpkit` gets the same
+    callback: called once per iteration by solvers that can, else once at the end; if it returns
+        True, the solver stops, and the best point is certified as `interrupted`
     warm_start: a solution of this or a nearby program
     checkpoint: a file to which the solver's state is written every half minute, and from which it
-        resumes if the file exists; of several programs, the state of the first, and the
-        others are solved from the start; a file that cannot be written is a warning
+        resumes if the file exists; of several programs, the state of the first. A file that cannot
+        be written is a warning
     options: passed to the solver unchanged
 
     >>> import sdpkit
@@ -106,25 +104,20 @@ def solve(
     ('optimal', 3.61803)
     """
     _check_arguments(problem, solver, callback, warm_start)
-    limit = None if time_limit is None else positive(time_limit, "time_limit")
-    settings = Settings(
-        positive(getattr(problem, "default_tol", 1e-6) if tol is None else tol, "tol"),
-        None if max_iter is None else _whole("max_iter", max_iter),
-        Deadline.after(limit).within(current_deadline()),
-        verbose,
-        callback,
-        warm_start,
-        options,
-        progress=Progress(sys.stdout) if verbose == 1 else None,
-    )
-    run = Run(settings, solver, problem, settings.deadline.left)
-    steps = _solve_steps if callable(getattr(problem, "advance", None)) else solve_program
+    tol = positive(getattr(problem, "default_tol", 1e-6) if tol is None else tol, "tol")
+    max_iter = None if max_iter is None else _whole("max_iter", max_iter)
+    time_limit = None if time_limit is None else positive(time_limit, "time_limit")
+    deadline = Deadline.after(time_limit).within(current_deadline())
+    line = Progress(sys.stdout) if verbose == 1 else None
+    told = (tol, max_iter, deadline, verbose, callback, warm_start, options)
+    run = Run(Settings(*told, progress=line), solver, problem, deadline.left)
+    solve_it = _solve_steps if callable(getattr(problem, "advance", None)) else solve_program
     with shown(verbose), remembering_interrupts():
         try:
-            solution = steps(run, problem, checkpoint)
+            solution = solve_it(run, problem, checkpoint)
         except Abandoned:
             solution = _without_program(run)
-        _tell(solution, settings)
+        _tell(solution, run.settings)
     if solution.status not in _CLEAR:
         warnings.warn(f"{solution.status}: {solution.message}", convergence_warning(), stacklevel=3)
     return solution
