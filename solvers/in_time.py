@@ -14,7 +14,13 @@ from typing import TypeVar
 import numpy as np
 import scipy.linalg
 
-from sdpkit.numerics.deadline import NEVER, Abandoned, continue_or_raise, current_deadline
+from sdpkit.numerics.deadline import (
+    NEVER,
+    UNSTOPPED,
+    Abandoned,
+    continue_or_raise,
+    current_deadline,
+)
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.driver import Driver, Engine
 from sdpkit.solution.process import apart, can_fork
@@ -50,7 +56,8 @@ def stoppable(size: int, work: Callable[[], T]) -> T:
     """
     deadline = current_deadline()
     deadline.check()
-    if deadline is NEVER or size < LONG_SIZE or not can_fork():
+    unlimited = deadline is NEVER or deadline is UNSTOPPED
+    if unlimited or size < LONG_SIZE or not can_fork():
         return work()
     returned = apart(work, None if deadline.left == math.inf else deadline.left)
     if returned.stop is None:

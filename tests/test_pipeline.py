@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import signal
 import threading
@@ -10,6 +11,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.certify import certify
 from sdpkit.errors import InputError
 from sdpkit.numerics.deadline import Abandoned, Deadline, continue_or_raise, is_over
+from sdpkit.numerics.interruption import is_interrupted, remembering_interrupts
+from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import Solution, Status
@@ -28,7 +32,7 @@ from sdpkit.solving import escalation
 from sdpkit.solving.candidate import Candidate
 from sdpkit.solving.choice import Choice
 from sdpkit.solving.escalation import ESCALATION, escalate
-from sdpkit.solving.registry import get_solver
+from sdpkit.solving.registry import get_solver, registered
 from sdpkit.solving.run import Run
 from sdpkit.solving.verdict import verdict
 
@@ -259,6 +263,32 @@ def test_a_program_that_is_not_compiled_in_time_is_a_status() -> None:
         _ = solution.matrix
 
 
+def slowly(*arguments: Any) -> Any:
+    """Five seconds of work that stops when it is told to."""
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        continue_or_raise()
+    raise AssertionError("five seconds are over")
+
+
+def test_the_first_comparisons_are_found_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row generation looked for its first part without a deadline."""
+    program = sdpkit.LMNN(*CLASSES).program()
+    monkeypatch.setattr("sdpkit.solving.generation._first_rows", slowly)
+    solution = quietly(program, "clarabel", time_limit=0.2)
+    assert solution.status is Status.TIME_LIMIT
+    assert "clarabel" in solution.message
+
+
+def test_a_program_without_a_solver_is_certified_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether zero is optimal was asked without a deadline."""
+    program = Program.of(Block.of(1, np.ones((1, 1))), [0.0], name="zero")
+    monkeypatch.setattr("sdpkit.certificate.certify._dual_side", slowly)
+    solution = quietly(program, time_limit=0.2)
+    assert solution.status is Status.TIME_LIMIT
+    assert solution.program is program
+
+
 def test_a_certificate_that_takes_too_long_leaves_the_point(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -336,8 +366,77 @@ def test_ctrl_c_while_a_certificate_is_computed(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("python_handles_ctrl_c")
+def test_ctrl_c_leaves_an_engine_its_point() -> None:
+    """`projection` computes a bound on the way out, which was abandoned together with the point."""
+
+    def press(row: Any) -> None:
+        if row["iteration"] >= 20 and not pressed:
+            pressed.append(row)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    pressed: list[Any] = []
+    solution = quietly(roll(), "projection", tol=1e-9, callback=press)
+    assert pressed
+    assert solution.status is Status.INTERRUPTED
+    assert np.linalg.norm(solution.matrix) > 0
+    assert solution.iterations
+
+
+@pytest.mark.usefixtures("python_handles_ctrl_c")
+def test_ctrl_c_does_not_end_a_callback_of_the_user() -> None:
+    """A solver of another package calls back at the end; the callback raised what it was not to
+    see, and the solution was lost."""
+
+    class Pressed:
+        name = "pressed"
+        capabilities = sdpkit.Capabilities()
+
+        def unavailable(self) -> None:
+            return None
+
+        def memory(self, program: Program) -> float:
+            return 0.0
+
+        def solve(self, program: Program, settings: Settings) -> Answer:
+            answer = get_solver("interior").solve(program, replace(settings, callback=None))
+            with contextlib.suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(1.0)
+            return answer
+
+    shown: list[Any] = []
+
+    def show(told: Any) -> None:
+        continue_or_raise()
+        shown.append(told)
+
+    with registered(Pressed()):
+        solution = quietly(roll(), "pressed", callback=show)
+    assert len(shown) == 1
+    assert solution.solver == "pressed"
+    assert solution.matrices
+
+
+@pytest.mark.usefixtures("python_handles_ctrl_c")
+def test_ctrl_c_as_a_solve_ends_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certificates and searches were abandoned after a solve in whose last moment Ctrl-C came."""
+    set_handler = signal.signal
+
+    def pressed_just_then(number: int, handler: Any) -> None:
+        set_handler(number, handler)
+        if handler is signal.default_int_handler:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sdpkit.numerics.interruption.signal.signal", pressed_just_then)
+    with pytest.raises(KeyboardInterrupt), remembering_interrupts():
+        signal.raise_signal(signal.SIGINT)
+    monkeypatch.undo()
+    continue_or_raise()
+    assert not is_interrupted()
+
+
+@pytest.mark.usefixtures("python_handles_ctrl_c")
 def test_ctrl_c_reaches_the_threads_that_work_for_a_solve() -> None:
-    from sdpkit.numerics.interruption import is_interrupted, remembering_interrupts
     from sdpkit.numerics.threads import one_blas_thread, own_threads
 
     @one_blas_thread

@@ -14,6 +14,7 @@ import sklearn.datasets
 import sdpkit
 from sdpkit import Block, Cost, Ending, Program, Solution, Status
 from sdpkit.errors import ConvergenceWarning
+from sdpkit.numerics.deadline import Abandoned
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.interior import INTERIOR
@@ -281,3 +282,20 @@ def test_trajectory_plots() -> None:
     assert ax.get_ylabel() == "distance"
     with pytest.raises(sdpkit.InputError, match="no 'fidelity'"):
         sdpkit.plotting.plot_trajectory(trajectory, ax, name="fidelity")
+
+
+def test_steps_are_kept_where_the_time_ends_while_a_solver_is_chosen() -> None:
+    """`Abandoned` left the sequence, and the steps before were lost with it."""
+
+    class Unwilling(Recorder):
+        def accepts(self, program: Program) -> str | None:
+            if self.asked:
+                raise Abandoned("as a search of ours does")
+            return None
+
+    with registered(Unwilling()), pytest.warns(ConvergenceWarning):
+        solution = sdpkit.solve(Doubling(), solver="recorder")
+    assert solution.status is Status.TIME_LIMIT
+    assert solution.trajectory is not None
+    assert len(solution.trajectory) == 1
+    assert solution.program.rhs[0] == 2.0

@@ -1,9 +1,9 @@
 """When a computation must end: one `Deadline` for every call of the user.
 
-`sdpkit.solve` makes it from `time_limit` and passes it on in the `Settings`; engines, certificate
-and searches for rays ask it. Computations far below, which nobody hands anything, ask the deadline
-that applies where they run: one that is worth something before its end asks `is_over`, one that is
-worth nothing before it calls `continue_or_raise`.
+`sdpkit.solve` makes it from `time_limit` and passes it on in the `Settings`, where engines find it.
+Functions that are not passed a deadline use the one that applies where they run
+(`Deadline.applies`): a loop that has a partial result stops when `is_over()`, and a computation
+without one calls `continue_or_raise`, which raises `Abandoned`. `sdpkit.solve` lets none escape.
 
 Ctrl-C is the end of the time as well (`sdpkit.numerics.interruption`).
 """
@@ -90,7 +90,9 @@ class Deadline:
 
     @contextmanager
     def applies(self) -> Iterator[None]:
-        """Computations inside ask this deadline.
+        """`is_over` and `continue_or_raise` refer to this deadline inside.
+
+        Not around a `yield` of another generator: its consumer would run under the deadline too.
 
         >>> with Deadline.after(0.0).applies():
         ...     is_over()
@@ -104,6 +106,9 @@ class Deadline:
 
 
 NEVER = Deadline()
+# For work that neither the time nor Ctrl-C may cut short: forming a point that was found, and
+# functions of the user's that are shown it.
+UNSTOPPED = Deadline(grace=math.inf)
 _applied: ContextVar[Deadline] = ContextVar("deadline", default=NEVER)
 
 
@@ -131,6 +136,7 @@ def continue_or_raise() -> None:
 
 __all__ = [
     "NEVER",
+    "UNSTOPPED",
     "Abandoned",
     "Deadline",
     "continue_or_raise",

@@ -49,9 +49,12 @@ def remembering_interrupts() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        _listens.reset(token)
-        _pressed = None
+        # A further Ctrl-C may raise in any of these lines: whatever is left must not look like one.
+        try:
+            _listens.reset(token)
+        finally:
+            _pressed = None
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.layout import Layout
 from sdpkit.numerics.breakdown import broke_down, is_breakdown
-from sdpkit.numerics.deadline import NEVER, Abandoned
+from sdpkit.numerics.deadline import UNSTOPPED, Abandoned
 from sdpkit.numerics.interruption import is_interrupted
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.options import Option, checked_options
@@ -227,7 +227,7 @@ class Driver:
             self.end(Stop.INTERRUPTED, f"interrupted after {self.iterations} iterations")
         self._save(engine)
         assert self.stop is not None
-        with NEVER.applies():  # a point that was found is not given up
+        with UNSTOPPED.applies():  # a point that was found is not given up
             return self.finish(engine.answer(self.stop))
 
     def _step_on(self, engine: Engine) -> None:

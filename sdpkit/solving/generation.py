@@ -30,12 +30,16 @@ Ask = Callable[[Program, Solver, Settings], Answer]
 
 
 def by_rows(program: Program, solver: Solver, settings: Settings, ask: Ask) -> Answer:
-    """Solve `program` by parts of its family; the answer's `rows` say which part was the last."""
+    """Solve `program` by parts of its family; the answer's `rows` are the last part.
+
+    `Abandoned` if the time is over before the first part is found.
+    """
     family = program.family
     if family is None:
         raise InputError("row generation needs a program with a family of rows")
     started, rounds = clock(), 0
-    rows, last = _first_rows(program, family), None
+    with settings.deadline.applies():
+        rows, last = _first_rows(program, family), None
     while True:
         answer = _solve_part(program, rows, solver, settings, ask)
         if answer.matrices is None and last is not None:

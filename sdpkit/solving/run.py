@@ -129,7 +129,10 @@ class Run:
         if program.family is not None and not solver.capabilities.families:
             from sdpkit.solving.generation import by_rows  # it compiles kernels
 
-            return by_rows(program, solver, settings, self.ask)
+            try:
+                return by_rows(program, solver, settings, self.ask)
+            except Abandoned:
+                return cut_short(solver)
         if is_interrupted():
             return cut_short(solver)
         one_thread_for_new_libraries()  # choosing a solver may have loaded some

@@ -131,7 +131,10 @@ def follow(
         if steps:
             settings = replace(settings, warm_start=_fitted(steps[-1], upcoming))
         compiled = clock() - started
-        step = solve_one(upcoming, settings)
+        try:
+            step = solve_one(upcoming, settings)
+        except Abandoned:  # before a solver was called
+            return _conclude(problem, steps, _out_of_time(steps), settings.tol)
         steps = (*steps, replace(step, times=replace(step.times, compile=compiled)))
 
 
@@ -143,12 +146,17 @@ def _next(problem: Advancing, steps: tuple[Solution, ...], settings: Settings) -
         if isinstance(upcoming, Program) and steps:
             settings.deadline.check()
     except Abandoned:
-        if not steps:
-            raise
-        if is_interrupted():
-            return Ending("interrupted", Status.INTERRUPTED, _reliable(steps))
-        return Ending("the time limit was reached", Status.TIME_LIMIT, _reliable(steps))
+        return _out_of_time(steps)
     return upcoming
+
+
+def _out_of_time(steps: tuple[Solution, ...]) -> Ending:
+    """The end where a program was abandoned; without a step before it, `Abandoned` again."""
+    if not steps:
+        raise Abandoned("before the first step")
+    if is_interrupted():
+        return Ending("interrupted", Status.INTERRUPTED, _reliable(steps))
+    return Ending("the time limit was reached", Status.TIME_LIMIT, _reliable(steps))
 
 
 def _forced_end(steps: tuple[Solution, ...]) -> Ending | None:

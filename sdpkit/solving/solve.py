@@ -26,7 +26,7 @@ from sdpkit.certificate.certificate import Certificate
 from sdpkit.errors import InputError, convergence_warning
 from sdpkit.inputs import positive
 from sdpkit.layout import LARGEST
-from sdpkit.numerics.deadline import Abandoned, Deadline, current_deadline
+from sdpkit.numerics.deadline import UNSTOPPED, Abandoned, Deadline, current_deadline
 from sdpkit.numerics.interruption import is_interrupted, remembering_interrupts
 from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_blas_thread
@@ -109,8 +109,17 @@ def solve(
     time_limit = None if time_limit is None else positive(time_limit, "time_limit")
     deadline = Deadline.after(time_limit).within(current_deadline())
     line = Progress(sys.stdout) if verbose == 1 else None
-    told = (tol, max_iter, deadline, verbose, callback, warm_start, options)
-    run = Run(Settings(*told, progress=line), solver, problem, deadline.left)
+    settings = Settings(
+        tol=tol,
+        max_iter=max_iter,
+        deadline=deadline,
+        verbose=verbose,
+        callback=callback,
+        warm_start=warm_start,
+        options=options,
+        progress=line,
+    )
+    run = Run(settings, solver, problem, time_limit=deadline.left)
     solve_it = _solve_steps if callable(getattr(problem, "advance", None)) else solve_program
     with shown(verbose), remembering_interrupts():
         try:
@@ -147,17 +156,19 @@ def solve_program(run: Run, problem: Any, checkpoint: str | Path | None = None) 
         program = compiled_program(problem)
         compiled = clock() - started
         choice = run.choose(program)
+        at_once = answer_without_solver(program)
     file = None if checkpoint is None else _checkpoint(checkpoint, program, choice.solver)
     start = _usable(run.settings.warm_start)
     run = replace(run, settings=replace(run.settings, warm_start=start, checkpoint=file))
-    answer = answer_without_solver(program) or run.ask(program, choice.solver)
+    answer = at_once or run.ask(program, choice.solver)
     asked, spent = clock(), answer.setup_time + answer.solve_time
     candidate = escalate(run, run.candidate(program, choice, answer), ESCALATION)
     further = candidate.answer.setup_time + candidate.answer.solve_time - spent
     solution = _solution(candidate, compiled, max(clock() - asked - further, 0.0))
     if run.settings.callback is not None and not choice.solver.capabilities.callback:
         gap = solution.certificate.relative_gap
-        run.settings.callback({"objective": solution.objective, "gap": gap})
+        with UNSTOPPED.applies():
+            run.settings.callback({"objective": solution.objective, "gap": gap})
     return solution
 
 
@@ -191,11 +202,12 @@ def _without_program(run: Run) -> Solution:
     """What is left where the time was over before a solver was called: a status and no point."""
     interrupted = is_interrupted()
     stop = Stop.INTERRUPTED if interrupted else Stop.TIME_LIMIT
-    name = type(run.problem).__name__
-    program = Program.of(Block.of(1, np.ones((1, 1))), [0.0], name=f"{name}, not compiled")
+    name, program = type(run.problem).__name__, run.problem
+    if not isinstance(program, Program):
+        program = Program.of(Block.of(1, np.ones((1, 1))), [0.0], name=f"{name}, not compiled")
     why = "Ctrl-C was pressed" if interrupted else "the time limit was over"
     advice = "" if interrupted else " Raise time_limit, or make the instance smaller."
-    certificate = Certificate.missing(program, "the program was not compiled")
+    certificate = Certificate.missing(program, "no solver was called")
     return Solution(
         status=Status.INTERRUPTED if interrupted else Status.TIME_LIMIT,
         native_status="",
