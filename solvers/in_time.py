@@ -22,7 +22,7 @@ from sdpkit.numerics.deadline import (
     current_deadline,
 )
 from sdpkit.solution.answer import Answer, Stop
-from sdpkit.solution.driver import Driver, Engine
+from sdpkit.solution.driver import SETUP_SECONDS, Driver, Engine
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.typing import Array
 
@@ -31,8 +31,6 @@ T = TypeVar("T")
 # From this size on one decomposition of a matrix may take a second or more: a process for it, which
 # takes some hundredths, is then worth it.
 LONG_SIZE = 1500
-# Seconds that a set-up may go on when the time is up: small programs have a first point by then.
-SETUP_SECONDS = 0.5
 # Columns of a Cholesky factor between two looks at the clock.
 _PANEL = 256
 
@@ -96,4 +94,4 @@ def stoppable_cholesky(matrix: Array) -> Array:
     return out
 
 
-__all__ = ["SETUP_SECONDS", "set_up", "stoppable", "stoppable_cholesky"]
+__all__ = ["set_up", "stoppable", "stoppable_cholesky"]

@@ -18,13 +18,12 @@ import numpy as np
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
-from sdpkit.solution.driver import Driver
+from sdpkit.solution.driver import SETUP_SECONDS, Driver
 from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, digits, unsupported
 from sdpkit.solvers.algebra import EntryEquations
 from sdpkit.solvers.definite import Breakdown
-from sdpkit.solvers.in_time import SETUP_SECONDS
 from sdpkit.solvers.predictor_corrector import (
     Iterate,
     Measures,

@@ -80,8 +80,15 @@ class Deadline:
         return self if self.left <= other.left else other
 
     def or_when(self, given_up: Callable[[], bool]) -> Deadline:
-        """The same, and over as soon as `given_up()` is true."""
-        return replace(self, given_up=given_up)
+        """The same, and over as soon as `given_up()` is true.
+
+        >>> Deadline().or_when(lambda: True).or_when(lambda: False).is_over
+        True
+        """
+        before = self.given_up
+        if before is None:
+            return replace(self, given_up=given_up)
+        return replace(self, given_up=lambda: before() or given_up())
 
     def check(self) -> None:
         """Nothing, or `Abandoned` if the time is over."""

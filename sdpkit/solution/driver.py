@@ -48,6 +48,8 @@ COLUMNS = (
     "dual_residual",
 )
 
+# Seconds that a setup may go on when the time is up: small programs have a first point by then.
+SETUP_SECONDS = 0.5
 # Seconds that a search may take when time is up: the numbers of a last look are worth them.
 _MOMENT = 0.2
 
@@ -293,4 +295,4 @@ def _line(row: Mapping[str, float]) -> str:
     return "  ".join(parts)
 
 
-__all__ = ["COLUMNS", "Driver", "Engine"]
+__all__ = ["COLUMNS", "SETUP_SECONDS", "Driver", "Engine"]

@@ -35,7 +35,7 @@ from sdpkit.numerics.kernels import clock
 from sdpkit.numerics.threads import one_thread_for_new_libraries
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop, check_answer
-from sdpkit.solution.driver import Driver
+from sdpkit.solution.driver import SETUP_SECONDS, Driver
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.candidate import Candidate
@@ -44,8 +44,6 @@ from sdpkit.solving.registry import get_solver, is_ours
 
 # A forecast of so many times the limit means that the limit will be met.
 _FAR_MORE = 3.0
-# Seconds that a setup may go on when the time is up: a first point is worth them.
-_SETUP_SECONDS = 0.5
 # What auxiliary programs are given of the time that is left.
 _AUXILIARY_SHARE = 0.5
 # How long the certificate may take beyond the limit: seconds, and a share of the limit.
@@ -132,21 +130,21 @@ class Run:
             try:
                 return by_rows(program, solver, settings, self.ask)
             except Abandoned:
-                return cut_short(solver)
+                return _cut_short(solver)
         if is_interrupted():
-            return cut_short(solver)
+            return _cut_short(solver)
         one_thread_for_new_libraries()  # choosing a solver may have loaded some
         ours, started = is_ours(solver), clock()
         before = "" if ours else program.fingerprint
 
         call = partial(solver.solve, program, settings)
         try:
-            setup = settings.deadline.later(_SETUP_SECONDS)
+            setup = settings.deadline.later(SETUP_SECONDS)
             with setup.applies(), nullcontext() if ours else raising_interrupts():
                 must_fork = ours and _may_outlast(program, solver, settings)
                 answer = _in_a_process(call, solver, settings) if must_fork else call()
         except Abandoned:
-            return cut_short(solver)
+            return _cut_short(solver)
         except KeyboardInterrupt:
             if ours or not is_interrupted():
                 raise  # not remembered: it belongs to the caller
@@ -175,7 +173,7 @@ def compiling(deadline: Deadline) -> Iterator[None]:
         raise Abandoned("Ctrl-C was pressed") from None
 
 
-def cut_short(solver: Solver) -> Answer:
+def _cut_short(solver: Solver) -> Answer:
     """The answer of a solver that had no time to find anything."""
     if is_interrupted():
         words = f"{solver.name} was stopped by Ctrl-C before its first point"
@@ -234,4 +232,4 @@ def _after_error(
     return Answer(Stop.FAILED, broke_down(error))
 
 
-__all__ = ["Run", "compiling", "cut_short"]
+__all__ = ["Run", "compiling"]
