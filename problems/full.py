@@ -61,10 +61,10 @@ class AllPairs:
     def add_rows(self, program: Program, pairs: Pairs) -> Program:
         """The program with constraints A(K)_ij ≥ d_ij after its own."""
         (block,) = program.blocks
-        p, safe, said = len(pairs), program.safe, program.wording
+        p, safe, wording = len(pairs), program.safe, program.wording
         further = differences(pairs[:, 0], pairs[:, 1], block.size)
-        if said is not None and p:
-            said = replace(said, rows=(*said.rows, ("‖y_i − y_j‖² ≥ d_ij", p)))
+        if wording is not None and p:
+            wording = replace(wording, rows=(*wording.rows, ("‖y_i − y_j‖² ≥ d_ij", p)))
         return Program.of(
             replace(block, incidence=sp.csr_array(sp.vstack([block.incidence, further]))),
             np.concatenate([program.rhs, self.squared[pairs[:, 0], pairs[:, 1]]]),
@@ -76,7 +76,7 @@ class AllPairs:
             ),
             notes=program.notes,
             name=program.name,
-            wording=said,
+            wording=wording,
         )
 
     def closeness(self, solution: Solution) -> Array:
@@ -100,8 +100,8 @@ class AllPairs:
         pairs = self.too_close(solution, tol)
         return self.add_rows(solution.program, pairs) if len(pairs) else None
 
-    def judged(self, ending: Ending, answer: Solution) -> Ending:
-        """The ending with an answer that is judged against a constraint for every pair."""
+    def concluded(self, ending: Ending, answer: Solution) -> Ending:
+        """The ending with an answer that is certified with a constraint for every pair."""
         pairs, generated = self.pairs(), self.rows_in(answer.program)
         n = len(self.squared)
         rest = pairs[~np.isin(pairs @ [n, 1], generated @ [n, 1])]

@@ -64,7 +64,7 @@ class KernelMixture:
 
     The kernels are put to the same scale first, a mean squared distance from the centre of one:
     θ weighs what they say, not their units. Target neighbours are given or found once, in the
-    mixture of equal parts, so that every θ is judged by the same comparisons.
+    mixture of equal parts, so that every θ has the same comparisons.
 
     It takes a program per θ, and f is not convex: `sdpkit.solve` runs the search, `at(theta)` is
     the convex problem of one θ.

@@ -230,7 +230,7 @@ class MVE(Unfolding):
         kept = last if len(values) == 1 or values[-1] >= values[-2] else iterates[-2]
         if self.all_pairs is None:
             return replace(ending, answer=kept)
-        return self.all_pairs.judged(ending, kept)
+        return self.all_pairs.concluded(ending, kept)
 
     def _iterates(self, solutions: tuple[Solution, ...], tol: float) -> list[Solution]:
         """K_1, K_2, …: without the rounds in which pairs were still too close."""

@@ -124,7 +124,7 @@ class MVU(Unfolding):
             return self._on_edges()
         further = self.all_pairs.next_round(solutions[-1], tol)
         ending = Ending("no pair is too close", Status.OPTIMAL)
-        return further or self.all_pairs.judged(ending, solutions[-1])
+        return further or self.all_pairs.concluded(ending, solutions[-1])
 
     def _gain(self, part: Part, y: Array) -> float:
         """The variance of the points of a part, (n, d)."""

@@ -88,7 +88,7 @@ class VariationalMVU:
     >>> print(problem.program())
     variational MVU, squared: n = 500, 1793 edges, m = 10
       maximise    0.00083... tr Z − 0.99917 ‖ξ‖²
-      subject to  R A(Z) = R d + ξ  (56 rows)
+      subject to  R A(Z) = R d + ξ  (56 constraints)
                   Z ∈ S¹⁰, Z ⪰ 0
                   ξ free  (56)
     >>> solution = sdpkit.solve(problem)

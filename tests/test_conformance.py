@@ -27,7 +27,7 @@ from sdpkit.solving.registry import available_solvers, get_solver, known_solvers
 from sdpkit.solving.solve import solve
 from sdpkit.testing.agreement import check_agreement, check_bound
 from sdpkit.testing.problems import check_problem, problem_checks
-from sdpkit.testing.programs import free_and_lower, loose_string, spring, two_rods
+from sdpkit.testing.programs import free_and_lower, loose_string, spring, two_edges
 from sdpkit.testing.solvers import check_solver, solver_checks
 from sdpkit.typing import Array
 
@@ -177,7 +177,7 @@ def test_shipped_checks_of_problems(check: Callable[[], None]) -> None:
 def test_checks_of_problems_find_what_is_wrong() -> None:
     class Loose:
         def program(self) -> Program:
-            return two_rods()
+            return two_edges()
 
     with pytest.raises(AssertionError, match="Loose is not a dataclass"):
         check_problem(Loose())
@@ -526,7 +526,7 @@ def test_no_ray_is_believed_by_its_size(longest: float, reduction: str) -> None:
 @pytest.mark.parametrize("relations", ["==", "<="])
 def test_unbounded_disconnected(name: str, relations: str) -> None:
     """The only way out is to move the rods apart: K → K + t·uuᵀ, u = (1, 1, −1, −1)."""
-    solution = solve(two_rods(relations), solver=name)
+    solution = solve(two_edges(relations), solver=name)
     assert solution.status is Status.UNBOUNDED
     ray = solution.ray
     assert ray is not None
@@ -541,13 +541,13 @@ def test_unbounded_disconnected(name: str, relations: str) -> None:
 def test_the_textbook_direction_is_a_proof() -> None:
     """An exact and a slightly rounded direction count; one that stretches a rod does not."""
     u = np.array([1.0, 1.0, -1.0, -1.0])
-    program = two_rods("==")
+    program = two_edges("==")
     assert certify_unbounded(program, [np.outer(u, u)], []).passes(1e-12)
     rounded = u + 1e-9 * np.array([1.0, -1.0, 0.0, 0.0])
     assert certify_unbounded(program, [np.outer(rounded, rounded)], []).passes(1e-7)
     stretched = u + 1e-2 * np.array([1.0, -1.0, 0.0, 0.0])
     assert not certify_unbounded(program, [np.outer(stretched, stretched)], []).passes(1e-7)
-    assert not certify_unbounded(two_rods("=="), [np.zeros((4, 4))], []).passes(1e-7)
+    assert not certify_unbounded(two_edges("=="), [np.zeros((4, 4))], []).passes(1e-7)
 
 
 @every_solver
@@ -689,7 +689,7 @@ def test_classic_methods_see_infeasibility(name: str) -> None:
 @every_classic
 def test_classic_methods_see_that_rods_come_apart(name: str, relations: str) -> None:
     """All but Algorithm 1, which has no objective that could be unbounded."""
-    solution = classic(two_rods(relations), name)
+    solution = classic(two_edges(relations), name)
     if name == "alternating":
         assert solution.status is Status.INACCURATE
         assert "does not optimise" in solution.native_status

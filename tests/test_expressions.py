@@ -326,7 +326,7 @@ def slack_form() -> Program:
 SLACK = [
     "slack",
     "  maximise    0.1 tr K − 0.9 Σξ⁺ − 0.9 Σξ⁻",
-    "  subject to  ‖y_i − y_j‖² = d_ij + ξ⁺ − ξ⁻  (4 rows)",
+    "  subject to  ‖y_i − y_j‖² = d_ij + ξ⁺ − ξ⁻  (4 constraints)",
     "              K ∈ S⁵, K ⪰ 0, K1 = 0",
     "              ξ⁺, ξ⁻ ≥ 0  (4 each)",
 ]

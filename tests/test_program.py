@@ -687,7 +687,7 @@ def test_str_reads_like_the_paper() -> None:
     assert str(problem.program()).splitlines() == [
         "MVU, slack: n = 5, 5 edges",
         "  maximise    0.2 tr K − 0.8 Σξ⁺_ij − 0.8 Σξ⁻_ij",
-        "  subject to  ‖y_i − y_j‖² = d_ij + ξ⁺_ij − ξ⁻_ij  (5 rows)",
+        "  subject to  ‖y_i − y_j‖² = d_ij + ξ⁺_ij − ξ⁻_ij  (5 constraints)",
         "              K ∈ S⁵, K ⪰ 0, K1 = 0",
         "              ξ⁺_ij, ξ⁻_ij ≥ 0  (5 each)",
     ]
@@ -697,7 +697,7 @@ def test_str_and_repr_of_every_field() -> None:
     text = str(full_program())
     for part in (
         "minimise    <C, K> + gᵀq + cᵀx + ½Σhx² + ρ‖x_G‖ + ρ‖x_G‖",
-        "A_q q + A_x x ≤ b  (1 row); A_q q + A_x x = b  (1 row)",
+        "A_q q + A_x x ≤ b  (1 constraint); A_q q + A_x x = b  (1 constraint)",
         "K ∈ S³, K ⪰ 0, KN = 0 (1 direction)",
         "Z ∈ S², Z ⪰ 0",
         "x: 1 nonnegative, 3 free",

@@ -17,6 +17,7 @@ import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Solution, Status
 from sdpkit.certificate.certify import certify
 from sdpkit.errors import ConvergenceWarning
+from sdpkit.numerics.deadline import Abandoned
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
 from sdpkit.solvers.multiplier_repair import feasible_multipliers
@@ -425,6 +426,18 @@ def test_a_callback_may_stop_it(name: str) -> None:
     solution = quietly(roll(20), name, callback=lambda row: row["iteration"] >= 7, tol=1e-9)
     assert solution.status is Status.INTERRUPTED
     assert solution.iterations == 7
+
+
+def test_a_first_iteration_that_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There was no point to look at, and the solve ended with an AttributeError."""
+
+    def abandoned(*arguments: Any) -> Any:
+        raise Abandoned("as a search in its midst does")
+
+    monkeypatch.setattr(TwoSets, "onto_cone", abandoned)
+    answer = get_solver("projection").solve(roll(20).program(), Settings())
+    assert answer.stop is Stop.TIME_LIMIT
+    assert answer.matrices is None
 
 
 @pytest.mark.parametrize("name", ENGINES)

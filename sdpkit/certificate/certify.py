@@ -27,11 +27,11 @@ Denominators, written down once:
     relative_gap      |bound − objective| / unit, unit = max(|objective|, |bound|, floor), offsets
                       included; with a log det: over max(Σβ, |linear part| − Σβn): a log det moves
                       by a constant with the unit of length, so that its size means nothing
-    primal_residual   largest violation of a row, less its unavoidable rounding
+    primal_residual   largest violation of a constraint, less its unavoidable rounding
                       64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);
                       and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
-    cone_residual     the same of the rows at the nearest point with M ⪰ 0, MN = 0, x ≥ 0: what is
-                      nothing beside the largest eigenvalue may be all that a small row asks for
+    cone_residual     the same at the nearest point with M ⪰ 0, MN = 0, x ≥ 0: a change that is
+                      negligible against the largest eigenvalue may be all of a small constraint
     residual_price    Σ|w_e|·violation_e over the gap's unit, w the bound's multipliers
     complementarity   Σ|<S, M>| + Σ|r_j x_j| + Σ|w_e|·(slack of inequality e), of linear programs,
                       over the gap's unit: without residuals it is the gap, and with them
@@ -174,8 +174,8 @@ def _complementarity(program: Program, primal: PrimalSide, bound: SafeBound) -> 
     w = bound.multipliers
     if not program.is_linear or w is None or not np.isfinite(primal.objective):
         return 0.0
-    room = program.excess(program.rhs - program.row_values(primal.q, primal.x))
-    total = float(np.abs(w) @ np.where(program.relations == 0, 0.0, room))
+    slack = program.excess(program.rhs - program.row_values(primal.q, primal.x))
+    total = float(np.abs(w) @ np.where(program.relations == 0, 0.0, slack))
     total += float(np.abs(program.reduced_costs(w)) @ np.abs(primal.x))
     weights = program.split(program.measurement_weights(w))
     lengths = program.split(primal.q)

@@ -1,4 +1,4 @@
-"""Certificates of programs with a family of rows that are searched, not listed."""
+"""Certificates of programs with a family of comparisons that are searched, not listed."""
 
 from __future__ import annotations
 
@@ -72,11 +72,13 @@ class _FamilyDual:
 _NO_FAMILY_DUAL = _FamilyDual(-np.inf, -np.inf, 0.0, np.inf, -np.inf, "no multipliers")
 
 
-_NOT_ROWS = replace(_NO_FAMILY_DUAL, source="some multipliers do not belong to rows of the family")
+_NOT_ROWS = replace(
+    _NO_FAMILY_DUAL, source="some multipliers do not belong to comparisons of the family"
+)
 
 
 def _are_rows(program: Program, rows: Rows) -> bool:
-    """Whether the multipliers belong to rows of the family, each named once."""
+    """Whether the multipliers belong to comparisons of the family, each named once."""
     family = program.family
     if family is None or rows.dtype.kind != "i" or not family.has(rows).all():
         return False

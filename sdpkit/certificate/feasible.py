@@ -72,7 +72,7 @@ def _attained(program: Program, matrices: tuple[Matrix, ...], x: Array) -> tuple
         return value, _OF_A_FACTOR if value is not None else _FAMILY_BESIDE
     rows = _Rows.of(program) or _Rows.of(_without_repeats(program))
     if rows is None:
-        return None, "the rows are linearly dependent, or so nearly that no proof was found"
+        return None, "the constraints are linearly dependent, or so nearly that no proof was found"
     x = np.concatenate([x, rows.slacks(given, x)])
     # What the rows take, and a shifted Cholesky factorisation.
     blur = max(rows.distance(given, x, blur_only=True), TINY)
@@ -89,7 +89,7 @@ def _refusal(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
     if program.norms or program.quadratic_x.any():
         return "quadratic and norm penalties have no feasible end"
     if any(isinstance(m, Gram) for m in matrices) or not is_small(program):
-        return "the matrix or its rows are too large to be factored densely"
+        return "the matrix or its constraints are too large to be factored densely"
     # M + Mᵀ and M + τI must not overflow.
     if not all(np.isfinite(4 * np.asarray(m)).all() for m in [*matrices, x]):
         return "there is no finite point"
@@ -100,7 +100,7 @@ def _refusal(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
         return "null directions other than the centring of a graph are not exact in floating point"
     if any(block.null.shape[1] and block.log_det for block in program.blocks):
         return "log dets on a face have no feasible end"
-    return "" if program.n_rows or program.family is not None else "there are no rows"
+    return "" if program.n_rows or program.family is not None else "there are no constraints"
 
 
 def _is_centred(block: Block) -> bool:

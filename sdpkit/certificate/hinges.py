@@ -1,4 +1,4 @@
-"""The value of a point where a family of rows is penalised: every M ⪰ 0 is feasible.
+"""The value of a point where a family of comparisons is penalised: every M ⪰ 0 is feasible.
 
 M = FFᵀ for a factor F of floats, which is positive semidefinite without any proof. Its value,
 <C, FFᵀ> + weight·Σ[z]₊, is computed in floating point: outputs y = XF, squared distances and

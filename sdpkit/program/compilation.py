@@ -72,8 +72,8 @@ def maximise(
     >>> print(theta)
     program
       maximise    vᵀ M v
-      subject to  tr M = 1  (1 row)
-                  M_ij = 0  (2 rows)
+      subject to  tr M = 1  (1 constraint)
+                  M_ij = 0  (2 constraints)
                   M ∈ S³, M ⪰ 0
     >>> round(solve(theta).objective, 5)          # nodes 0 and 2 of a path are independent
     2.0

@@ -62,7 +62,7 @@ class Unknown:
     >>> print(maximise(K.trace(), K.distances([[0, 1], [1, 2]]) <= 1, name="a string"))
     a string
       maximise    tr K
-      subject to  ‖y_i − y_j‖² ≤ 1  (2 rows)
+      subject to  ‖y_i − y_j‖² ≤ 1  (2 constraints)
                   K ∈ S³, K ⪰ 0, K1 = 0
     """
 

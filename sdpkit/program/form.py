@@ -156,7 +156,7 @@ class Program:
         >>> print(Program.of(block, [4.0], name="two points"))
         two points
           maximise    <C, M>,  C = I
-          subject to  A_q q = b  (1 row),  q_p = v_pᵀ M v_p  (1 measurement)
+          subject to  A_q q = b  (1 constraint),  q_p = v_pᵀ M v_p  (1 measurement)
                       M ∈ S², M ⪰ 0, M1 = 0
         """
         check_sense(sense)

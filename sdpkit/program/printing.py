@@ -81,7 +81,7 @@ def describe(program: Program) -> str:
 
 
 def _written_rows(wording: Wording) -> list[str]:
-    shown = [f"{text}  ({counted(count, 'row')})" for text, count in wording.rows if text]
+    shown = [f"{text}  ({counted(count, 'constraint')})" for text, count in wording.rows if text]
     return _few(shown, "constraints")
 
 
@@ -172,7 +172,9 @@ def _rows(program: Program) -> list[str]:
     unknown = program.blocks[0].name if len(program.blocks) == 1 else "M"
     relations = zip(*np.unique(program.relations, return_counts=True), strict=True)
     left = "A_q q + A_x x" if program.n_auxiliary else "A_q q"
-    rows = "; ".join(f"{left} {SYMBOLS[k]} b  ({counted(int(n), 'row')})" for k, n in relations)
+    rows = "; ".join(
+        f"{left} {SYMBOLS[k]} b  ({counted(int(n), 'constraint')})" for k, n in relations
+    )
     return [f"{rows},  q_p = v_pᵀ {unknown} v_p  ({counted(p, 'measurement')})"]
 
 

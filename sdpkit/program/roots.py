@@ -50,9 +50,9 @@ class Roots:
     >>> print(program)
     sum of roots
       maximise    Σ√q_p,  C = sparse (2 nonzeros)
-      subject to  tr M ≤ 1  (1 row)
-                  t_p ≤ q_p  (1 row)
-                  corner of T = 1  (1 row)
+      subject to  tr M ≤ 1  (1 constraint)
+                  t_p ≤ q_p  (1 constraint)
+                  corner of T = 1  (1 constraint)
                   T1 ∈ S², T1 ⪰ 0
                   M ∈ S², M ⪰ 0
     >>> Roots.of(program).values

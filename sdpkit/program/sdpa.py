@@ -65,7 +65,7 @@ def read_sdpa(path: str | Path) -> Program:
     >>> print(read_sdpa(path))                     # max 2 Y₁₂, Y₁₁ = Y₂₂ = 1
     tiny
       maximise    <C, Y1>,  C = sparse (2 nonzeros)
-      subject to  A_q q = b  (2 rows),  q_p = v_pᵀ Y1 v_p  (2 measurements)
+      subject to  A_q q = b  (2 constraints),  q_p = v_pᵀ Y1 v_p  (2 measurements)
                   Y1 ∈ S², Y1 ⪰ 0
     """
     path = Path(path)

@@ -1,7 +1,7 @@
 """What a solver returns, what sdpkit makes of it, and the words for how it ended.
 
-A solver returns an `Answer`: numbers and its own words, no verdict. `sdpkit.solve` lets the
-certificate judge and hands the user a `Solution`.
+A solver returns an `Answer`: numbers and its own words, no verdict. `sdpkit.solve` certifies it and
+returns a `Solution`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ know in a row is NaN there. Further keys are the engine's own.
     objective         of the point, in the program's sense
     bound             the dual objective of the multipliers; what it proves, the certificate decides
     gap               the relative distance of the two, as the engine measures it
-    primal_residual   what the rows are off, relative to their right-hand sides
-    dual_residual     what the multipliers lack of feasibility, relative to the costs
+    primal_residual   by how much constraints are missed, relative to right-hand sides
+    dual_residual     by how much the multipliers are infeasible, relative to the costs
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Child:
         stop_process(self.number, self._status is None)
 
     def listen(self) -> bool:
-        """Wait for what it says, and take it in; whether there may be more."""
+        """Wait for its next words and keep them; whether there may be more."""
         piece = os.read(self.inlet, 1 << 20)
         self._bytes += piece
         while len(self._bytes) >= _HEAD.size:
@@ -145,7 +145,7 @@ class Child:
         return bool(piece)
 
     def status(self) -> int | None:
-        """How it ended, as `os.waitpid` says it; None if it has not."""
+        """How it ended, in the form of `os.waitpid`; None if it has not."""
         if self._status is None:
             ended, status = os.waitpid(self.number, os.WNOHANG)
             self._status = status if ended else None

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from sdpkit.solving.sequence import Trajectory
 
 
-# Library → what writes a solution into its models. Doors lie above this room and enter themselves.
+# Library → what writes a solution into its models. Interfaces lie above this module and register
+# themselves.
 _unpackers: dict[str, Callable[[Solution, Any], None]] = {}
 
 
@@ -74,9 +75,9 @@ class Solution:
     native_status: the solver's own words
     objective, dual_objective: recomputed from the returned numbers
     certificate: residuals, eigenvalues, safe bound, gap
-    matrices: one positive semidefinite (n, n) array per block, none where the program was not
-        compiled in time; for large graphs a `Gram`, which
-        multiplies, measures and has eigenvectors, but no entries
+    matrices: one positive semidefinite (n, n) array per block; for large graphs a `Gram`, which
+        multiplies, measures and has eigenvectors, but no entries; none where the time was over
+        before a solver was called
     x: (n_x,) auxiliary variables;  dual: (m,) multipliers w
     rows: for a program with a family, the comparisons that `dual` belongs to
     ray: the verified proof of infeasibility or unboundedness, if that is the status

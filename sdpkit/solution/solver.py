@@ -1,4 +1,4 @@
-"""What every solver offers, and what it says about itself and about a program."""
+"""The interface of a solver: what it can do, and what it expects to need for a program."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sdpkit.solution.answer import Answer, Settings
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a solver can do beyond plain rows, as flags.
+    """What a solver can do beyond linear constraints, as flags.
 
-    `families`: programs whose rows are searched and never listed, which other solvers are given in
+    `families`: programs whose constraints are searched and never listed, which other solvers get in
     parts; `ranks`: limits on the rank of a block; `log_det`: log dets of blocks; `quadratic`,
     `norms`: penalties of auxiliary variables; `warm_start`, `callback`: it uses them;
     `checkpoint`: its state can be kept in a file; `teaching`: a method to read and to watch, which
@@ -44,10 +44,10 @@ class Estimate:
 
 
 class Solver(Protocol):
-    """What every solver offers. It never judges its own answer.
+    """What every solver offers. It never grants a status to its own answer.
 
-    `accepts` and `seconds` may be missing in a solver of another package: it is then asked for
-    every program that its capabilities allow, and chosen by "auto" where nobody else can.
+    `accepts` and `seconds` may be missing in a solver of another package: it then takes every
+    program that its capabilities allow, and "auto" chooses it where no other solver can.
     """
 
     name: str

@@ -23,7 +23,7 @@ def elastic(program: Program) -> Program:
     m = program.n_rows
     eye = sp.eye_array(m, format="csr")
     zero = [replace(b, cost=b.cost.scaled(0.0), log_det=0.0) for b in program.blocks]
-    # A variable that no row contains is nowhere limited: as a free one it upsets some codes.
+    # A variable that no constraint contains has no limits: some codes fail if it is free.
     used = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary) > 0
     return Program.of(
         zero,
@@ -40,7 +40,7 @@ def elastic(program: Program) -> Program:
 def recession(program: Program) -> Program:
     """The program over its recession cone, tr M + Σx ≤ 1 added: a positive gain is a ray.
 
-    Infeasible programs have improving directions too, so ask for infeasibility first.
+    Infeasible programs have improving directions too, so infeasibility is tried first.
     """
     extended = [_with_unit_vectors(block) for block in program.blocks]
     spans = zip(program.blocks, program.spans, strict=True)
@@ -53,7 +53,7 @@ def recession(program: Program) -> Program:
         [np.r_[np.zeros(block.n_measurements), np.ones(block.size)] for block in program.blocks]
     )
     nonnegative = sp.csr_array(np.where(program.free_x, 0.0, 1.0)[None, :])
-    # Free variables get rows of their own: −1 ≤ x_j ≤ 1.
+    # Free variables get constraints of their own: −1 ≤ x_j ≤ 1.
     unit = sp.eye_array(program.n_auxiliary, format="csr")[np.flatnonzero(program.free_x)]
     n_free = unit.shape[0]
     return Program.of(

@@ -151,9 +151,9 @@ def repair_primal(
 ) -> tuple[list[Matrix], Array]:
     """The answer's primal with everything repaired that can be repaired exactly.
 
-    The matrices are projected onto the cone; slack variables take up what their rows are off;
-    where all rows are upper limits on nonnegative combinations (the inequality form), M is
-    divided by the worst ratio, if that costs less than half of `tol` in the objective.
+    The matrices are projected onto the cone; slack variables take up the residuals of their
+    constraints; where all constraints are upper limits on nonnegative combinations (the inequality
+    form), M is divided by the worst ratio, if that costs less than half of `tol` in the objective.
     """
     matrices, x = in_the_cone(program, answer)
     if not all(is_finite(m) for m in [*matrices, x]):
@@ -204,7 +204,7 @@ def _best_known(program: Program, answer: Answer) -> Answer:
 
 
 def _multiples_of_identity(program: Program) -> tuple[Array, ...]:
-    """t·I on every face: t as large as the upper limits allow, or else what the rows suggest."""
+    """t·I on every face: t as large as upper limits allow, or as the constraints suggest."""
     ones = [block.project_out_null(np.eye(block.size)) for block in program.blocks]
     values = np.asarray(program.rows_q @ program.measure(ones))
     limits = (program.relations == -1) & (values > 0)
@@ -221,10 +221,10 @@ def _unknown(block: Block) -> Matrix:
 
 
 def _take_up_slack(program: Program, q: Array, x: Array) -> Array:
-    """Each variable that occurs in one equality row only, set to what the row is off.
+    """Each variable that occurs in one equation only, set to the residual of that equation.
 
     A free one takes up everything; of nonnegative ones each sign takes up its part, unless
-    another variable of the same sign shares the row.
+    another variable of the same sign is in the equation.
     """
     columns = sp.csc_array(program.rows_x)
     single = np.flatnonzero(np.diff(columns.indptr) == 1)

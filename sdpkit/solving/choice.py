@@ -1,12 +1,12 @@
-"""Who is asked: whether a solver takes a program, what it expects to need, and who is cheapest.
+"""Solver selection: acceptance, estimates of time and memory, the fastest first.
 
-`solver="auto"` asks every available solver, ours or another package's, three questions: does it
-accept the program, do its matrices fit in memory, how many seconds does it expect. The cheapest one
-is called. Methods for teaching are left out, and so are the solvers that only cvxpy knows. A
-program with a family of comparisons is written down for solvers that take rows only, if there are
+For `solver="auto"` every available solver, ours or another package's, answers three questions: does
+it accept the program, do its matrices fit in memory, how many seconds does it expect. The one that
+expects the fewest is called. Methods for teaching are left out, and so are the solvers that only
+cvxpy knows. A family of comparisons is written out for solvers that cannot search one, if there are
 at most 3000 comparisons.
 
-The seconds of our engines are counted work at measured prices (`make bench NAME=auto`); others
+The seconds of our engines are counted work times measured costs (`make bench NAME=auto`); others
 extrapolate a few measurements.
 """
 
@@ -42,7 +42,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Offer:
-    """What a solver says to a program: why it cannot take it, or what it expects to need."""
+    """Why a solver refuses a program, or what it expects to need for it."""
 
     solver: Solver
     refusal: str | None
@@ -128,7 +128,7 @@ def refusal(solver: Solver, program: Program) -> SolverError | None:
 
 
 def _advice(program: Program) -> str:
-    """The one or two cheapest solvers that would do, as a sentence."""
+    """A sentence that names the one or two fastest solvers that would do."""
     able = [offer.solver.name for offer in suitable(offers(program))]
     if not able:
         return "No available solver can take it: make the instance smaller."
@@ -136,7 +136,7 @@ def _advice(program: Program) -> str:
 
 
 def offers(program: Program, tol: float = 1e-6) -> list[Offer]:
-    """What every available solver says to a program, but for methods that are for teaching."""
+    """The offers of all available solvers, except for methods for teaching."""
     written = _written(program)
     found = []
     for name in listed_solvers():
@@ -159,7 +159,7 @@ def offers(program: Program, tol: float = 1e-6) -> list[Offer]:
 
 
 def _written(program: Program) -> Program | None:
-    """The program in plain rows; None if its family is too large for that."""
+    """The program with its family written out as constraints; None if that is too large."""
     family = program.family
     if family is None or family.n_rows > WRITTEN_ROWS:
         return program if family is None else None
@@ -167,13 +167,13 @@ def _written(program: Program) -> Program | None:
 
 
 def suitable(asked: list[Offer]) -> list[Offer]:
-    """The offers that stand, the cheapest first; equal ones by name."""
+    """The offers of solvers that take the program, the fastest first; equal ones by name."""
     able = [offer for offer in asked if offer.refusal is None and offer.fits]
     return sorted(able, key=lambda offer: (offer.estimate.seconds, offer.solver.name))
 
 
 def choose(program: Program, tol: float = 1e-6) -> Choice:
-    """The cheapest solver for `program`, and the reason in words.
+    """The solver that expects to be the fastest for `program`, and the reason in words.
 
     >>> import sdpkit
     >>> solver, reason = choose(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)).program())

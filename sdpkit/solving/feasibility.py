@@ -1,13 +1,13 @@
 """Whether a program has a feasible point: a point that is proven, or a proof that there is none.
 
 A point of small residual decides nothing: a weakly infeasible program has points of any small
-residual. The question is asked by one auxiliary program, the *deepest point*:
+residual. One auxiliary program decides it, the *deepest point*:
 
-    max t  with  M ⪰ tI, x ≥ t, every inequality met by t, and the rows.
+    max t  with  M ⪰ tI, x ≥ t, every inequality met by t, and the equations.
 
 t > 0 is a point inside the cone, which floating point can prove. Otherwise its dual y has
 Aᵀ(y) ⪰ 0 and bᵀy = t ≤ 0: a ray of infeasibility, or the exposing vector of a face that contains
-all feasible points. On that face the question is asked again (`sdpkit.certificate.faces`).
+all feasible points. The same program is then solved on that face (`sdpkit.certificate.faces`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sdpkit.solving.registry import get_solver
 from sdpkit.solving.run import Run
 from sdpkit.typing import Array
 
-# Programs up to this size are asked for their deepest point: entries of all blocks, and rows.
+# The deepest point of programs up to this size is sought: entries of all blocks, and constraints.
 _ENTRIES = 250_000
 _ROWS = 3000
 # Faces that are looked at one after the other.
@@ -54,7 +54,7 @@ class Feasibility:
 
 @dataclass(frozen=True, eq=False)
 class _Deepest:
-    """The deepest point, if it is inside, and the multipliers of the rows."""
+    """The deepest point, if it is inside, and the multipliers of the constraints."""
 
     point: tuple[tuple[Matrix, ...], Array] | None = None
     dual: Array | None = None
@@ -146,7 +146,7 @@ def _near(face: Face, dual: Array) -> Iterator[list[Fraction]]:
 def _deepest_on_face(
     run: Run, face: Face, solver: Solver
 ) -> tuple[FeasiblePoint | None, Array | None]:
-    """(a proven point in the coordinates of the face, multipliers of all rows)"""
+    """(a proven point in the coordinates of the face, multipliers of all constraints)"""
     rows = face.independent_rows()
     program, exact = face.as_program(rows)
     if not program.excess(-program.rhs).any():
@@ -194,7 +194,7 @@ def _able(asked: Program, solver: Solver) -> Solver | None:
 
 
 def deepest(program: Program) -> Program:
-    """max t with M ⪰ tI on its face, x ≥ t, inequalities met by t in units of their rows.
+    """max t with M ⪰ tI on its face, x ≥ t, inequalities met by t in their own units.
 
     >>> from sdpkit import Block
     >>> asked = deepest(Program.of(Block.of(2, [[1.0, 0.0], [0.0, 1.0]]), [1.0, 1.0]))
@@ -216,7 +216,7 @@ def deepest(program: Program) -> Program:
 
 
 def _along(program: Program) -> Array:
-    """(m,) how each row changes with t."""
+    """(m,) how each constraint changes with t."""
     with np.errstate(all="ignore"):
         along = program.rows_q @ program.measure(_projectors(program))
         along = along + program.rows_x @ np.where(program.free_x, 0.0, 1.0)

@@ -1,8 +1,8 @@
-"""Families of rows for solvers that only take written rows.
+"""Constraint generation: families of comparisons for solvers that cannot search them.
 
-A small family is written out. Of a large one a round solves the rows found so far and adds those
-that its answer violates, until what is left out weighs less than a tenth of the allowed gap. The
-multipliers of a part bound the whole, so that the certificate needs no more than them.
+A small family is written out. Of a large one a round solves with the comparisons found so far and
+adds those that its answer violates, until what is left out weighs less than a tenth of the allowed
+gap. The multipliers of a part bound the whole, so that the certificate needs no more than them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import WRITTEN_ROWS, refusal
 
-# Rows this close to being violated, in units of the family, are added with those that are.
+# Comparisons this close to being violated, in units of the family, are added with those that are.
 _SLACK = 0.1
 
 # Has a solver solve a program within its limits.
@@ -36,7 +36,7 @@ def by_rows(program: Program, solver: Solver, settings: Settings, ask: Ask) -> A
     """
     family = program.family
     if family is None:
-        raise InputError("row generation needs a program with a family of rows")
+        raise InputError("constraint generation needs a program with a family of comparisons")
     started, rounds = clock(), 0
     with settings.deadline.applies():
         rows, last = _first_rows(program, family), None
@@ -77,9 +77,9 @@ def _solve_part(
     program: Program, rows: Rows, solver: Solver, settings: Settings, ask: Ask
 ) -> Answer:
     if not rows.size:
-        # Without rows the cost alone is least at zero.
+        # Without comparisons the cost alone is least at zero.
         zeros = tuple(np.zeros((block.size, block.size)) for block in program.blocks)
-        words = "no rows"
+        words = "no comparisons"
         return Answer(Stop.DONE, words, zeros, np.zeros(0), np.zeros(0), iterations=0, rows=rows)
     part = program.restricted(rows)
     refused = refusal(solver, part)
@@ -95,7 +95,7 @@ def _solve_part(
 def _left_out(
     program: Program, family: RowFamily, rows: Rows, answer: Answer, tol: float
 ) -> Rows | None:
-    """The rows together with those that the answer violates; None if these weigh nothing."""
+    """`rows` together with those that the answer violates; None if these weigh nothing."""
     assert answer.matrices is not None
     outputs = program.outputs(answer.matrices)
     new = np.setdiff1d(family.near(outputs, _SLACK * family.unit), rows, assume_unique=True)

@@ -2,8 +2,8 @@
 
 A solver is an object with the attributes of `sdpkit.solution.solver.Solver`. Ours are listed below
 as "module:attribute"; a third party adds the same string under the entry-point group
-`sdpkit.solvers` of its own package, or calls `register_solver` at run time. Who is asked for which
-program is decided in `sdpkit.solving.choice`.
+`sdpkit.solvers` of its own package, or calls `register_solver` at run time. The choice
+among them is made in `sdpkit.solving.choice`.
 """
 
 from __future__ import annotations
@@ -209,9 +209,9 @@ def solver_table() -> str:
     lines = []
     for row in rows:
         state = "available" if row["available"] else f"unavailable: {one_line(row['why_not'])}"
-        said = [f"{state}; {one_line(row['summary']) or 'not loaded'}"]
-        said += [f"takes {', '.join(row['capabilities'])}"] if row["capabilities"] else []
-        parts = [part for words in said for part in textwrap.wrap(words, 78 - width)]
+        told = [f"{state}; {one_line(row['summary']) or 'not loaded'}"]
+        told += [f"takes {', '.join(row['capabilities'])}"] if row["capabilities"] else []
+        parts = [part for words in told for part in textwrap.wrap(words, 78 - width)]
         names = [row["name"], *[""] * (len(parts) - 1)]
         pairs = zip(names, parts, strict=True)
         lines += [f"{name:<{width}}  {part}" for name, part in pairs]

@@ -1,13 +1,13 @@
 """Several programs for one answer: how a problem leads from one to the next, and what is kept.
 
 Some problems are not one program but a sequence: minimum volume embedding takes a new cost from
-every answer, FULL adds the rows that the last answer violates, multi-pass LMNN finds new target
-neighbours. Such a problem has a method
+every answer, FULL adds the constraints that the last answer violates, multi-pass LMNN finds new
+target neighbours. Such a problem has a method
 
     advance(solutions, tol) -> Program | Ending
 
-which sees the certified solutions of all programs so far (none, at first) and says what is to be
-solved next, or why it ends. It is a function of what it sees: no state is kept elsewhere.
+which sees the certified solutions of all programs so far (none, at first) and returns what is to
+be solved next, or why it ends. It is a function of what it sees: no state is kept elsewhere.
 `sdpkit.solve` runs the loop. A method `progress(solution)`, if the problem has one, names the
 numbers that are worth following from step to step.
 
@@ -47,8 +47,8 @@ class Ending:
     reason: in words
     status: what the answer is, if its certificate passes: optimal, stationary, or a limit
     answer: the step that is the answer; None is the last
-    program: a program of which the answer's own left rows out; it is judged against this one
-    dual: (m,) the answer's multipliers as rows of `program`
+    program: the answer's program with constraints that it left out; the answer is certified for it
+    dual: (m,) the answer's multipliers for the constraints of `program`
     """
 
     reason: str
@@ -165,7 +165,7 @@ def _forced_end(steps: tuple[Solution, ...]) -> Ending | None:
 
 
 def _fitted(solution: Solution, program: Program) -> Solution:
-    """A solution as a start for a program that may have further rows at the end."""
+    """A solution as a start for a program that may have further constraints at the end."""
     missing = program.n_rows - solution.program.n_rows
     if missing <= 0 or solution.dual is None:
         return solution
@@ -208,7 +208,7 @@ def _conclude(
     answer = ending.answer or steps[-1]
     trajectory = Trajectory(steps, _progress(problem, steps), ending.reason)
     if ending.program is not None:
-        answer = _judged_against(answer, ending.program, ending.dual)
+        answer = _certified_for(answer, ending.program, ending.dual)
     status, message = _granted(answer, ending, len(steps), tol)
     counts = [step.iterations for step in steps if step.iterations is not None]
     return replace(
@@ -245,7 +245,7 @@ def _progress(problem: Advancing, steps: tuple[Solution, ...]) -> dict[str, Arra
     return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
 
 
-def _judged_against(answer: Solution, program: Program, dual: Array | None) -> Solution:
+def _certified_for(answer: Solution, program: Program, dual: Array | None) -> Solution:
     certificate = certify(program, answer.matrices, answer.x, dual, answer.rows)
     return replace(
         answer,

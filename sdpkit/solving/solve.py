@@ -108,17 +108,8 @@ def solve(
     max_iter = None if max_iter is None else _whole("max_iter", max_iter)
     time_limit = None if time_limit is None else positive(time_limit, "time_limit")
     deadline = Deadline.after(time_limit).within(current_deadline())
-    line = Progress(sys.stdout) if verbose == 1 else None
-    settings = Settings(
-        tol=tol,
-        max_iter=max_iter,
-        deadline=deadline,
-        verbose=verbose,
-        callback=callback,
-        warm_start=warm_start,
-        options=options,
-        progress=line,
-    )
+    settings = Settings(tol, max_iter, deadline, verbose, callback, warm_start, options)
+    settings = replace(settings, progress=Progress(sys.stdout) if verbose == 1 else None)
     run = Run(settings, solver, problem, time_limit=deadline.left)
     solve_it = _solve_steps if callable(getattr(problem, "advance", None)) else solve_program
     with shown(verbose), remembering_interrupts():

@@ -16,8 +16,8 @@ def answer_without_solver(program: Program) -> Answer | None:
 
 
 def _nothing_left(program: Program) -> Answer | None:
-    """M = 0 and x = 0, or variables with squares in no row at their own best, where they prove
-    themselves optimal (all points equal, no rows at all)."""
+    """M = 0 and x = 0, or variables with squares in no constraint at their own best, where they
+    prove themselves optimal (all points equal, no constraints at all)."""
     if program.rhs.any() or program.family is not None or program.has_log_det:
         return None
     zeros = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
@@ -30,8 +30,8 @@ def _nothing_left(program: Program) -> Answer | None:
 
 
 def _apart_from_rows(program: Program) -> Array:
-    """(n_x,) the best values of the variables that have a square and occur in no row, 0 for the
-    others."""
+    """(n_x,) the best values of the variables that have a square and occur in no constraint, 0 for
+    the others."""
     in_rows = np.diff(program.rows_x.tocsc().indptr) > 0
     alone = (program.quadratic_x > 0) & ~in_rows
     with np.errstate(over="ignore"):
@@ -46,7 +46,7 @@ def _apart_from_rows(program: Program) -> Array:
 
 
 def _no_rows(program: Program) -> Answer | None:
-    """Without rows the optimum is zero or there is none; no solver is called."""
+    """Without constraints the optimum is zero or there is none; no solver is called."""
     if program.n_rows or program.family is not None or program.has_log_det:
         return None
-    return Answer(Stop.CLAIMS_UNBOUNDED, "there are no rows")
+    return Answer(Stop.CLAIMS_UNBOUNDED, "there are no constraints")

@@ -9,7 +9,7 @@ grants one.
     interrupted
     stationary                     a local solution of a given rank, or the end of a search over
                                    several programs, each certified
-    inaccurate                     anything else; the message says what was reached
+    inaccurate                     anything else; the message has what was reached
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def verdict(
     if certificate.passes(tol):
         return Status.OPTIMAL, f"certified to a relative gap of {certificate.gap_in_words}"
     words = "; ".join(certificate.failures(tol)) + _cancelled(certificate)
-    message = f"tol {tol:g} was not reached: {words} (the solver said: {answer.native_status})"
+    message = f"tol {tol:g} was not reached: {words} (the solver reported: {answer.native_status})"
     status = _LIMITS.get(answer.stop, Status.INACCURATE)
     limited = any(block.max_rank is not None for block in certificate.program.blocks)
     if status is Status.INACCURATE and limited:

@@ -11,7 +11,7 @@ from sdpkit.solution.solution import Solution
 
 
 def uncertainty(solution: Solution) -> float:
-    """The certified gap, and what the rows are off at the prices of the multipliers."""
+    """The certified gap, and what the residuals cost by the multipliers."""
     program = solution.program
     assert solution.dual is not None, f"{solution.solver} returned no multipliers"
     off = program.violations(program.measure(solution.matrices), solution.x)

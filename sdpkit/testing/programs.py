@@ -36,10 +36,10 @@ def graph_program(
 
 
 def _rods(edges: Sequence[tuple[int, int]], n: int) -> Any:
-    rods = np.zeros((len(edges), n))
-    for row, (i, j) in zip(rods, edges, strict=True):
+    vectors = np.zeros((len(edges), n))
+    for row, (i, j) in zip(vectors, edges, strict=True):
         row[i], row[j] = 1.0, -1.0
-    return rods
+    return vectors
 
 
 def _string(n: int) -> list[tuple[int, int]]:
@@ -47,13 +47,13 @@ def _string(n: int) -> list[tuple[int, int]]:
 
 
 def triangle(a: float, b: float, c: float, **more: Any) -> Program:
-    """Three rods of these lengths; infeasible if one is longer than the others together."""
+    """Three edges of these lengths; infeasible if one is longer than the others together."""
     return graph_program([(0, 1), (0, 2), (1, 2)], [a, b, c], **more)
 
 
-def two_rods(relations: str = "==") -> Program:
-    """Two rods that nothing ties together, of lengths 2 and 3: the trace is unbounded."""
-    return graph_program([(0, 1), (2, 3)], [2.0, 3.0], relations=relations, name="two rods")
+def two_edges(relations: str = "==") -> Program:
+    """Two edges that nothing ties together, of lengths 2 and 3: the trace is unbounded."""
+    return graph_program([(0, 1), (2, 3)], [2.0, 3.0], relations=relations, name="two edges")
 
 
 def wedge(
@@ -77,7 +77,7 @@ def wedge(
 
 
 def loose_string(omega: float, scale: float = 1.0) -> Program:
-    """The slack form on a string of two rods; unbounded below ω = 1/(1 + λ₂) = 1/2."""
+    """The slack form on a path of two edges; unbounded below ω = 1/(1 + λ₂) = 1/2."""
     eye = sp.eye_array(2)
     return graph_program(
         _string(3),
@@ -113,7 +113,7 @@ def free_and_lower() -> Program:
         cost_q=[3.0],
         cost_x=[-2.0],
         free_x=[True],
-        name="free variable, rows ≤ and ≥",
+        name="free variable, constraints ≤ and ≥",
     )
 
 
@@ -161,14 +161,14 @@ def solvable() -> list[Case]:
     taut = float(np.var([0.0, 2.0, 5.0]) * 3)
     folded = graph_program(_string(3), [1.0, 1.0], sense="min")
     return [
-        Case("one rod", graph_program([(0, 1)], [3.0]), 4.5),
+        Case("one edge", graph_program([(0, 1)], [3.0]), 4.5),
         Case("largest eigenvalue", _largest_eigenvalue(), 2 + np.sqrt(2)),
         Case("equality", graph_program(ring, np.ones(5)), 1.25 / np.sin(np.pi / 5) ** 2),
         Case("inequality", graph_program(string, ones, relations="<="), 17.5),
         Case("slack", loose_string(0.9), 0.1 * taut),
         Case("minimisation", folded, 2 / 3),
         Case("two blocks", _two_strings(), 5.0 + 17.5),
-        Case("free variable, rows ≤ and ≥", free_and_lower(), 4.0),
+        Case("free variable, constraints ≤ and ≥", free_and_lower(), 4.0),
         Case("quadratic penalty", spring(1.0, 2.0), 0.5625),
         Case("norm penalty", _taut(), 4.5),
         Case("log det", Program.of(Block.of(2, np.eye(2), log_det=1.0), [2.0, 4.0]), np.log(8.0)),
@@ -187,4 +187,4 @@ def _comparisons() -> Program:
 
 def unsolvable() -> list[Program]:
     """One that is infeasible and one that is unbounded."""
-    return [triangle(1.0, 1.0, 3.0, name="rods that do not close"), two_rods()]
+    return [triangle(1.0, 1.0, 3.0, name="edges that do not close"), two_edges()]

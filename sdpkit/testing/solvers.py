@@ -1,4 +1,4 @@
-"""What is demanded of every solver: the same small programs, judged by mathematics.
+"""What is demanded of every solver: small programs whose answers are known.
 
 A solver may refuse a program, in words. What it takes it has to solve, and it must never say more
 than it found. Methods that are for teaching need not reach the tolerance.
@@ -116,7 +116,7 @@ def _solved(solver: Solver, program: Program, tol: float, **more: Any) -> Soluti
 
 
 def _is_truthful(solution: Solution, tol: float) -> None:
-    """The status is what the returned numbers are worth, whatever was said about them."""
+    """The status follows from the returned numbers, whatever the solver claims."""
     again = certify(
         solution.program, solution.matrices, solution.x, solution.dual, rows=solution.rows
     )
@@ -187,14 +187,14 @@ def _early_end(solver: Solver, tol: float) -> None:
 
 def _options(solver: Solver) -> None:
     program = _first_taken(solver).program
-    said = "nothing"
+    words = "nothing"
     try:
         _solved(solver, program, 1e-4, no_such_option=3)
     except SdpkitError as error:
-        said = str(error)
-    assert "no_such_option" in said, (
+        words = str(error)
+    assert "no_such_option" in words, (
         "an SdpkitError that names the unknown option `no_such_option` was expected; "
-        f"the solver said: {said}"
+        f"the error was: {words}"
     )
 
 
