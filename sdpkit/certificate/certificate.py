@@ -38,9 +38,9 @@ class Certificate:
     unit: max(|objective|, |safe_bound|, the program's `value_floor`); log dets have another
     terms: the size of the terms whose sums are the objective and the bound
     dimacs: the six DIMACS errors
-    cone_residual: that of the rows once M and x are moved into their cones; 0 if they are in them
-    residual_price: Σ|w_e|·(violation of row e) with the multipliers of the bound, relative: what
-        the residuals may be worth in the objective
+    cone_residual: the largest residual once M and x are moved into their cones; 0 if they are there
+    residual_price: Σ|w_e|·(violation of constraint e) with the multipliers of the bound, relative:
+        what the residuals may be worth in the objective
     complementarity: |<S, M>| and its like for x and inequalities, with the same multipliers,
         relative; 0 for programs that are not linear
     warnings: what makes a small backward error say little about the value
@@ -187,7 +187,7 @@ class Certificate:
         return card_of(str(self))
 
     def plot(self, ax: Any = None) -> Any:
-        """The multipliers by size: which rows hold the optimum back; returns the axes."""
+        """The multipliers by size: which constraints hold the optimum back; returns the axes."""
         if self.multipliers is None:
             raise InputError(
                 "this certificate has no multipliers to plot: the solver returned no dual"

@@ -1,4 +1,4 @@
-"""A point moved onto its rows inside the cone.
+"""A point moved onto its constraints inside the cone.
 
 M = YYᵀ and x = z², and least squares in Y and z (Gauss-Newton): with y the solution of
 
@@ -37,14 +37,14 @@ def onto_rows(
     x: Array,
     goal: float,
     inwards: float = 0.0,
-    prices: Array | None = None,
+    worth: Array | None = None,
 ) -> tuple[list[Matrix], Array]:
     """The point moved until no constraint is off by more than `goal` at its own scale, if it can
-    be, and the rows together cost no more than `goal` at `prices`: (m,) multipliers over the
-    value's unit.
+    be, and the violations together cost no more than `goal` by `worth`: (m,) what a unit of each
+    violation costs, relative to the value.
 
     It starts `inwards` of the given one, M + inwards·I and x + inwards: a zero stays zero
-    otherwise. Where rows are left, the point that came nearest is returned.
+    otherwise. Where violations are left, the point that came nearest is returned.
     """
     if not is_small(program) or any(isinstance(m, Gram) for m in matrices):
         return matrices, x
@@ -63,8 +63,8 @@ def onto_rows(
         violations = program.violations(q, x)
         left = float(violations.max(initial=0.0))
         off = float(row_residuals(program, moved, q, x).max(initial=0.0))
-        if prices is not None:
-            off = max(off, float(np.abs(prices) @ violations))
+        if worth is not None:
+            off = max(off, float(np.abs(worth) @ violations))
         if off < least:
             best, least = (moved, x), off
         if off <= goal or not np.isfinite(off):

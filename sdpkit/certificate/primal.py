@@ -102,10 +102,10 @@ def _rows_inside(
 
 
 def row_residuals(program: Program, matrices: list[Matrix], q: Array, x: Array) -> Array:
-    """(m,) what each row is off, less what rounding makes unavoidable, in units of its own size.
+    """(m,) the violation of each constraint, less unavoidable rounding, in units of its own size.
 
     The size is the larger of |b_e| and Σ|a_ep|q_p + Σ|a_ej||x_j|; for a row with b_e = 0, whose
-    terms may all vanish, at least the size that other rows of the same nodes suggest.
+    terms may all vanish, at least the size that other constraints on the same nodes suggest.
     """
     violations = program.violations(q, x)
     if not violations.any():

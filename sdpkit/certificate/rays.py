@@ -46,7 +46,7 @@ class Ray:
     infeasible: multipliers w with Aᵀ(w) ⪰ 0 on the face, right signs and bᵀw < 0 (negated for a
     minimisation); normalised to |bᵀw| = 1. A weakly infeasible program has none: there `chain`
     holds the exposing vectors of a smaller face, and `multipliers` is such a w on that face.
-    unbounded: a direction (M, x) in the cone that leaves every row in place and improves the
+    unbounded: a direction (M, x) in the cone that leaves every constraint in place and improves the
     objective; normalised to an improvement of 1. `point` is a feasible point that is proven, or
     None: a direction alone shows that the dual is infeasible, and the program may be so too.
 

@@ -1,8 +1,8 @@
-"""A program made fit for a solver: faces restricted, dependent rows dropped, numbers scaled.
+"""A program prepared for a solver: faces restricted, dependent constraints dropped, numbers scaled.
 
     M = F Z Fᵀ      F spans the face {z : Nᵀz = 0}, less the directions that neither measurements
                     nor costs see, so that Z and its dual slack may be positive definite
-    rows            equality rows that others imply (after facial reduction, duplicate edges)
+    constraints     equations that others imply (after facial reduction, duplicate edges)
     scaling         rows A_e to unit norm, b → b/β, C → C/γ, so that tolerances mean something
 
 A centred graph program is *grounded*: the last node becomes the origin, F = (I − 11ᵀ/n)E with E
@@ -65,7 +65,7 @@ class Reduction:
 
     @one_blas_thread
     def lift(self, answer: Answer) -> Answer:
-        """The answer in the coordinates, rows and units of the original program."""
+        """The answer in the coordinates, constraints and units of the original program."""
         ray = answer.matrix_ray
         return replace(
             answer,
@@ -143,7 +143,7 @@ class Reduction:
 
 @one_blas_thread
 def reduce(program: Program, orthonormal: bool = False) -> Reduction:
-    """Restrict `program` to its faces, drop implied rows, scale it to numbers near one.
+    """Restrict `program` to its faces, drop implied constraints, scale it to numbers near one.
 
     An orthonormal F keeps the conditioning, which first-order methods need; the default keeps
     the sparsity, which everything else needs.
