@@ -73,7 +73,6 @@ class DouglasRachford:
     ----------
     matrices, x, dual, bound: the last point, and the best multipliers with their value
     snapshot: an earlier iterate, from which the direction of rays is taken
-    has_point: whether an iteration was completed, in this run
     """
 
     def __init__(self, reduction: Reduction, method: Splitting, driver: Driver) -> None:
@@ -89,7 +88,6 @@ class DouglasRachford:
         self.matrix_ray: tuple[tuple[Array, ...], Array] | None = None
         self.snapshot: tuple[TwoSets, Array, Array] | None = None
         self.iteration, self.next_try = 0, 0.0
-        self.has_point = False
         self.penalty = _FITTED_PENALTY if method.fitted else 1.0
         self.restarts = 0
         self.renewal = _SHORTEST_INTERVAL
@@ -130,10 +128,10 @@ class DouglasRachford:
     def step(self, driver: Driver) -> None:
         """One iteration; every twentieth measures both sides."""
         method = self.method
-        k = self.iteration = driver.iterations + 1
+        k = driver.iterations + 1
         looks = k % _LOOK_INTERVAL == 0
         method.iterate(k, rough=not looks)
-        self.has_point = True
+        self.iteration = k  # only now is there something to answer
         driver.count()
         look = None
         if looks or not driver.iterations_left:
@@ -300,7 +298,7 @@ class DouglasRachford:
     def answer(self, stop: Stop) -> Answer:
         """What was found, in the coordinates of the reduced program."""
         decided = (Stop.DONE, Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
-        if self.has_point and stop not in decided:
+        if self.iteration and stop not in decided:
             self._look()
         return Answer(
             stop,
@@ -314,7 +312,7 @@ class DouglasRachford:
 
     def state(self) -> Mapping[str, ArrayLike] | None:
         """Where the iteration is, in coordinates that no restart changes."""
-        if not self.has_point:
+        if not self.iteration:
             return None
         pair = self.method.pair()
         restarts = {"penalty": self.penalty, "restarts": self.restarts, "renewal": self.renewal}
