@@ -33,6 +33,7 @@ import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
@@ -151,7 +152,9 @@ class TwoSets:
         gram = self._matrix_gram()
         self._scale_rows(np.sqrt(np.asarray(gram.diagonal()).clip(min=0.0)))
         inverse = sp.diags_array(1 / self.row_norms)
+        continue_or_raise()
         gram = inverse @ gram @ inverse + self.columns @ self.columns.T
+        continue_or_raise()
         self._factorise(gram)
         self._scale_values()
 
@@ -175,8 +178,10 @@ class TwoSets:
             if mine.factor is None and _is_plain_graph(block):
                 # On 1⊥ differences of nodes keep their products, whatever the basis.
                 v = block.incidence
+            continue_or_raise()
             inner = v @ v.T
             squares = inner * inner if isinstance(inner, np.ndarray) else inner.multiply(inner)
+            continue_or_raise()
             total = total + rows @ squares @ rows.T
         return total
 

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost, dense
@@ -355,17 +356,20 @@ def _pivoted(program: Program, candidates: Indices) -> tuple[Indices, Array]:
     lengths = _nonzero(np.sqrt(np.diag(gram).clip(min=0)))
     correlation = gram / np.outer(lengths, lengths)
     # A Gram matrix holds squares: 1e-13 here is 3e-7 in the rows.
+    continue_or_raise()
     factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(correlation, tol=1e-13, lower=1)
     order, lower = pivots - 1, np.tril(factor)
     entries = sum(block.size**2 for block in program.blocks)
     doubtful = lower.diagonal().min(initial=1.0) < 1e-4
     if doubtful and candidates.size * entries <= _MAX_DENSE:
+        continue_or_raise()
         rows = _sketched_rows(program)[candidates]
         lengths = _nonzero(np.linalg.norm(rows, axis=1))
         r, order = scipy.linalg.qr((rows / lengths[:, None]).T, mode="r", pivoting=True)
         rank = int(np.sum(np.abs(np.diag(r)) > 1e-10))
         lower = r[: min(r.shape)].T
     b = (program.rhs[candidates] / lengths)[order]
+    continue_or_raise()
     head = scipy.linalg.solve_triangular(lower[:rank, :rank], b[:rank], lower=True)
     miss = float(np.abs(lower[rank:, :rank] @ head - b[rank:]).max(initial=0.0))
     scale = max(float(np.abs(b).max(initial=0.0)), np.finfo(float).tiny)
@@ -433,8 +437,10 @@ def _row_gram(program: Program, rows: Indices) -> Array:
         weights = part[:, used]
         v: Any = block.incidence[used]
         v = v if block.features is None else v @ block.features
+        continue_or_raise()
         inner: Any = v @ v.T
         squares = inner.multiply(inner) if block.features is None else inner * inner
+        continue_or_raise()
         gram += dense(weights @ squares @ weights.T)
     return gram
 
