@@ -47,6 +47,7 @@ _FAR_MORE = 3.0
 # What auxiliary programs are given of the time that is left.
 _AUXILIARY_SHARE = 0.5
 # How long the certificate may take beyond the limit: seconds, and a share of the limit.
+_LEAST_CERTIFICATE_SECONDS = 0.3
 _CERTIFICATE_SECONDS, _CERTIFICATE_SHARE = 0.8, 0.1
 
 
@@ -89,9 +90,10 @@ class Run:
         return Choice(solver, "as asked")
 
     def candidate(self, program: Program, choice: Choice, answer: Answer) -> Candidate:
-        """An answer, repaired and certified within the time."""
-        tol, deadline = self.settings.tol, self.certificate_deadline
-        return Candidate.within(deadline, program, choice, tol, answer)
+        """An answer, repaired and certified within the time; a small program always is."""
+        deadline = self.certificate_deadline
+        deadline = deadline.later(max(_LEAST_CERTIFICATE_SECONDS - deadline.left, 0.0))
+        return Candidate.within(deadline, program, choice, self.settings.tol, answer)
 
     def ask_aside(
         self,
