@@ -75,6 +75,14 @@ class Deadline:
         """The same with so many seconds more, after Ctrl-C as well."""
         return replace(self, end=self.end + seconds, grace=self.grace + seconds)
 
+    def at_least(self, seconds: float) -> Deadline:
+        """The same, or so many seconds from now if that is later.
+
+        >>> Deadline.after(0.0).at_least(60.0).is_over
+        False
+        """
+        return replace(self, end=max(self.end, self.now() + seconds))
+
     def within(self, other: Deadline) -> Deadline:
         """This one, or the other if that ends sooner."""
         return self if self.left <= other.left else other

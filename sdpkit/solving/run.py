@@ -47,7 +47,7 @@ _FAR_MORE = 3.0
 # What auxiliary programs are given of the time that is left.
 _AUXILIARY_SHARE = 0.5
 # How long the certificate may take beyond the limit: seconds, and a share of the limit.
-_LEAST_CERTIFICATE_SECONDS = 0.3
+_LEAST_CERTIFICATE_SECONDS = 0.5
 _CERTIFICATE_SECONDS, _CERTIFICATE_SHARE = 0.8, 0.1
 
 
@@ -91,8 +91,7 @@ class Run:
 
     def candidate(self, program: Program, choice: Choice, answer: Answer) -> Candidate:
         """An answer, repaired and certified within the time; a small program always is."""
-        deadline = self.certificate_deadline
-        deadline = deadline.later(max(_LEAST_CERTIFICATE_SECONDS - deadline.left, 0.0))
+        deadline = self.certificate_deadline.at_least(_LEAST_CERTIFICATE_SECONDS)
         return Candidate.within(deadline, program, choice, self.settings.tol, answer)
 
     def ask_aside(
