@@ -23,7 +23,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.options import check_names
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.reduction import reduce
-from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solution.solver import Capabilities, OwnSolver, digits
 from sdpkit.solvers.cvxpy_models import CvxpyModel, Point, lmi_form, matrix_form
 from sdpkit.solvers.licences import without_licence
 
@@ -103,7 +103,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class CvxpyBackend:
+class CvxpyBackend(OwnSolver):
     """One solver that cvxpy can drive.
 
     `package` is what has to be importable; `doubles(sizes, m)` estimates the doubles it stores
@@ -131,10 +131,6 @@ class CvxpyBackend:
         except Exception as error:  # whatever a broken installation does
             return f"Python package {self.package!r} cannot be imported: {error}"
         return _NO_LICENCE if without_licence(self.cvxpy_name) else None
-
-    def accepts(self, program: Program) -> str | None:
-        """Any program within its capabilities."""
-        return unsupported(self.capabilities, program)
 
     def memory(self, program: Program) -> float:
         """An estimate of the bytes it needs."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import sdpkit
+from bench.engines import each
 from sdpkit.comparison import builders
-from sdpkit.comparison.hosts import each
 from sdpkit.comparison.measuring import quiet_solve, timed_solve
 from sdpkit.errors import InputError
 from sdpkit.solving.registry import available_solvers
