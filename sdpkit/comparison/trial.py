@@ -48,6 +48,7 @@ WARM_FACTOR = 100.0
 _WARM_SECONDS = 0.25
 _REFUSALS = (SolverUnavailableError, UnsuitableSolverError, NotEnoughMemoryError)
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED)
+# What a solver says that is done, if no limit ended one of several programs.
 _CLAIMS = (Stop.DONE, Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
 
 
@@ -146,7 +147,7 @@ def _measured(
     certificate = solution.certificate
     result = {
         "outcome": str(solution.status),
-        "claimed": _claimed(solution),
+        "claimed": solution.stop in _CLAIMS and solution.status not in _LIMITS,
         "message": solution.message,
         "native_status": solution.native_status,
         "objective": solution.objective,
@@ -155,21 +156,14 @@ def _measured(
         "primal_residual": certificate.primal_residual,
         "dual_residual": certificate.dual_residual,
         "iterations": -1 if solution.iterations is None else solution.iterations,
+        **{name: getattr(times, name) for name in ("setup", "solve", "certify")},
         "compile": times.compile if several else compiled,
-        "setup": times.setup,
-        "solve": times.solve,
-        "certify": times.certify,
         "total": run.seconds if several else run.seconds + compiled,
         "peak": run.peak_bytes,
         "history": tuple(_numbers(entry) for entry in solution.history),
     }
     tell("result", {key: _plain(value) for key, value in result.items()})
     return solution
-
-
-def _claimed(solution: Solution) -> bool:
-    """Whether the solver said that it was done, and not only with some of several programs."""
-    return solution.stop in _CLAIMS and solution.status not in _LIMITS
 
 
 def _plain(value: Any) -> Any:
