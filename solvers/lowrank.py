@@ -41,12 +41,7 @@ from sdpkit.solvers.in_time import set_up, stoppable
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel, in_boxes, lowest_eigenpairs
 from sdpkit.solvers.lowrank_newton import DENSE_UNKNOWNS, minimised
-from sdpkit.solvers.lowrank_start import (
-    NEW_COLUMNS,
-    LowRankState,
-    first_ranks,
-    starting_state,
-)
+from sdpkit.solvers.lowrank_start import NEW_COLUMNS, LowRankState, first_ranks, starting_state
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 from sdpkit.typing import Array
 
