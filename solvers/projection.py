@@ -128,9 +128,10 @@ class DouglasRachford:
     def step(self, driver: Driver) -> None:
         """One iteration; every twentieth measures both sides."""
         method = self.method
-        k = self.iteration = driver.iterations + 1
+        k = driver.iterations + 1
         looks = k % _LOOK_INTERVAL == 0
         method.iterate(k, rough=not looks)
+        self.iteration = k  # only now is there something to answer
         driver.count()
         look = None
         if looks or not driver.iterations_left:

@@ -53,6 +53,7 @@ TABLES = {
     "mmc": ("bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ()),
     "limits": ("bench.limits", "limits", ("time_limit", "solvers")),
+    "limits-whole": ("bench.limits", "whole", ()),
     "classifier": ("bench.estimators", "classifier", ("data", "repeats")),
     "grid": ("bench.estimators", "grid", ("jobs",)),
     "metric-learn": ("bench.estimators", "metric_learn", ("data", "metric_learn")),
@@ -72,7 +73,7 @@ _NEED_DATA = (
 )
 
 # Tables of runs that know nothing of each other, and that joblib may make elsewhere.
-_PARALLEL = ("auto", "grid", "limits", "sdplib")
+_PARALLEL = ("auto", "grid", "limits", "limits-whole", "sdplib")
 
 # Every option, and what a table uses where the command says nothing.
 _DEFAULTS: dict[str, Any] = {

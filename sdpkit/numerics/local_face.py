@@ -28,7 +28,7 @@ _NOTHING = 1e-13  # entries of a direction, relative to its largest, that are le
 _FEW_NODES = 60  # of a local direction, at most
 # Pairs of nodes whose weights are added up, at most, and for each edge: beyond this the factors of
 # the slack are dense, and their entries take longer to collect than to compute.
-_MOST_PAIRS, _PAIRS_PER_EDGE = 3_000_000, 200
+_MOST_PAIRS, _PAIRS_PER_EDGE = 500_000, 200
 _SUM = 1e-12  # of the entries of a direction of length one, at most
 _INDEPENDENT = 1e-3  # the smallest singular value of directions of length one
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,16 +14,20 @@ from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.certify import certify
 from sdpkit.certificate.primal import project_onto_cone
 from sdpkit.certificate.rays import RAY_TOL, Ray, certify_infeasible, certify_unbounded
+from sdpkit.errors import OutOfMemoryError
 from sdpkit.numerics.deadline import Abandoned, Deadline
 from sdpkit.numerics.interruption import is_interrupted
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
-from sdpkit.program.gram import FactoredGram, Matrix, is_finite, scaled
+from sdpkit.program.gram import FactoredGram, Gram, Matrix, is_finite, scaled
 from sdpkit.solution.answer import Answer, Stop
+from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import Choice
 from sdpkit.typing import Array
 
+# From this size on the eigenvalues of a dense matrix take a second or more.
+_LONG_SIZE = 1500
 # The backward error of a point that counts as feasible beside an improving direction.
 _FEASIBLE = 1e-6
 
@@ -65,23 +71,57 @@ class Candidate:
         cls, deadline: Deadline, program: Program, choice: Choice, tol: float, answer: Answer
     ) -> Candidate:
         """The same; where certifying takes longer than the deadline allows, without a proof."""
+        answer = answer if answer.matrices is not None else _best_known(program, answer)
         try:
             with deadline.applies():
+                if can_fork() and any(_is_long(m) for m in answer.matrices or ()):
+                    return cls._of_in_a_process(deadline, program, choice, tol, answer)
                 return cls.of(program, choice, tol, answer)
         except Abandoned:
             return cls._unproven(program, choice, tol, answer)
 
     @classmethod
+    def _of_in_a_process(
+        cls, deadline: Deadline, program: Program, choice: Choice, tol: float, answer: Answer
+    ) -> Candidate:
+        """`of` in a process that can be stopped. What the caller has already is not sent back."""
+
+        nothing: dict[str, Any] = {"program": None}
+
+        def work() -> Candidate:
+            found = cls.of(program, choice, tol, answer)
+            certificate = replace(found.certificate, **nothing)
+            return replace(found, **nothing, choice=None, answer=None, certificate=certificate)
+
+        returned = apart(work, None if deadline.left == math.inf else deadline.left)
+        if returned.stop is Stop.FAILED:
+            raise OutOfMemoryError("the system ended the process that certified the answer")
+        if returned.stop is not None:
+            raise Abandoned(returned.words)
+        found: Candidate = returned.value
+        certificate = replace(found.certificate, program=program)
+        return cls(
+            program,
+            choice,
+            tol,
+            answer,
+            found.matrices,
+            found.x,
+            found.dual,
+            certificate,
+            found.ray,
+        )
+
+    @classmethod
     def _unproven(cls, program: Program, choice: Choice, tol: float, answer: Answer) -> Candidate:
-        if answer.matrices is None:
-            answer = _best_known(program, answer)
+        """The answer as it is."""
         if not answer.hit_limit:
             stop = Stop.INTERRUPTED if is_interrupted() else Stop.TIME_LIMIT
             answer = replace(answer, stop=stop)
-        matrices, x = in_the_cone(program, answer)
-        why = "the certificate was not finished in time"
-        certificate = Certificate.missing(program, why)
-        return cls(program, choice, tol, answer, tuple(matrices), x, answer.dual, certificate)
+        matrices = answer.matrices or tuple(_unknown(block) for block in program.blocks)
+        x = answer.x if answer.x is not None else np.zeros(program.n_auxiliary)
+        certificate = Certificate.missing(program, "the certificate was not finished in time")
+        return cls(program, choice, tol, answer, matrices, x, answer.dual, certificate)
 
     @property
     def solver(self) -> Solver:
@@ -111,6 +151,10 @@ class Candidate:
     ) -> Candidate:
         """The candidate with another point."""
         return replace(self, matrices=tuple(matrices), x=x, certificate=certificate)
+
+
+def _is_long(matrix: Matrix) -> bool:
+    return not isinstance(matrix, Gram) and len(matrix) >= _LONG_SIZE
 
 
 def is_feasible(certificate: Certificate) -> bool:
