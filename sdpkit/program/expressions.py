@@ -151,7 +151,9 @@ class Unknown:
             words: Words = ((cost.identity, f"tr {self.name}"),)
         else:
             words = ((1.0, f"<C, {self.name}>"),)
-        return Combination(1, ((Inner(self, cost), sp.csr_array([[1.0]])),), np.zeros(1), words)
+        return Combination(
+            1, ((Inner(self, cost), sp.csr_array(np.ones((1, 1)))),), np.zeros(1), words
+        )
 
     def trace(self) -> Expression:
         """tr M."""
