@@ -48,7 +48,6 @@ WARM_FACTOR = 100.0
 _WARM_SECONDS = 0.25
 _REFUSALS = (SolverUnavailableError, UnsuitableSolverError, NotEnoughMemoryError)
 _LIMITS = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED)
-# What a solver says that is done, if no limit ended one of several programs.
 _CLAIMS = (Stop.DONE, Stop.CLAIMS_INFEASIBLE, Stop.CLAIMS_UNBOUNDED)
 
 
@@ -147,7 +146,7 @@ def _measured(
     certificate = solution.certificate
     result = {
         "outcome": str(solution.status),
-        "claimed": solution.stop in _CLAIMS and solution.status not in _LIMITS,
+        "claimed": _claimed(solution),
         "message": solution.message,
         "native_status": solution.native_status,
         "objective": solution.objective,
@@ -164,6 +163,11 @@ def _measured(
     }
     tell("result", {key: _plain(value) for key, value in result.items()})
     return solution
+
+
+def _claimed(solution: Solution) -> bool:
+    """Whether the solver said that it was done, and not only with some of several programs."""
+    return solution.stop in _CLAIMS and solution.status not in _LIMITS
 
 
 def _plain(value: Any) -> Any:
