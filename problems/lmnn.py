@@ -40,7 +40,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_matrix, finite_points, integer, one_of, read_only
+from sdpkit.inputs import finite_matrix, finite_points, integer, one_of, read_only, set_fields
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
@@ -62,12 +62,7 @@ from sdpkit.program.impostors import Impostors, ordered_target_pairs
 from sdpkit.program.listed_rows import ListedRows
 from sdpkit.program.safe import SafeBounds
 from sdpkit.results.metric import Metric, factor
-from sdpkit.results.targets import (
-    given_targets,
-    nearest_in_class,
-    target_neighbors,
-    target_table,
-)
+from sdpkit.results.targets import given_targets, nearest_in_class, target_neighbors, target_table
 from sdpkit.solution.solution import Solution
 from sdpkit.typing import Array, Indices
 
@@ -141,11 +136,10 @@ class LMNN:
     @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
-        object.__setattr__(self, "points", self._inputs())
+        set_fields(self, points=self._inputs())
         classes, labels = self._classes()
-        object.__setattr__(self, "classes", classes)
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "target_pairs", self._target_pairs())
+        set_fields(self, classes=classes, labels=labels)
+        set_fields(self, target_pairs=self._target_pairs())
         self._check_metrics()
 
     # -- the data ----------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
-from sdpkit.inputs import finite_rows, integer, one_of
+from sdpkit.inputs import finite_rows, integer, one_of, set_fields
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.variational import Fixed, Penalty, Residuals, VariationalMVU, penalised
 from sdpkit.program.compilation import maximise
@@ -101,8 +101,7 @@ class Localization:
         one_of(self.penalty, "penalty", ("squared", "norm"))
         if self.n_basis is not None:
             integer(self.n_basis, "n_basis")
-        object.__setattr__(self, "network", network)
-        object.__setattr__(self, "frame", None)
+        set_fields(self, network=network, frame=None)
         if self.anchors is None:
             self._without_anchors(network)
         else:
@@ -121,7 +120,7 @@ class Localization:
             raise InputError(
                 f"n_components is {r!r}; it must be an integer between 1 and {largest}"
             )
-        object.__setattr__(self, "dimension", int(r))
+        set_fields(self, dimension=int(r))
 
     @cached_property
     def _unweighted(self) -> VariationalMVU:
@@ -159,8 +158,7 @@ class Localization:
             raise InputError(
                 f"n_components is {self.n_components!r}, and the anchors have {r} coordinates"
             )
-        object.__setattr__(self, "frame", frame)
-        object.__setattr__(self, "dimension", r)
+        set_fields(self, frame=frame, dimension=r)
 
     def __repr__(self) -> str:
         anchors = 0 if self.frame is None else len(self.frame.positions)

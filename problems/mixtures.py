@@ -35,7 +35,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_matrix, finite_points, integer
+from sdpkit.inputs import finite_matrix, finite_points, integer, set_fields
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.free_directions import LeftOut, allowance, free_note, length_notes
@@ -125,9 +125,8 @@ class KernelMixture:
             if gram.shape[0] != gram.shape[1]:
                 raise InputError(f"a kernel has shape {gram.shape}; it must be square")
         scales = np.array([_spread(gram) for gram in grams])
-        object.__setattr__(self, "grams", grams)
-        object.__setattr__(self, "scales", scales)
-        object.__setattr__(self, "target_table", self._targets())
+        set_fields(self, grams=grams, scales=scales)
+        set_fields(self, target_table=self._targets())
         # LMNN refuses what is not a kernel, or not labels.
         for theta in np.eye(self.n_kernels):
             _ = self.at(theta).features
@@ -338,8 +337,8 @@ class DistanceMixture:
         if found is None:
             features = list(inputs) if self.kernels is None else [_gram_features(k) for k in inputs]
             found = _common_targets([_unit(f) for f in features], self.y, self.n_neighbors)
-        object.__setattr__(self, "target_table", found)
-        object.__setattr__(self, "parts", tuple(self._part(k, x) for k, x in enumerate(inputs)))
+        set_fields(self, target_table=found)
+        set_fields(self, parts=tuple(self._part(k, x) for k, x in enumerate(inputs)))
         _ = [part.features for part in self.parts]
 
     def _part(self, k: int, inputs: Array) -> LMNN:

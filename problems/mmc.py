@@ -44,7 +44,7 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError, UnboundedProblemError
 from sdpkit.files import require_memory
-from sdpkit.inputs import boolean, distinct_pairs, finite_points, integer
+from sdpkit.inputs import boolean, distinct_pairs, finite_points, integer, set_fields
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
@@ -107,7 +107,7 @@ class MMC:
 
     @one_blas_thread
     def __post_init__(self) -> None:
-        object.__setattr__(self, "points", finite_points(self.X, "X"))
+        set_fields(self, points=finite_points(self.X, "X"))
         if self.y is None and (self.similar is None or self.dissimilar is None):
             raise InputError("MMC needs labels y, or both similar and dissimilar pairs")
         if self.y is not None and (self.similar is not None or self.dissimilar is not None):
@@ -119,8 +119,7 @@ class MMC:
         if self.max_pairs is not None:
             similar = self._thinned(similar, 10 * self.max_pairs, "similar")
             dissimilar = self._thinned(dissimilar, self.max_pairs, "dissimilar")
-        object.__setattr__(self, "similar_pairs", similar)
-        object.__setattr__(self, "dissimilar_pairs", dissimilar)
+        set_fields(self, similar_pairs=similar, dissimilar_pairs=dissimilar)
         if not len(dissimilar):
             raise InputError("there are no dissimilar pairs; MMC needs at least one")
         if not len(similar):
@@ -159,7 +158,7 @@ class MMC:
         if len(pairs) <= most:
             return pairs
         note = f"{most} of {len(pairs)} {what} pairs"
-        object.__setattr__(self, "notes", (*self.notes, note))
+        set_fields(self, notes=(*self.notes, note))
         return pairs[np.linspace(0, len(pairs) - 1, most).astype(np.int64)]
 
     # -- coordinates -------------------------------------------------------------------------

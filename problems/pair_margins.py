@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import distinct_pairs, finite_array, finite_points
+from sdpkit.inputs import distinct_pairs, finite_array, finite_points, set_fields
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.lmnn import MODEL_ENTRIES
 from sdpkit.program.compilation import minimise
@@ -104,11 +104,9 @@ class PairMargins:
     @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
-        object.__setattr__(self, "points", finite_points(self.X, "X"))
+        set_fields(self, points=finite_points(self.X, "X"))
         classes, labels = self._classes()
-        object.__setattr__(self, "classes", classes)
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "cost_matrix", self._cost())
+        set_fields(self, classes=classes, labels=labels, cost_matrix=self._cost())
         _ = self.family
 
     def _check_numbers(self) -> None:

@@ -29,7 +29,7 @@ from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
 from sdpkit.graphs.repair import merge_coincident, split_components
-from sdpkit.inputs import boolean, finite_matrix, finite_rows, one_of
+from sdpkit.inputs import boolean, finite_matrix, finite_rows, one_of, set_fields
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.full import AllPairs
@@ -110,9 +110,7 @@ class Unfolding(ABC):
         parts = tuple(self._split(merged, group, multiplicities))
         if not parts:
             raise GraphError("the graph has no edges, so there is nothing to unfold: add edges")
-        object.__setattr__(self, "neighborhood", neighborhood)
-        object.__setattr__(self, "group", group)
-        object.__setattr__(self, "parts", parts)
+        set_fields(self, neighborhood=neighborhood, group=group, parts=parts)
         self._check_omega()
         if self.full:
             self._check_full()

@@ -402,3 +402,16 @@ def one_of(value: object, name: str, allowed: tuple[object, ...]) -> None:
     if not any(value is word or (isinstance(value, str) and value == word) for word in allowed):
         *most, last = map(repr, allowed)
         raise InputError(f"{name}={value!r}: pass {', '.join(most)} or {last}")
+
+
+def set_fields(frozen: Any, **values: Any) -> None:
+    """Set the fields of a frozen dataclass that follow from its arguments.
+
+    >>> from sdpkit.solution.solver import Estimate
+    >>> needed = Estimate(seconds=1.0, memory=8.0)
+    >>> set_fields(needed, seconds=2.0)
+    >>> needed.seconds
+    2.0
+    """
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)

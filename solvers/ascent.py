@@ -28,7 +28,7 @@ from sdpkit.program.roots import Roots
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import UnitCosts
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, OwnSolver
 from sdpkit.typing import Array
 
 _MAX_ITERATIONS = 5000
@@ -169,7 +169,7 @@ class Ascent:
         """It keeps no checkpoints."""
 
 
-class AscentSolver:
+class AscentSolver(OwnSolver):
     """The power method and the quasi-Newton method as a solver."""
 
     name = "ascent"
@@ -177,10 +177,6 @@ class AscentSolver:
         callback=True,
         summary="MMC: sums of square roots, ascent in the factor, certified",
     )
-
-    def unavailable(self) -> str | None:
-        """It always works."""
-        return None
 
     def accepts(self, program: Program) -> str | None:
         """Sums of square roots."""

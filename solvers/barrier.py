@@ -33,7 +33,7 @@ from sdpkit.program.kinds import why_no_graph
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import UnitCosts
-from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solution.solver import Capabilities, OwnSolver, digits, unsupported
 from sdpkit.solvers.barrier_centres import NEAR_DECREMENT, BarrierPrimal, PathOfCentres
 from sdpkit.solvers.barrier_dual import (
     CLUSTER_EDGES,
@@ -331,7 +331,7 @@ def _auxiliary(program: Program, primal: BarrierPrimal) -> Array:
 
 
 @dataclass(frozen=True)
-class Barrier:
+class Barrier(OwnSolver):
     """The solver `barrier`."""
 
     name: str = "barrier"
@@ -343,10 +343,6 @@ class Barrier:
             summary="dual barrier on sparse factors; graph programs, up to tens of thousands",
         )
     )
-
-    def unavailable(self) -> str | None:
-        """Always available."""
-        return None
 
     def accepts(self, program: Program) -> str | None:
         """Graph programs."""

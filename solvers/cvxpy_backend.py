@@ -23,7 +23,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.options import check_names
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.reduction import reduce
-from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solution.solver import Capabilities, OwnSolver, digits
 from sdpkit.solvers.cvxpy_models import CvxpyModel, Point, lmi_form, matrix_form
 from sdpkit.solvers.licences import without_licence
 
@@ -32,52 +32,41 @@ from sdpkit.solvers.licences import without_licence
 # less, because its multipliers are not feasible and their repair costs a factor.
 _LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
     "SCS": lambda s: _given(
-        eps_abs=s.tol * 2e-3,
-        eps_rel=s.tol * 2e-3,
+        _tolerances(s.tol * 2e-3, "eps_abs", "eps_rel"),
         max_iters=s.max_iter or 200_000,
         time_limit_secs=s.time_limit,
     ),
     "CLARABEL": lambda s: _given(
+        _tolerances(s.tol * 1e-2, "tol_gap_abs", "tol_gap_rel", "tol_feas"),
         max_threads=1,  # a forked child would wait for the threads of its parent for ever
-        tol_gap_abs=s.tol * 1e-2,
-        tol_gap_rel=s.tol * 1e-2,
-        tol_feas=s.tol * 1e-2,
         max_iter=s.max_iter,
         time_limit=s.time_limit,
     ),
     "CVXOPT": lambda s: _given(
-        abstol=s.tol * 1e-2, reltol=s.tol * 1e-2, feastol=s.tol * 1e-2, max_iters=s.max_iter
+        _tolerances(s.tol * 1e-2, "abstol", "reltol", "feastol"), max_iters=s.max_iter
     ),
     "SDPA": lambda s: _given(
-        epsilonStar=s.tol * 1e-2, epsilonDash=s.tol * 1e-2, maxIteration=s.max_iter
+        _tolerances(s.tol * 1e-2, "epsilonStar", "epsilonDash"), maxIteration=s.max_iter
     ),
     "MOSEK": lambda s: {
         "mosek_params": _given(
-            MSK_DPAR_INTPNT_CO_TOL_REL_GAP=s.tol * 1e-2,
-            MSK_DPAR_INTPNT_CO_TOL_PFEAS=s.tol * 1e-2,
-            MSK_DPAR_INTPNT_CO_TOL_DFEAS=s.tol * 1e-2,
+            _tolerances(s.tol * 1e-2, *(f"MSK_DPAR_INTPNT_CO_TOL_{what}" for what in _MOSEK)),
             MSK_IPAR_INTPNT_MAX_ITERATIONS=s.max_iter,
             MSK_DPAR_OPTIMIZER_MAX_TIME=s.time_limit,
         )
     },
     "COPT": lambda s: _given(
-        RelGap=s.tol * 1e-2,
-        FeasTol=s.tol * 1e-2,
-        DualTol=s.tol * 1e-2,
+        _tolerances(s.tol * 1e-2, "RelGap", "FeasTol", "DualTol"),
         BarIterLimit=s.max_iter,
         TimeLimit=s.time_limit,
     ),
-    "MOREAU": lambda s: {
-        "ipm_settings": {
-            "tol_gap_abs": s.tol * 1e-2,
-            "tol_gap_rel": s.tol * 1e-2,
-            "tol_feas": s.tol * 1e-2,
-        },
-        **_given(max_iter=s.max_iter, time_limit=s.time_limit),
-    },
+    "MOREAU": lambda s: _given(
+        {"ipm_settings": _tolerances(s.tol * 1e-2, "tol_gap_abs", "tol_gap_rel", "tol_feas")},
+        max_iter=s.max_iter,
+        time_limit=s.time_limit,
+    ),
 }
-
-
+_MOSEK = ("REL_GAP", "PFEAS", "DFEAS")
 _NO_LICENCE = "no licence"
 # Solvers that would swallow an unknown option without a word.
 _KNOWN_OPTIONS = {
@@ -98,12 +87,17 @@ def _own_defaults(settings: Settings) -> dict[str, Any]:
     return {}
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+def _given(more: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    given = {name: value for name, value in options.items() if value is not None}
+    return {**more, **given}
+
+
+def _tolerances(tol: float, *names: str) -> dict[str, float]:
+    return dict.fromkeys(names, tol)
 
 
 @dataclass(frozen=True)
-class CvxpyBackend:
+class CvxpyBackend(OwnSolver):
     """One solver that cvxpy can drive.
 
     `package` is what has to be importable; `doubles(sizes, m)` estimates the doubles it stores
@@ -131,10 +125,6 @@ class CvxpyBackend:
         except Exception as error:  # whatever a broken installation does
             return f"Python package {self.package!r} cannot be imported: {error}"
         return _NO_LICENCE if without_licence(self.cvxpy_name) else None
-
-    def accepts(self, program: Program) -> str | None:
-        """Any program within its capabilities."""
-        return unsupported(self.capabilities, program)
 
     def memory(self, program: Program) -> float:
         """An estimate of the bytes it needs."""

@@ -33,7 +33,7 @@ from sdpkit.program.kinds import why_no_covering
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import UnitCosts
-from sdpkit.solution.solver import Capabilities
+from sdpkit.solution.solver import Capabilities, OwnSolver
 from sdpkit.solvers.in_time import set_up
 from sdpkit.typing import Array, Indices
 
@@ -228,17 +228,13 @@ def _next_points(working: Indices, phi: Array, g: Array, size: int) -> Indices:
 
 
 @dataclass(frozen=True)
-class CoveringSolver:
+class CoveringSolver(OwnSolver):
     """An algorithm on the weights of a covering as a solver."""
 
     name: str
     capabilities: Capabilities
     engine: type[CoveringWeights]
     max_iter: int
-
-    def unavailable(self) -> str | None:
-        """Always there."""
-        return None
 
     def accepts(self, program: Program) -> str | None:
         """Minimum-volume covering programs."""

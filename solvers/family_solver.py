@@ -8,21 +8,17 @@ import sys
 from sdpkit.errors import SolverError
 from sdpkit.program.families import RowFamily
 from sdpkit.program.form import Program
-from sdpkit.solution.solver import Capabilities, unsupported
+from sdpkit.solution.solver import Capabilities, OwnSolver, unsupported
 
 # Copies of the outputs, (n, d) doubles, that a method holds.
 _COPIES = 4
 
 
-class FamilySolver:
+class FamilySolver(OwnSolver):
     """A solver that searches the rows of a family and never lists them."""
 
     name: str
     capabilities: Capabilities
-
-    def unavailable(self) -> str | None:
-        """It always works."""
-        return None
 
     def accepts(self, program: Program) -> str | None:
         """Programs with a family of comparisons."""

@@ -21,7 +21,7 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import SETUP_SECONDS, Driver
 from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.reduction import Reduction, reduce
-from sdpkit.solution.solver import Capabilities, digits, unsupported
+from sdpkit.solution.solver import Capabilities, OwnSolver, digits
 from sdpkit.solvers.algebra import EntryEquations
 from sdpkit.solvers.definite import Breakdown
 from sdpkit.solvers.predictor_corrector import (
@@ -189,7 +189,7 @@ class CentralPath:
 
 
 @dataclass(frozen=True)
-class Interior:
+class Interior(OwnSolver):
     """The solver `interior`."""
 
     name: str = "interior"
@@ -201,14 +201,6 @@ class Interior:
             summary="structured primal–dual interior point; certified, up to a few thousand points",
         )
     )
-
-    def unavailable(self) -> str | None:
-        """Always available."""
-        return None
-
-    def accepts(self, program: Program) -> str | None:
-        """Any program within its capabilities."""
-        return unsupported(self.capabilities, program)
 
     def memory(self, program: Program) -> float:
         """Bytes: the Schur matrix and its factor, gathered measurements, a dozen n × n."""

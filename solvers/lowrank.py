@@ -36,17 +36,12 @@ from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.options import Option
-from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
+from sdpkit.solution.solver import Capabilities, OwnSolver, dense_work, digits
 from sdpkit.solvers.in_time import set_up, stoppable
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel, in_boxes, lowest_eigenpairs
 from sdpkit.solvers.lowrank_newton import DENSE_UNKNOWNS, minimised
-from sdpkit.solvers.lowrank_start import (
-    NEW_COLUMNS,
-    LowRankState,
-    first_ranks,
-    starting_state,
-)
+from sdpkit.solvers.lowrank_start import NEW_COLUMNS, LowRankState, first_ranks, starting_state
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 from sdpkit.typing import Array
 
@@ -328,7 +323,7 @@ def _trimmed(y: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class LowRankSolver:
+class LowRankSolver(OwnSolver):
     """The solver `lowrank`; its option `init` is an embedding to start from, (n, r)."""
 
     options: ClassVar[Mapping[str, Option]] = {"init": Option()}
@@ -342,14 +337,6 @@ class LowRankSolver:
             summary="augmented Lagrangian on low-rank factors; large graphs, localisation",
         )
     )
-
-    def unavailable(self) -> str | None:
-        """Always available."""
-        return None
-
-    def accepts(self, program: Program) -> str | None:
-        """Any program within its capabilities."""
-        return unsupported(self.capabilities, program)
 
     def memory(self, program: Program) -> float:
         """Bytes: some vectors of unknowns, the Hessian where it is formed, the factors."""

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdpkit.program.form import Program
-from sdpkit.solution.answer import Answer, Stop
-from sdpkit.solution.reduction import Reduction, reduce
-from sdpkit.solvers.sets import TwoSets, metric
+from sdpkit.solution.reduction import Reduction
+from sdpkit.solvers.sets import TwoSets
 from sdpkit.typing import Array
 
 
@@ -67,28 +65,6 @@ class MultiplierRepair:
             return y - (lack / self.strength) * self.y
         share = lack / (lack + self.strength)
         return (1 - share) * y + share * self.y
-
-
-def feasible_multipliers(program: Program, dual: Array) -> Array | None:
-    """Multipliers near `dual` that are feasible, by the repair that `projection` uses for its own.
-
-    None where the metric has no repair. Any solver's multipliers will do.
-
-    >>> import numpy as np
-    >>> from sdpkit import MVU, datasets
-    >>> program = MVU(graph=datasets.path_graph(3)).program()     # w = (1, 1) is optimal
-    >>> w = feasible_multipliers(program, np.array([0.9, 1.0]))
-    >>> bool(program.blocks[0].smallest_of_slack(w, 1.0) >= -1e-12)
-    True
-    """
-    reduction = reduce(program, orthonormal=True)
-    sets = TwoSets(reduction.program, metric(reduction.program))
-    repair = MultiplierRepair.of(sets, reduced_anchor(reduction))
-    if repair is None:
-        return None
-    w = reduction.lower_multipliers(program.sign * dual)
-    repaired = sets.multipliers(repair.feasible(sets.from_multipliers(w)))
-    return reduction.lift(Answer(Stop.DONE, "", dual=repaired)).dual
 
 
 def reduced_anchor(reduction: Reduction) -> Array | None:

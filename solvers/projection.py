@@ -32,7 +32,7 @@ from sdpkit.solution.driver import Driver
 from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.options import Option
 from sdpkit.solution.reduction import Reduction, reduce
-from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
+from sdpkit.solution.solver import Capabilities, OwnSolver, dense_work, digits
 from sdpkit.solvers.in_time import set_up, stoppable
 from sdpkit.solvers.multiplier_repair import reduced_anchor
 from sdpkit.solvers.sets import DENSE_ROWS, RAY_TOL, TwoSets
@@ -387,7 +387,7 @@ def _unseen_ray(program: Program) -> tuple[tuple[Array, ...], Array] | None:
     return None
 
 
-class Projection:
+class Projection(OwnSolver):
     """Douglas–Rachford splitting as a solver; its option `metric` is "fitted" or "plain"."""
 
     name = "projection"
@@ -400,14 +400,6 @@ class Projection:
         checkpoint=True,
         summary="Douglas–Rachford splitting in a fitted metric; any program, to 1e-3 … 1e-6",
     )
-
-    def unavailable(self) -> str | None:
-        """It always works."""
-        return None
-
-    def accepts(self, program: Program) -> str | None:
-        """Any program within its capabilities."""
-        return unsupported(self.capabilities, program)
 
     def memory(self, program: Program) -> float:
         """Bytes: AAᵀ and its factor, gathered measurements, thirty copies of the matrices."""

@@ -44,7 +44,7 @@ from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.options import Option
-from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
+from sdpkit.solution.solver import Capabilities, OwnSolver, dense_work, digits
 from sdpkit.solvers.in_time import set_up, stoppable
 from sdpkit.solvers.sets import RAY_TOL
 from sdpkit.typing import Array
@@ -433,21 +433,13 @@ class DykstraRounds(Rounds):
 
 
 @dataclass(frozen=True)
-class ClassicSolver:
+class ClassicSolver(OwnSolver):
     """One of the thesis's methods as a solver."""
 
     name: str
     rounds: type[Rounds]
     capabilities: Capabilities
     options: Mapping[str, Option] = field(default_factory=dict)
-
-    def unavailable(self) -> str | None:
-        """It always works."""
-        return None
-
-    def accepts(self, program: Program) -> str | None:
-        """Any program within its capabilities."""
-        return unsupported(self.capabilities, program)
 
     def memory(self, program: Program) -> float:
         """Bytes: the rows as vectors and a dozen copies of the matrices."""

@@ -29,7 +29,7 @@ from sdpkit.solution.options import check_names
 from sdpkit.solution.process import Returned, apart, can_fork
 from sdpkit.solution.progress import LOG
 from sdpkit.solution.reduction import reduce
-from sdpkit.solution.solver import Capabilities, dense_work, digits, unsupported
+from sdpkit.solution.solver import Capabilities, OwnSolver, dense_work, digits
 from sdpkit.typing import Array
 
 # Files of more entries are written in a process that can be stopped: a million take a second.
@@ -40,7 +40,7 @@ Point = tuple[list[Array], Array]
 
 
 @dataclass(frozen=True)
-class SdpaProgram:
+class SdpaProgram(OwnSolver):
     """An executable that reads `.dat-s` files.
 
     `command(executable, settings)` writes what it needs into the folder and returns the
@@ -61,10 +61,6 @@ class SdpaProgram:
         if shutil.which(self.executable) is None:
             return f"no {self.executable!r} on the PATH (Debian: {self.debian})"
         return None
-
-    def accepts(self, program: Program) -> str | None:
-        """Any program within its capabilities."""
-        return unsupported(self.capabilities, program)
 
     def memory(self, program: Program) -> float:
         """A dense Schur matrix and about a dozen n × n matrices, in bytes."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench.projection import touching
+from bench.projection import feasible_multipliers, touching
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +20,6 @@ from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics.deadline import Abandoned
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
-from sdpkit.solvers.multiplier_repair import feasible_multipliers
 from sdpkit.solvers.sets import TwoSets, metric, rarer_root
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ import numpy as np
 
 import sdpkit
 from sdpkit.comparison import builders
-from sdpkit.comparison.hosts import each
+from sdpkit.comparison.hosts import isolated
 from sdpkit.comparison.measuring import arrays, timed, timed_solve
+from sdpkit.comparison.parallel import in_parallel
 from sdpkit.errors import InputError
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.papers.entries.lecture import Fidelities, fidelities, lecture_sets, share
@@ -343,3 +344,11 @@ def _ring_order(coordinates: Any) -> str:
     order = np.arctan2(coordinates[:, 1], coordinates[:, 0]).argsort()
     steps = np.unique(np.diff(order, append=order[0]) % n)
     return "exact" if steps.size == 1 and steps[0] in (1, n - 1) else "not kept"
+
+
+def each(function: Callable[..., Any], items: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """The function's value for each of the arguments, in their order, by joblib."""
+    from joblib import delayed
+
+    tasks = (delayed(isolated)(function, *item) for item in items)
+    return in_parallel(tasks, None, ordered=True)

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import sdpkit
+from bench.engines import each
 from sdpkit.comparison import builders
-from sdpkit.comparison.hosts import each
 from sdpkit.comparison.measuring import quiet_solve, timed_solve
 from sdpkit.comparison.suites import find, suite
 from sdpkit.errors import InputError

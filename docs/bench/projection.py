@@ -16,10 +16,14 @@ from sdpkit.comparison.measuring import quiet_solve, timed_solve
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
+from sdpkit.solution.answer import Answer, Stop
+from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solution import Solution
-from sdpkit.solvers.multiplier_repair import feasible_multipliers
+from sdpkit.solvers.multiplier_repair import MultiplierRepair, reduced_anchor
+from sdpkit.solvers.sets import TwoSets, metric
 from sdpkit.solving.solve import solve
 from sdpkit.testing.programs import wedge
+from sdpkit.typing import Array
 
 # What SCS is asked for, one after the other, and the iterations it is given.
 _ASKED = (1e-4, 1e-6)
@@ -157,6 +161,27 @@ def _repaired(solution: Solution) -> Certificate:
     given = solution.dual
     dual = None if given is None else feasible_multipliers(solution.program, given)
     return certify(solution.program, solution.matrices, solution.x, dual)
+
+
+def feasible_multipliers(program: Program, dual: Array) -> Array | None:
+    """Multipliers near `dual` that are feasible, by the repair that `projection` uses for its own.
+
+    None where the metric has no repair. Any solver's multipliers will do.
+
+    >>> from sdpkit import MVU, datasets
+    >>> program = MVU(graph=datasets.path_graph(3)).program()     # w = (1, 1) is optimal
+    >>> w = feasible_multipliers(program, np.array([0.9, 1.0]))
+    >>> bool(program.blocks[0].smallest_of_slack(w, 1.0) >= -1e-12)
+    True
+    """
+    reduction = reduce(program, orthonormal=True)
+    sets = TwoSets(reduction.program, metric(reduction.program))
+    repair = MultiplierRepair.of(sets, reduced_anchor(reduction))
+    if repair is None:
+        return None
+    w = reduction.lower_multipliers(program.sign * dual)
+    repaired = sets.multipliers(repair.feasible(sets.from_multipliers(w)))
+    return reduction.lift(Answer(Stop.DONE, "", dual=repaired)).dual
 
 
 def _far(solution: Solution) -> Any:

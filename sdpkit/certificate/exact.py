@@ -9,14 +9,7 @@ from fractions import Fraction
 
 import scipy.sparse as sp
 
-from sdpkit.certificate.rational import (
-    Rational,
-    Vector,
-    dot,
-    identity,
-    is_semidefinite,
-    rationals,
-)
+from sdpkit.certificate.rational import Rational, Vector, dot, identity, is_semidefinite, rationals
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program

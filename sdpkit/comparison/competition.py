@@ -101,13 +101,8 @@ class _Plan:
 
     @property
     def key(self) -> Key:
-        return (
-            self.entry.described.name,
-            self.contestant.name,
-            self.tol,
-            self.repeat,
-            self.start,
-        )
+        name = self.entry.described.name
+        return name, self.contestant.name, self.tol, self.repeat, self.start
 
 
 def compare(
@@ -335,8 +330,8 @@ class _Referee:
 def _row(plan: _Plan, outcome: Outcome, limit: float, host: str = "") -> RunRecord:
     """What a child told, and how it ended, as a row."""
     described, told = plan.entry.described, dict(outcome.told)
-    facts = dict(told.get("described") or {})
-    scale = float(facts.pop("value_floor", 0.0))
+    facts = {"n": 0, "n_rows": 0, **dict.fromkeys(_FACTS[2:], ""), **(told.get("described") or {})}
+    scale, kind = float(facts.pop("value_floor", 0.0)), str(facts.pop("kind", ""))
     result = dict(told.get("result") or {})
     if not result:
         seconds = outcome.seconds
@@ -348,13 +343,8 @@ def _row(plan: _Plan, outcome: Outcome, limit: float, host: str = "") -> RunReco
     return RunRecord(
         suite=described.suite,
         instance=described.name,
-        kind=described.kind or str(facts.get("kind", "")),
-        n=int(facts.get("n", 0)),
-        n_rows=int(facts.get("n_rows", 0)),
-        fingerprint=str(facts.get("fingerprint", "")),
-        sense=str(facts.get("sense", "")),
+        kind=described.kind or kind,
         solver=plan.contestant.name,
-        solver_version=str(facts.get("solver_version", "")),
         tol=plan.tol,
         repeat=plan.repeat,
         start=plan.start,
@@ -365,7 +355,7 @@ def _row(plan: _Plan, outcome: Outcome, limit: float, host: str = "") -> RunReco
         time_limit=limit,
         host=host,
         coordinates=None if coordinates is None else tuple(coordinates),
-        **{"claimed": False, **result},
+        **{"claimed": False, **facts, **result},
     )
 
 

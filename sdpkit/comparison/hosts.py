@@ -11,14 +11,13 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Any, TypeVar
 
 from sdpkit import __version__
-from sdpkit.comparison.parallel import in_parallel
 from sdpkit.comparison.worker import Job, Outcome, Worker
 from sdpkit.errors import SdpkitError, SolverError
 from sdpkit.files import free_memory
@@ -91,16 +90,6 @@ def dismiss(owner: str) -> None:
         stable = _stables.pop(owner, None)
     if stable is not None:
         stable.close()
-
-
-def each(
-    function: Callable[..., T], items: Iterable[tuple[Any, ...]], n_jobs: int | None = None
-) -> Iterator[T]:
-    """The function's value for each of the arguments, in their order, by joblib."""
-    from joblib import delayed
-
-    tasks = (delayed(isolated)(function, *item) for item in items)
-    return in_parallel(tasks, n_jobs, ordered=True)
 
 
 def isolated(function: Callable[..., T], *arguments: Any) -> T:

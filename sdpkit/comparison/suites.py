@@ -58,16 +58,8 @@ class Instance:
 
     def described(self) -> Described:
         """The instance in words, as comparisons keep it."""
-        return Described(
-            self.name,
-            self.tier,
-            self.kind,
-            self.description,
-            self.source,
-            self.reference,
-            self.how,
-            self.expected,
-        )
+        same = ("name", "kind", "description", "source", "reference", "how", "expected")
+        return Described(suite=self.tier, **{field: getattr(self, field) for field in same})
 
 
 def _read() -> Iterator[Instance]:

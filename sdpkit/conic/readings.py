@@ -13,15 +13,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from sdpkit.conic.data import (
-    Compiled,
-    ConeRows,
-    ConicData,
-    Draft,
-    DraftBlock,
-    clean,
-    compile_draft,
-)
+from sdpkit.conic.data import Compiled, ConeRows, ConicData, Draft, DraftBlock, clean, compile_draft
 from sdpkit.program.gram import Matrix
 from sdpkit.typing import Array, Bools, Indices
 

@@ -9,10 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from sdpkit.errors import GraphError, InputError
-from sdpkit.inputs import (
-    finite_array,
-    one_of,
-)
+from sdpkit.inputs import finite_array, one_of
 from sdpkit.typing import Array, Indices
 
 PARALLEL_TOLERANCE = 1e-9

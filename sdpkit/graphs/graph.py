@@ -19,10 +19,7 @@ from sdpkit.graphs.edges import (
     ordered_pairs,
 )
 from sdpkit.graphs.spectrum import smooth_basis, smoothest
-from sdpkit.inputs import (
-    integer,
-    read_only,
-)
+from sdpkit.inputs import integer, read_only, set_fields
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.neighbors import row_blocks
 from sdpkit.numerics.threads import one_blas_thread
@@ -50,7 +47,7 @@ class NeighborhoodGraph:
     squared_lengths: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_points", integer(self.n_points, "n_points"))
+        set_fields(self, n_points=integer(self.n_points, "n_points"))
         edges = ordered_pairs(self.edges, self.n_points)
         squared = checked_lengths(self.squared_lengths, edges)
         given = np.asarray(self.edges).reshape(-1, 2)
@@ -59,8 +56,7 @@ class NeighborhoodGraph:
             raise GraphError(
                 "edges must have i < j and be sorted and unique: use NeighborhoodGraph.from_pairs"
             )
-        object.__setattr__(self, "edges", read_only(edges))
-        object.__setattr__(self, "squared_lengths", read_only(squared))
+        set_fields(self, edges=read_only(edges), squared_lengths=read_only(squared))
 
     @classmethod
     def from_pairs(

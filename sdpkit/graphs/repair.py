@@ -11,10 +11,7 @@ from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.edges import component_labels, merge_parallel, pair
 from sdpkit.graphs.graph import NeighborhoodGraph
-from sdpkit.inputs import (
-    integer,
-    positive,
-)
+from sdpkit.inputs import integer, positive
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.neighbors import row_blocks
 from sdpkit.numerics.threads import one_blas_thread

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -239,6 +240,25 @@ class Reproduction:
         data["rows"] = tuple(Row(**row) for row in data["rows"])
         data["assumed"] = tuple(data["assumed"])
         return cls(**data)
+
+
+def less(ours: float, other: float, form: str, unit: str = "") -> tuple[str, bool]:
+    """Two numbers in words, and whether the first is less than the second.
+
+    >>> less(2.0, 3.0, ".1f", " %")
+    ('2.0 against 3.0 %', True)
+    """
+    return f"{ours:{form}} against {other:{form}}{unit}", ours < other
+
+
+def more(ours: float, other: float, form: str, unit: str = "") -> tuple[str, bool]:
+    """Two numbers in words, and whether the first is more than the second."""
+    return less(ours, other, form, unit)[0], ours > other
+
+
+def rises(values: Sequence[float]) -> tuple[str, bool]:
+    """Numbers with commas between them, and whether each is more than the one before."""
+    return listed(values), all(b > a for a, b in itertools.pairwise(values))
 
 
 def listed(values: Iterable[float], digits: int = 3) -> str:

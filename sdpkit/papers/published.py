@@ -11,7 +11,8 @@ from typing import Any
 from sdpkit.papers.entry import NO_PROGRAM, Entry, Proof, Row, Setting
 from sdpkit.papers.pictures import Panel
 
-Make = Callable[[Setting], Iterator[Row | Panel]]
+Items = Iterator[Row | Panel]
+"""What an entry yields."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Published:
     ----------
     claims: name → (what is compared, what the paper says of it), with fields for `str.format`
     tables: the paper's numbers, by table
-    described: name of an entry → everything of it but how it is made
+    described: name of an entry → all of it; `make` names the function and its arguments
 
     Examples
     --------
@@ -50,11 +51,16 @@ class Published:
         what, says = (text.format(**words) for text in self.claims[name])
         return Row.claim(what, says, ours, holds, proof)
 
-    def entries(self, makers: Mapping[str, Make]) -> dict[str, Entry]:
-        """Every entry with the function that makes it."""
+    def entries(self, module: Mapping[str, Any]) -> dict[str, Entry]:
+        """Every entry with the function of the module that makes it."""
         found = {}
-        for name, make in makers.items():
-            said = self.described[name].items()
+        for name, described in self.described.items():
+            said = described.items()
             given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said}
-            found[name] = Entry(make=make, **given)
+            maker, *arguments = given.pop("make")
+            found[name] = Entry(make=_make(module[maker], arguments), **given)
         return found
+
+
+def _make(maker: Callable[..., Items], arguments: list[Any]) -> Callable[[Setting], Items]:
+    return lambda setting: maker(setting, *arguments)

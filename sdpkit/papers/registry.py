@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from sdpkit.papers.entries import (
-    classification,
-    kernels,
-    large,
-    lecture,
-    measures,
-    metrics,
-    mixtures,
-    query,
-    unfolding,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
+from sdpkit.papers import entries
 from sdpkit.papers.entry import Entry
 
-_MODULES = (
-    large, classification, metrics, unfolding, measures, kernels, lecture, mixtures, query,
-)  # fmt: skip
+_NAMES = [f"{entries.__name__}.{found.name}" for found in iter_modules(entries.__path__)]
 
 
 def _order(name: str) -> tuple[int, tuple[int, ...], str]:
@@ -30,9 +21,5 @@ def _order(name: str) -> tuple[int, tuple[int, ...], str]:
     return (2, (), name)
 
 
-ENTRIES: dict[str, Entry] = dict(
-    sorted(
-        ((name, entry) for module in _MODULES for name, entry in module.ENTRIES.items()),
-        key=lambda pair: _order(pair[0]),
-    )
-)
+_FOUND = [pair for name in _NAMES for pair in import_module(name).ENTRIES.items()]
+ENTRIES: dict[str, Entry] = dict(sorted(_FOUND, key=lambda pair: _order(pair[0])))

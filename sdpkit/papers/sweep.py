@@ -60,7 +60,8 @@ class Sweep:
         lines = ["k    variance gained  leading shares of the spectrum"]
         for one in self.unfoldings:
             shares = "  ".join(f"{share:.3f}" for share in one.shares[:4])
-            lines.append(f"{one.n_neighbors:<4} {one.gain:<16.3f} {shares}{_mark(one)}")
+            mark = "  locked" if one.is_locked else ""
+            lines.append(f"{one.n_neighbors:<4} {one.gain:<16.3f} {shares}{mark}")
         return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
@@ -80,10 +81,6 @@ class Sweep:
         ax.set_xlabel("k")
         ax.set_ylabel("share of the trace")
         return ax
-
-
-def _mark(one: SweptUnfolding) -> str:
-    return "  locked" if one.is_locked else ""
 
 
 def neighbor_sweep(

@@ -151,7 +151,9 @@ class Unknown:
             words: Words = ((cost.identity, f"tr {self.name}"),)
         else:
             words = ((1.0, f"<C, {self.name}>"),)
-        return Combination(1, ((Inner(self, cost), _one()),), np.zeros(1), words)
+        return Combination(
+            1, ((Inner(self, cost), sp.csr_array(np.ones((1, 1)))),), np.zeros(1), words
+        )
 
     def trace(self) -> Expression:
         """tr M."""
@@ -502,10 +504,6 @@ def _atom(atom: Atom, text: str) -> Expression:
     size = atom.size
     eye = sp.eye_array(size, format="csr")
     return Combination(size, ((atom, eye),), np.zeros(size), ((1.0, text),))
-
-
-def _one() -> sp.csr_array:
-    return sp.csr_array(np.ones((1, 1)))
 
 
 def _cost(matrix: Any, unknown: Unknown) -> Cost:

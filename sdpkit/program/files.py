@@ -43,21 +43,16 @@ _DAMAGE = (
 )
 
 
+# Arrays that a program takes and keeps by the same name.
+_PLAIN = ("rhs", "relations", "cost_q", "cost_x", "free_x", "quadratic_x")
+
+
 def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
     """Every number of the program as named plain arrays; the single source of save and hash."""
-    out: dict[str, NDArray[Any]] = {
-        "relations": program.relations,
-        "rhs": program.rhs,
-        "cost_q": program.cost_q,
-        "cost_x": program.cost_x,
-        "free_x": program.free_x,
-        "quadratic_x": program.quadratic_x,
-        "offset": np.array(program.offset),
-        # NaN: the scale comes from the data.
-        "value_scale": np.array(
-            np.nan if program.safe.value_scale is None else program.safe.value_scale
-        ),
-    }
+    out: dict[str, NDArray[Any]] = {name: getattr(program, name) for name in _PLAIN}
+    out["offset"] = np.array(program.offset)
+    scale = program.safe.value_scale
+    out["value_scale"] = np.array(np.nan if scale is None else scale)  # NaN: by the data
     pack(out, "rows_q", program.rows_q)
     pack(out, "rows_x", program.rows_x)
     for k, penalty in enumerate(program.norms):
@@ -162,15 +157,10 @@ def _arguments(path: str | Path, a: dict[str, NDArray[Any]]) -> dict[str, Any]:
     trace = a.get("safe/trace")
     return {
         "blocks": blocks,
-        "rhs": a["rhs"],
+        **{name: a[name] for name in _PLAIN},
         "sense": header["sense"],
         "rows_q": unpack(a, "rows_q"),
         "rows_x": unpack(a, "rows_x"),
-        "relations": a["relations"],
-        "cost_q": a["cost_q"],
-        "cost_x": a["cost_x"],
-        "free_x": a["free_x"],
-        "quadratic_x": a["quadratic_x"],
         "norms": [
             NormPenalty(float(a[f"norm{k}/weight"]), tuple(int(j) for j in a[f"norm{k}/group"]))
             for k in range(integer(header["norms"], "the number of norms", least=0))

@@ -52,13 +52,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.files import reading
-from sdpkit.inputs import (
-    finite_csr,
-    finite_vector,
-    instance,
-    instances,
-    real_number,
-)
+from sdpkit.inputs import finite_csr, finite_vector, instance, instances, real_number
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_rows
 from sdpkit.program.block import Block, differences

@@ -94,6 +94,22 @@ def unsupported(capabilities: Capabilities, program: Program) -> str | None:
     return None
 
 
+class OwnSolver:
+    """What the solvers of the project share: they are always available, and take every program
+    within their capabilities unless they say otherwise."""
+
+    name: str
+    capabilities: Capabilities
+
+    def unavailable(self) -> str | None:
+        """It always works."""
+        return None
+
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities."""
+        return unsupported(self.capabilities, program)
+
+
 def digits(tol: float) -> float:
     """How many digits a tolerance asks for, at least one: iterations are proportional to it."""
     return max(1.0, -math.log10(tol))

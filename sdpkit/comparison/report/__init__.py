@@ -154,7 +154,8 @@ def page_data(comparison: Comparison) -> dict[str, Any]:
             for name in dict.fromkeys([*ranked, *versions])
         ],
         "instances": [
-            _instance(run, known.get(name)) for name, run in sorted(first.items(), key=_by_size)
+            _instance(run, known.get(run.instance))
+            for run in sorted(first.values(), key=lambda run: (run.kind, run.n, run.instance))
         ],
         "summary": summary,
         "fields": [field.name for field in fields(RunRecord) if field.name not in _LONG],
@@ -166,23 +167,12 @@ def page_data(comparison: Comparison) -> dict[str, Any]:
 _LONG = ("history", "coordinates")
 
 
-def _by_size(item: tuple[str, RunRecord]) -> tuple[str, int, str]:
-    return (item[1].kind, item[1].n, item[0])
-
-
 def _instance(run: RunRecord, described: Described | None) -> dict[str, Any]:
     about = described or Described(run.instance, kind=run.kind)
-    return {
-        "name": run.instance,
-        "kind": run.kind,
-        "n": run.n,
-        "n_rows": run.n_rows,
-        "fingerprint": run.fingerprint,
-        "description": about.description,
-        "source": about.source,
-        "reference": run.reference if math.isnan(about.reference) else about.reference,
-        "how": about.how,
-    }
+    facts = {name: getattr(run, name) for name in ("kind", "n", "n_rows", "fingerprint")}
+    words = {name: getattr(about, name) for name in ("description", "source", "how")}
+    reference = run.reference if math.isnan(about.reference) else about.reference
+    return {"name": run.instance, **facts, **words, "reference": reference}
 
 
 def _summary(comparison: Comparison) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@ Jebara's lecture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,13 @@ from numpy.typing import NDArray
 
 import sdpkit
 from sdpkit.comparison.measuring import labelled, quiet_solve
-from sdpkit.papers.entries.unfolding import needed
-from sdpkit.papers.entry import Proof, Row, Setting, listed
-from sdpkit.papers.pictures import Bars, Panel, Scatter
-from sdpkit.papers.published import Published
+from sdpkit.papers.entries.unfolding import needed, spectra
+from sdpkit.papers.entry import NO_PROGRAM, Proof, Setting, listed, more
+from sdpkit.papers.pictures import Bars, Scatter
+from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import handwritten, small_set, teapots
 from sdpkit.typing import Array
 
-Items = Iterator[Row | Panel]
 PAPER = Published.of("kernels")
 
 
@@ -58,50 +56,38 @@ def kernel_pca(kernel: Array) -> tuple[Array, Array]:
     return vectors[:, ::-1][:, :3] * np.sqrt(values[:3]), values / values.sum()
 
 
-def _spectra(which: str) -> Callable[[Setting], Items]:
+def four_kernels(setting: Setting, which: str) -> Items:
     """Kernel PCA with four kernels: figures 3.32 (roll), 3.33 (teapots), 3.35 (digits)."""
-
-    def make(setting: Setting) -> Items:
-        color: Any = None
-        if which == "roll":
-            X, places = sdpkit.datasets.swiss_roll(
-                setting.points, noise_dims=0, return_parameters=True
-            )
-            X = X + 0.05 * np.random.default_rng(0).standard_normal(X.shape)
-            color = places[:, 0]
-        elif which == "teapots":
-            X = teapots(setting.data)
-            color = np.arange(len(X))
-        else:
-            X = handwritten((2, 3), setting.points, setting.data, "usps")
-        grams = kernels(X - X.mean(axis=0))
-        grams["MVU"], proof = mvu_kernel(X)
-        found = {name: kernel_pca(gram) for name, gram in grams.items()}
-        counts = {name: needed(shares) for name, (_, shares) in found.items()}
-        for name, count in counts.items():
+    color: Any = None
+    if which == "roll":
+        X, places = sdpkit.datasets.swiss_roll(setting.points, noise_dims=0, return_parameters=True)
+        X = X + 0.05 * np.random.default_rng(0).standard_normal(X.shape)
+        color = places[:, 0]
+    elif which == "teapots":
+        X = teapots(setting.data)
+        color = np.arange(len(X))
+    else:
+        X = handwritten((2, 3), setting.points, setting.data, "usps")
+    grams = kernels(X - X.mean(axis=0))
+    grams["MVU"], proof = mvu_kernel(X)
+    found = {name: kernel_pca(gram) for name, gram in grams.items()}
+    counts = {name: needed(shares) for name, (_, shares) in found.items()}
+    for name, count in counts.items():
+        if which == "digits":
             published = "fewest" if name == "MVU" else "more than MVU"
-            if which != "digits":
-                published = "2 at most" if name == "MVU" else "3 or more"
             holds = count == min(counts.values()) if name == "MVU" else count > counts["MVU"]
-            if which != "digits":
-                holds = count <= 2 if name == "MVU" else count > 2
-            yield PAPER.claim(
-                "dimensions",
-                f"{count} ({listed(found[name][1][:3])})",
-                holds,
-                *([proof] if name == "MVU" else []),
-                name=name,
-                published=published,
-            )
-        for name, (points, _) in found.items():
-            yield Scatter(name, points, color)
-        names = [f"λ{i}" for i in "12345"]
-        yield Bars("spectra", {k: shares[:5] for k, (_, shares) in found.items()}, names)
-
-    return make
+        else:
+            published = "2 at most" if name == "MVU" else "3 or more"
+            holds = count <= 2 if name == "MVU" else count > 2
+        ours = f"{count} ({listed(found[name][1][:3])})"
+        certified = proof if name == "MVU" else NO_PROGRAM
+        yield PAPER.claim("dimensions", ours, holds, certified, name=name, published=published)
+    for name, (points, _) in found.items():
+        yield Scatter(name, points, color)
+    yield spectra({name: shares for name, (_, shares) in found.items()}, 5)
 
 
-def _patches(setting: Setting) -> Items:
+def patches(setting: Setting) -> Items:
     sets = {"Swiss roll": sdpkit.datasets.swiss_roll(setting.points, noise_dims=0)}
     if setting.data is not None:
         sets["teapots"] = teapots(setting.data)
@@ -110,11 +96,9 @@ def _patches(setting: Setting) -> Items:
         far = np.abs(np.corrcoef(gram))  # rows that overlap look alike
         orthogonal = float((gram < 1e-3).mean())
         yield PAPER.claim("patches", f"{orthogonal:.1%}", orthogonal > 0.5, name=name)
-        _, shares = kernel_pca(gram)
-        yield PAPER.claim(
-            "patch dimensions", f"{needed(shares)} of {len(X)}", needed(shares) > 10, name=name
-        )
-        points, _ = kernel_pca(gram)
+        points, shares = kernel_pca(gram)
+        count = needed(shares)
+        yield PAPER.claim("patch dimensions", f"{count} of {len(X)}", count > 10, name=name)
         yield Scatter(f"{name}: Gaussian kernel", points, far[0])
 
 
@@ -126,7 +110,7 @@ _TABLE_3_3 = {
 }
 
 
-def _svm(setting: Setting) -> Items:
+def svm(setting: Setting) -> Items:
     from sklearn.svm import SVC
 
     X, y = small_set("digits") if setting.data is None else labelled(setting.data, "usps")
@@ -142,21 +126,12 @@ def _svm(setting: Setting) -> Items:
         totals += list(errors.values())
         bars[f"{pair[0]} vs {pair[1]}"] = tuple(errors.values())
         for (name, error), theirs in zip(errors.items(), published, strict=True):
-            yield PAPER.claim(
-                "pair",
-                f"{error:.2f} %",
-                None,
-                *([proof] if name == "MVU" else []),
-                first=pair[0],
-                second=pair[1],
-                name=name,
-                theirs=theirs,
-            )
-    yield PAPER.claim(
-        "MVU is worse",
-        f"{totals[3] / 4:.2f} % against {totals[:3].min() / 4:.2f} %",
-        totals[3] > totals[:3].min(),
-    )
+            words = {"first": pair[0], "second": pair[1], "name": name, "theirs": theirs}
+            certified = proof if name == "MVU" else NO_PROGRAM
+            yield PAPER.claim("pair", f"{error:.2f} %", None, certified, **words)
+    best = totals[:3].min()
+    ours = f"{totals[3] / 4:.2f} % against {best / 4:.2f} %"
+    yield PAPER.claim("MVU is worse", ours, totals[3] > best)
     yield PAPER.claim("MVU is the worst", listed(totals / 4, 2), totals[3] > totals[:3].max())
     yield Bars("test errors, per cent", bars, ("linear", "polynomial", "Gaussian", "MVU"))
 
@@ -173,23 +148,20 @@ def _svm_error(machine: Any, gram: Array, y: NDArray[Any], runs: int) -> float:
     return 100 * float(np.mean(wrong))
 
 
-def _boundary(setting: Setting) -> Items:
+def boundary(setting: Setting) -> Items:
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.svm import SVC
 
     X = sdpkit.datasets.swiss_roll(setting.points, noise_dims=0)
     y = (X[:, 0] > 0).astype(int)
     gram, proof = mvu_kernel(X)
-    errors = {
-        "inputs": _svm_error(SVC, X @ X.T, y, 10),
-        "MVU kernel": _svm_error(SVC, gram, y, 10),
-    }
-    for name, words in (("inputs", "linearly separable"), ("MVU kernel", "worse")):
-        holds = errors["inputs"] < 5 if name == "inputs" else errors[name] > errors["inputs"] + 5
-        extra = [proof] if name != "inputs" else []
-        yield PAPER.claim(
-            "linear SVM", f"{errors[name]:.1f} %", holds, *extra, name=name, published=words
-        )
+    flat, folded = (_svm_error(SVC, one, y, 10) for one in (X @ X.T, gram))
+    for name, words, error, holds, certified in (
+        ("inputs", "linearly separable", flat, flat < 5, NO_PROGRAM),
+        ("MVU kernel", "worse", folded, folded > flat + 5, proof),
+    ):
+        ours = f"{error:.1f} %"
+        yield PAPER.claim("linear SVM", ours, holds, certified, name=name, published=words)
     points, _ = kernel_pca(gram)
     model = KNeighborsClassifier(3)
     wrong = [
@@ -201,7 +173,7 @@ def _boundary(setting: Setting) -> Items:
     yield Scatter("unfolded", points, y)
 
 
-def _negative(setting: Setting) -> Items:
+def negative(setting: Setting) -> Items:
     from sklearn.manifold import Isomap
 
     sets = {"twos": handwritten((2,), setting.points, setting.data, "usps")}
@@ -214,16 +186,12 @@ def _negative(setting: Setting) -> Items:
         values = np.linalg.eigvalsh(-0.5 * centre @ lengths @ centre)
         largest = values[np.argsort(-np.abs(values))[:20]]
         count = int((largest < 0).sum())
-        yield PAPER.claim(
-            "Isomap",
-            f"{count}, the least {values[0] / values[-1]:.3f} of the largest",
-            count > 0,
-            name=name,
-        )
+        ours = f"{count}, the least {values[0] / values[-1]:.3f} of the largest"
+        yield PAPER.claim("Isomap", ours, count > 0, name=name)
         least = float(np.linalg.eigvalsh(gram)[0]) / float(np.trace(gram))
         yield PAPER.claim("MVU", f"{least:.1e}", least > -1e-8, proof, name=name)
-        ours = np.linalg.eigvalsh(gram)[::-1][:20]
-        groups = {"Isomap": largest / values[-1], "MVU": ours / ours[0]}
+        leading = np.linalg.eigvalsh(gram)[::-1][:20]
+        groups = {"Isomap": largest / values[-1], "MVU": leading / leading[0]}
         yield Bars(name, groups, [str(i) for i in range(1, 21)])
 
 
@@ -231,7 +199,7 @@ def _negative(setting: Setting) -> Items:
 _LECTURE = {32: (9.6, 8.8, 8.1, 8.5), 64: (8.8, 7.3, 6.8, 6.7), 128: (8.6, 5.8, 5.9, 6.1)}
 
 
-def _components(setting: Setting) -> Items:
+def components(setting: Setting) -> Items:
     from sklearn.decomposition import KernelPCA
     from sklearn.svm import LinearSVC
 
@@ -258,33 +226,12 @@ def _components(setting: Setting) -> Items:
             machine = LinearSVC(C=10.0, dual=False, tol=1e-3).fit(train / scale, y[:cut])
             error = 100 * float(np.mean(machine.predict(test / scale) != y[cut:]))
             curves[str(degree)].append(error)
-            yield PAPER.claim(
-                "components",
-                f"{error:.1f} %",
-                None,
-                count=count,
-                degree=degree,
-                theirs=published[degree - 1],
-            )
-    best = {degree: min(errors) for degree, errors in curves.items()}
-    yield PAPER.claim(
-        "degree 1",
-        f"{best['1']:.1f} against {min(best['2'], best['3'], best['4']):.1f} %",
-        best["1"] > min(best["2"], best["3"], best["4"]),
-    )
+            words = {"count": count, "degree": degree, "theirs": published[degree - 1]}
+            yield PAPER.claim("components", f"{error:.1f} %", None, **words)
+    linear, *others = (min(errors) for errors in curves.values())
+    yield PAPER.claim("degree 1", *more(linear, min(others), ".1f", " %"))
     groups = {f"degree {degree}": errors for degree, errors in curves.items()}
     yield Bars("test errors, per cent", groups, [f"{count} components" for count in _LECTURE])
 
 
-ENTRIES = PAPER.entries(
-    {
-        "figure-3.32": _spectra("roll"),
-        "figure-3.33": _spectra("teapots"),
-        "figure-3.34": _patches,
-        "figure-3.35": _spectra("digits"),
-        "table-3.3": _svm,
-        "figure-3.36": _boundary,
-        "figure-3.37": _negative,
-        "lecture-kernel-pca": _components,
-    }
-)
+ENTRIES = PAPER.entries(globals())

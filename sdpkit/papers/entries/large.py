@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,40 +13,33 @@ import scipy.optimize
 from scipy.spatial.distance import cdist
 
 import sdpkit
-from sdpkit.comparison.measuring import arrays, quiet_solve
-from sdpkit.papers.entry import Proof, Row, Setting, listed
-from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
-from sdpkit.papers.published import Published
+from sdpkit.comparison.measuring import arrays, quiet_solve, timed_solve
+from sdpkit.papers.entry import Proof, Row, Setting, listed, rises
+from sdpkit.papers.pictures import Bars, Curves, Scatter
+from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import handwritten
 from sdpkit.results.quality import evaluate, position_errors
 from sdpkit.results.refinement import refine
 from sdpkit.testing.programs import wedge
 from sdpkit.typing import Array, Indices
 
-Items = Iterator[Row | Panel]
 PAPER = Published.of("large")
 
 
-def _projections(setting: Setting) -> Items:
+def projections(setting: Setting) -> Items:
     solution = quiet_solve(wedge(0.5), "alternating", tol=1e-6)
-    way = np.array(
-        [
-            [row[f"{stage}[{j}]"] for j in (0, 1)]
-            for row in solution.history
-            for stage in ("p0", "p1")
-        ]
-    )
+    stages = [(row, stage) for row in solution.history for stage in ("p0", "p1")]
+    way = np.array([[row[f"{stage}[0]"], row[f"{stage}[1]"]] for row, stage in stages])
     distances = np.linalg.norm(way - 1.0, axis=1)
-    rises = int((np.diff(distances) > 1e-12).sum())
-    yield PAPER.claim(
-        "moves away", f"{rises} of {len(distances) - 1}", rises == 0, Proof.of(solution)
-    )
+    away = int((np.diff(distances) > 1e-12).sum())
+    ours = f"{away} of {len(distances) - 1}"
+    yield PAPER.claim("moves away", ours, away == 0, Proof.of(solution))
     yield Scatter("projections", way, np.arange(len(way)))
     steps = list(range(len(distances)))
     yield Curves("distance to the feasible set", steps, {"": distances}, "projection", "", log=True)
 
 
-def _random_projections(setting: Setting) -> Items:
+def random_projections(setting: Setting) -> Items:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((setting.points, 100))
     x = x / np.linalg.norm(x, axis=1)[:, None]
@@ -55,20 +47,16 @@ def _random_projections(setting: Setting) -> Items:
     norms = {k: 100 / k * np.square(x[:, :k]).sum(axis=1) for k in counts}
     means = [float(norms[k].mean()) for k in counts]
     spreads = [float(norms[k].std()) for k in counts]
-    yield PAPER.claim(
-        "mean norm",
-        listed(means),
-        max(abs(m - 1) for m in means) < 5 * spreads[0] / np.sqrt(setting.points),
-    )
-    yield PAPER.claim(
-        "deviation", listed(spreads), all(a > b for a, b in itertools.pairwise(spreads))
-    )
+    near = max(abs(m - 1) for m in means) < 5 * spreads[0] / np.sqrt(setting.points)
+    yield PAPER.claim("mean norm", listed(means), near)
+    falls = all(a > b for a, b in itertools.pairwise(spreads))
+    yield PAPER.claim("deviation", listed(spreads), falls)
     bins = np.linspace(0, 3, 25)
     curves = {f"k = {k}": np.histogram(norms[k], bins)[0] for k in counts}
     yield Curves("histogram of squared norms", list(bins[1:]), curves, "squared norm", "points")
 
 
-def _roll(setting: Setting) -> Items:
+def roll(setting: Setting) -> Items:
     X, places = sdpkit.datasets.swiss_roll(setting.points, noise_dims=0, return_parameters=True)
     X = X + 0.05 * np.random.default_rng(1).standard_normal(X.shape)
     measured: dict[str, float] = {}
@@ -83,18 +71,15 @@ def _roll(setting: Setting) -> Items:
         for name, one in (("program", plain), ("refined", fine)):
             measured[f"{word}, {name}"] = evaluate(X, one.coordinates).local_continuity
             yield Scatter(f"{word}, {name}", one.coordinates, places[:, 0])
-        yield PAPER.claim(
-            "seconds", f"{seconds:.1f}", seconds < 30, Proof.of(solution), word=word, n=len(X)
-        )
+        proof, ours = Proof.of(solution), f"{seconds:.1f}"
+        yield PAPER.claim("seconds", ours, seconds < 30, proof, word=word, n=len(X))
         pair = measured[f"{word}, program"], measured[f"{word}, refined"]
-        yield PAPER.claim(
-            "refined roll", listed(pair), pair[1] > pair[0], Proof.of(solution), word=word
-        )
+        yield PAPER.claim("refined roll", *rises(pair), proof, word=word)
     both = measured["LLE, program"], measured["Laplacian, program"]
     yield PAPER.claim("LLE against Laplacian", listed(both), both[0] > both[1])
 
 
-def _twos_and_threes(setting: Setting) -> Items:
+def twos_and_threes(setting: Setting) -> Items:
     from sklearn.decomposition import PCA
     from sklearn.manifold import LocallyLinearEmbedding
 
@@ -114,11 +99,9 @@ def _twos_and_threes(setting: Setting) -> Items:
     yield PAPER.claim("ink", f"{correlation:.2f}", None)
     continuity = {name: evaluate(X, Y).local_continuity for name, Y in found.items()}
     pair = continuity["LLE"], continuity["variational MVU"]
-    yield PAPER.claim("digits", listed(pair), pair[1] > pair[0], Proof.of(solution))
+    yield PAPER.claim("digits", *rises(pair), Proof.of(solution))
     fine = continuity["variational MVU"], continuity["refined"]
-    yield PAPER.claim(
-        "refined digits", listed(fine), fine[1] > fine[0], Proof.of(solution, ", then local")
-    )
+    yield PAPER.claim("refined digits", *rises(fine), Proof.of(solution, ", then local"))
     for name, Y in found.items():
         yield Scatter(name, Y, y)
 
@@ -134,21 +117,11 @@ def _localized(true: Array, graph: Any, unit: str, scale: float) -> Items:
     problem = sdpkit.Localization(graph)
     solution = quiet_solve(problem)
     coarse, fine = problem.recover(solution), problem.refine(solution)
-    errors = [float(position_errors(one, true).mean()) for one in (coarse, fine)]
-    yield PAPER.claim(
-        "program",
-        f"{errors[0]:.3g}{unit}",
-        errors[0] < 0.25 * scale,
-        Proof.of(solution),
-        n=len(true),
-        edges=graph.n_edges,
-    )
-    yield PAPER.claim(
-        "refined",
-        f"{errors[1]:.3g}{unit}",
-        errors[1] < 0.1 * errors[0],
-        Proof.of(solution, ", then local"),
-    )
+    before, after = (float(position_errors(one, true).mean()) for one in (coarse, fine))
+    ours, size = f"{before:.3g}{unit}", {"n": len(true), "edges": graph.n_edges}
+    yield PAPER.claim("program", ours, before < 0.25 * scale, Proof.of(solution), **size)
+    proof = Proof.of(solution, ", then local")
+    yield PAPER.claim("refined", f"{after:.3g}{unit}", after < 0.1 * before, proof)
     aligned = sdpkit.quality.aligned
     for name, one in (("program", coarse), ("refined", fine)):
         yield Scatter(name, aligned(one, true), true[:, 0])
@@ -159,13 +132,19 @@ def _city_positions(setting: Setting) -> Array:
     return arrays(setting.data, "uscities")["X"][: setting.points].astype(np.float64)
 
 
-def _cities(setting: Setting) -> Items:
+def city_network(setting: Setting) -> tuple[Array, sdpkit.NeighborhoodGraph]:
+    """Cities that know the distances to others nearby, up to a tenth."""
     true = _city_positions(setting)
     # Fewer cities are further apart: the radius keeps the network connected.
     radius = 500.0 * max(1.0, np.sqrt(1097 / len(true)))
     edges = sdpkit.graphs.neighborhood_graph(true, radius=radius).edges
+    return true, network(true, edges, 0.1)
+
+
+def cities(setting: Setting) -> Items:
+    true, graph = city_network(setting)
     spread = float(np.linalg.norm(true - true.mean(axis=0), axis=1).mean())
-    yield from _localized(true, network(true, edges, 0.1), " km", spread)
+    yield from _localized(true, graph, " km", spread)
 
 
 def square_network(n: int, noise: float = 0.0) -> tuple[Array, Any]:
@@ -176,7 +155,7 @@ def square_network(n: int, noise: float = 0.0) -> tuple[Array, Any]:
     return true, network(true, graph.edges[graph.squared_lengths <= radius**2], noise)
 
 
-def _square(setting: Setting) -> Items:
+def square(setting: Setting) -> Items:
     true, graph = square_network(setting.points)
     yield from _localized(true, graph, "", 0.38)
     start = 0.1 * np.random.default_rng(1).standard_normal((len(true), 2))
@@ -185,31 +164,22 @@ def _square(setting: Setting) -> Items:
     yield PAPER.claim("random start", f"{error:.3g}", error > 0.1)
 
 
-def _basis_size(setting: Setting) -> Items:
-    if setting.data is None:
-        _, graph = square_network(setting.points, 0.1)
-    else:
-        true = _city_positions(setting)
-        radius = 500.0 * max(1.0, np.sqrt(1097 / len(true)))
-        edges = sdpkit.graphs.neighborhood_graph(true, radius=radius).edges
-        graph = network(true, edges, 0.1)
+def basis_size(setting: Setting) -> Items:
+    has_cities = setting.data is not None
+    _, graph = city_network(setting) if has_cities else square_network(setting.points, 0.1)
     sizes = [3, 5, 7, 10, 14, 18]
-    losses, seconds, solutions = [], [], []
+    losses, runs = [], []
     for m in sizes:
         problem = sdpkit.Localization(graph, n_basis=m)
-        started = time.process_time()
-        solution = quiet_solve(problem)
-        seconds.append(time.process_time() - started)
-        solutions.append(solution)
-        at = problem.recover(solution)
+        runs.append(timed_solve(problem))
+        at = problem.recover(runs[-1].result)
         i, j = graph.edges.T
         residuals = np.square(at[i] - at[j]).sum(axis=1) - graph.squared_lengths
         losses.append(float(np.square(residuals).mean()))
-    proof = Proof.of_all(solutions)
+    proof, seconds = Proof.of_all([run.result for run in runs]), [run.cpu_seconds for run in runs]
     relative = [loss / losses[0] for loss in losses]
-    yield PAPER.claim(
-        "loss", listed(relative, 3), relative[-1] < relative[0], proof, sizes=listed(sizes, 0)
-    )
+    words = {"sizes": listed(sizes, 0)}
+    yield PAPER.claim("loss", listed(relative), relative[-1] < 1, proof, **words)
     yield PAPER.claim("seconds of the basis", listed(seconds, 3), seconds[-1] > seconds[0], proof)
     yield Curves("loss", sizes, {"loss": relative}, "m", "relative to m = 3")
     yield Bars("seconds", {str(m): [s] for m, s in zip(sizes, seconds, strict=True)}, ["seconds"])
@@ -241,7 +211,7 @@ def sammon(D: Array, start: Array) -> Array:
     return np.asarray(found.x.reshape(start.shape))
 
 
-def _scaling(setting: Setting) -> Items:
+def scaling(setting: Setting) -> Items:
     from sklearn.manifold import MDS
 
     true = _city_positions(setting)
@@ -273,15 +243,4 @@ def _scaling(setting: Setting) -> Items:
     yield Scatter("classical MDS", classical, true[:, 0])
 
 
-ENTRIES = PAPER.entries(
-    {
-        "figure-1.4": _projections,
-        "figure-3.2": _random_projections,
-        "figure-3.3": _scaling,
-        "figure-3.17": _roll,
-        "figure-3.18": _twos_and_threes,
-        "figure-3.19": _cities,
-        "figure-3.20": _square,
-        "figure-3.21": _basis_size,
-    }
-)
+ENTRIES = PAPER.entries(globals())

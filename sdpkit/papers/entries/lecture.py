@@ -12,11 +12,10 @@ import numpy as np
 import sdpkit
 from sdpkit.comparison.measuring import arrays, timed_solve
 from sdpkit.papers.entry import NO_PROGRAM, Proof, Row, Setting
-from sdpkit.papers.pictures import Bars, Panel, Scatter
-from sdpkit.papers.published import Published
+from sdpkit.papers.pictures import Bars, Scatter
+from sdpkit.papers.published import Items, Published
 from sdpkit.solution.solution import Solution
 
-Items = Iterator[Row | Panel]
 PAPER = Published.of("lecture")
 METHODS = ("kernel PCA", "SDE (MVU)", "MVE")
 
@@ -93,22 +92,18 @@ def _proofs(found: Fidelities) -> tuple[Proof, Proof, Proof]:
     return NO_PROGRAM, Proof.of(found.mvu[1]), Proof.of(found.mve[1], bound)
 
 
-def _fidelity(setting: Setting) -> Items:
+def fidelity(setting: Setting) -> Items:
     bars: dict[str, tuple[float, ...]] = {}
     for name, published, given in lecture_sets(setting.data, setting.points):
         found = fidelities(**given)
         shares = tuple(100 * share for share in found.shares)
         bars[name] = shares
-        for method, theirs, ours, proof in zip(
-            METHODS, published, shares, _proofs(found), strict=True
-        ):
+        numbers = zip(METHODS, published, shares, _proofs(found), strict=True)
+        for method, theirs, ours, proof in numbers:
             yield Row.number(f"{name}: {method}", theirs, ours, 2.0, " %", proof)
-        yield PAPER.claim(
-            "MVE",
-            f"{shares[2]:.1f} against {shares[1]:.1f} %",
-            shares[2] >= shares[1] - 0.1,
-            name=name,
-        )
+        _, mvu, mve = shares
+        words = f"{mve:.1f} against {mvu:.1f} %"
+        yield PAPER.claim("MVE", words, mve >= mvu - 0.1, name=name)
     yield Bars("share of the variance in two dimensions, per cent", bars, METHODS)
 
 
@@ -116,34 +111,26 @@ def _tree(name: str, bars: dict[str, tuple[float, ...]], **given: Any) -> Items:
     for full in (False, True):
         found = fidelities("mvu", tol=1e-3, **given, full=full)
         word = "FULL" if full else "plain"
-        shares = found.shares
-        bars[f"{name}, {word}"] = shares
-        _, mvu, mve = _proofs(found)
+        words = {"name": name, "word": word}
+        bars[f"{name}, {word}"] = found.shares
+        _, mvu, mve = found.shares
+        _, bound, proof = _proofs(found)
         problem, solution, _ = found.mve
         closest = problem.progress(solution).get("closest pair")
-        yield PAPER.claim(
-            "shares",
-            f"{shares[1]:.3f}, {shares[2]:.3f}",
-            shares[2] >= shares[1] - 1e-3,
-            mve,
-            name=name,
-            word=word,
-        )
+        yield PAPER.claim("shares", f"{mvu:.3f}, {mve:.3f}", mve >= mvu - 1e-3, proof, **words)
         if full and closest is not None:
-            yield PAPER.claim(
-                "closest pair", f"{closest:.4f}", closest > 0.99, mvu, name=name, word=word
-            )
+            yield PAPER.claim("closest pair", f"{closest:.4f}", closest > 0.99, bound, **words)
         yield Scatter(f"{name}, {word}", problem.recover(solution, 2).coordinates)
 
 
-def _spanning_trees(setting: Setting) -> Items:
+def spanning_trees(setting: Setting) -> Items:
     bars: dict[str, tuple[float, ...]] = {}
     X = np.random.default_rng(0).standard_normal((setting.points, 3))
     yield from _tree("normal points", bars, X=X, graph=sdpkit.graphs.spanning_tree(X))
     yield Bars("share of the variance in two dimensions", bars, METHODS)
 
 
-def _phylogenies(setting: Setting) -> Items:
+def phylogenies(setting: Setting) -> Items:
     assert setting.data is not None
     bars: dict[str, tuple[float, ...]] = {}
     names = ("phylo_salamanders",) if setting.quick else ("phylo_salamanders", "phylo_anoles")
@@ -154,10 +141,4 @@ def _phylogenies(setting: Setting) -> Items:
     yield Bars("share of the variance in two dimensions", bars, METHODS)
 
 
-ENTRIES = PAPER.entries(
-    {
-        "lecture-fidelity": _fidelity,
-        "lecture-spanning-trees": _spanning_trees,
-        "lecture-phylogenies": _phylogenies,
-    }
-)
+ENTRIES = PAPER.entries(globals())

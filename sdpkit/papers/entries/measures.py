@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,15 @@ import sdpkit
 from sdpkit.comparison.measuring import arrays, quiet_solve
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.papers.entries.unfolding import pca_shares, unfold
-from sdpkit.papers.entry import NO_PROGRAM, Proof, Row, Setting, listed
-from sdpkit.papers.pictures import Bars, Curves, Panel, Scatter
-from sdpkit.papers.published import Published
+from sdpkit.papers.entry import NO_PROGRAM, Proof, Row, Setting, listed, more, rises
+from sdpkit.papers.pictures import Bars, Curves, Scatter
+from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import handwritten, small_set, teapots
 from sdpkit.papers.sweep import neighbor_sweep
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate, relative_inconsistency
 from sdpkit.typing import Array, Bools, Indices
 
-Items = Iterator[Row | Panel]
 PAPER = Published.of("measures")
 
 MEASURES = ("local continuity", "local trust", "intersection")
@@ -68,50 +67,39 @@ def _others(X: Array, k: int, r: int) -> Iterator[tuple[str, Array, Proof]]:
         yield name, maker.fit_transform(X), NO_PROGRAM
 
 
-def _quality(which: str) -> Callable[[Setting], Items]:
+def quality(setting: Setting, which: str) -> Items:
     """One column of Table 3.2."""
-
-    def make(setting: Setting) -> Items:
-        k, r = 15, 2
-        if which == "Swiss roll":
-            X = sdpkit.datasets.swiss_roll(setting.points, noise_dims=0)
-        elif which == "teapots":
-            X, k = teapots(setting.data), 5
-        else:
-            assert setting.data is not None
-            r, k = 3, 15 if which == "olivetti" else 20
-            X = arrays(setting.data, which)["X"].astype(np.float64)[: setting.points]
-        found = [("MVU", unfold(X, 5, dimensions=r))]
-        results = {name: (one.coordinates, one.proof) for name, one in found}
-        results |= {name: (Y, proof) for name, Y, proof in _variational(X, k, r)}
-        results |= {name: (Y, proof) for name, Y, proof in _others(X, k, r)}
-        measured = {name: triple(evaluate(X, Y, 15)) for name, (Y, _) in results.items()}
-        for name, published in PAPER.tables["3.2"][which].items():
-            ours = measured[name]
-            close = max(abs(a - b) for a, b in zip(ours, published, strict=True)) <= 0.1
-            yield Row.claim(name, listed(published), listed(ours), close, results[name][1])
-        pair = [measured[f"variational MVU{word} (LLE)"][0] for word in ("", ", refined")]
-        yield PAPER.claim(
-            "refinement", listed(pair), pair[1] > pair[0], results["variational MVU (LLE)"][1]
-        )
-        if which in ("Swiss roll", "teapots"):
-            trust = measured["MVU"][1]
-            what = "a true manifold of low dimension: trust of MVU"
-            yield Row.claim(what, "almost perfect", f"{trust:.3f}", trust > 0.9, results["MVU"][1])
-        others = ("PCA", "Hessian LLE", "Laplacian eigenmaps", "LLE")
-        best = max(measured[name][1] for name in others)
-        yield PAPER.claim(
-            "trust",
-            f"{measured['MVU'][1]:.3f} against {best:.3f}",
-            measured["MVU"][1] > best,
-            results["MVU"][1],
-        )
-        yield Bars("l = 15", measured, MEASURES)
-
-    return make
+    k, r = 15, 2
+    if which == "Swiss roll":
+        X = sdpkit.datasets.swiss_roll(setting.points, noise_dims=0)
+    elif which == "teapots":
+        X, k = teapots(setting.data), 5
+    else:
+        assert setting.data is not None
+        r, k = 3, 15 if which == "olivetti" else 20
+        X = arrays(setting.data, which)["X"].astype(np.float64)[: setting.points]
+    found = unfold(X, 5, dimensions=r)
+    results = {"MVU": (found.coordinates, found.proof)}
+    results |= {name: (Y, proof) for name, Y, proof in _variational(X, k, r)}
+    results |= {name: (Y, proof) for name, Y, proof in _others(X, k, r)}
+    measured = {name: triple(evaluate(X, Y, 15)) for name, (Y, _) in results.items()}
+    for name, published in PAPER.tables["3.2"][which].items():
+        ours = measured[name]
+        close = max(abs(a - b) for a, b in zip(ours, published, strict=True)) <= 0.1
+        yield Row.claim(name, listed(published), listed(ours), close, results[name][1])
+    pair = [measured[f"variational MVU{word} (LLE)"][0] for word in ("", ", refined")]
+    yield PAPER.claim("refinement", *rises(pair), results["variational MVU (LLE)"][1])
+    if which in ("Swiss roll", "teapots"):
+        trust = measured["MVU"][1]
+        what = "a true manifold of low dimension: trust of MVU"
+        yield Row.claim(what, "almost perfect", f"{trust:.3f}", trust > 0.9, found.proof)
+    others = ("PCA", "Hessian LLE", "Laplacian eigenmaps", "LLE")
+    best = max(measured[name][1] for name in others)
+    yield PAPER.claim("trust", *more(measured["MVU"][1], best, ".3f"), found.proof)
+    yield Bars("l = 15", measured, MEASURES)
 
 
-def _by_dimension(setting: Setting) -> Items:
+def by_dimension(setting: Setting) -> Items:
     X = small_set("digits")[0][: setting.points]
     if setting.data is not None:
         X = arrays(setting.data, "olivetti")["X"].astype(np.float64)[: setting.points]
@@ -120,15 +108,9 @@ def _by_dimension(setting: Setting) -> Items:
     values = np.array([triple(evaluate(X, found.coordinates[:, :r], 15)) for r in dims])
     curves = dict(zip(MEASURES, values.T.tolist(), strict=True))
     for name, curve in curves.items():
-        falls = float(np.diff(curve).min())
-        yield PAPER.claim(
-            "by dimension",
-            listed(curve, 2),
-            falls > -0.02 and curve[-1] > curve[0],
-            found.proof,
-            name=name,
-            dims=listed(dims, 0),
-        )
+        holds = float(np.diff(curve).min()) > -0.02 and curve[-1] > curve[0]
+        words = {"name": name, "dims": listed(dims, 0)}
+        yield PAPER.claim("by dimension", listed(curve, 2), holds, found.proof, **words)
     yield Curves("measures at l = 15", dims, curves, "dimensions r", "measure")
     shares = found.shares[: max(dims)]
     yield Bars("spectrum", {"MVU": shares}, [str(i + 1) for i in range(len(shares))])
@@ -148,21 +130,15 @@ def consistency_trial(X: Array, seed: int) -> tuple[Array, list[Any]]:
 
     whole = tuple(embedded(np.vstack([part, C])).coordinates[third:] for part in (A, B))
     parts = embedded(A), embedded(B)
-    ways: tuple[dict[str, Any], ...] = (
-        {"method": "sdp"},
-        {"method": "sdp", "refine": True},
-        {"method": "lle"},
-    )
-    errors = [
-        relative_inconsistency(
-            (parts[0].extend(C, **way), parts[1].extend(C, **way)), (whole[0], whole[1])
-        )
-        for way in ways
-    ]
+    errors = []
+    ways: list[dict[str, Any]] = [{"method": "sdp"}, {"method": "sdp", "refine": True}]
+    for way in [*ways, {"method": "lle"}]:
+        placed = parts[0].extend(C, **way), parts[1].extend(C, **way)
+        errors.append(relative_inconsistency(placed, (whole[0], whole[1])))
     return np.array(errors), solutions
 
 
-def _out_of_sample(setting: Setting) -> Items:
+def out_of_sample(setting: Setting) -> Items:
     sets = {
         "Swiss roll": sdpkit.datasets.swiss_roll(setting.points),
         "fives": handwritten((5,), setting.points, setting.data, "mnist"),
@@ -175,20 +151,15 @@ def _out_of_sample(setting: Setting) -> Items:
         errors = np.array([values for values, _ in trials])
         bars[name] = setting.runs / (1 / errors).sum(axis=0)
         proof = Proof.of_all([solution for _, used in trials for solution in used])
-        published = {"Swiss roll": "far above 1", "teapots": "below 1"}.get(name, "below 2")
-        holds = {
-            "Swiss roll": bool((bars[name] > 2).all()),
-            "teapots": bool((bars[name] < 1).all()),
-        }.get(name, bool((bars[name] < 2).all()))
+        mean = bars[name]
+        published, holds = {
+            "Swiss roll": ("far above 1", mean.min() > 2),
+            "teapots": ("below 1", mean.max() < 1),
+        }.get(name, ("below 2", mean.max() < 2))
         what = f"{name}: SDP, SDP refined, LLE"
-        yield Row.claim(what, published, listed(bars[name], 2), holds, proof)
-        yield PAPER.claim(
-            "LLE",
-            listed(bars[name][[2, 0]], 2),
-            float(bars[name][2]) <= float(bars[name][0]) + 1e-9,
-            proof,
-            name=name,
-        )
+        yield Row.claim(what, published, listed(mean, 2), holds, proof)
+        ours, holds = listed(mean[[2, 0]], 2), mean[2] <= mean[0] + 1e-9
+        yield PAPER.claim("LLE", ours, holds, proof, name=name)
     yield Bars("relative inconsistency (3.34)", bars, ("SDP", "SDP refined", "LLE"))
 
 
@@ -215,7 +186,7 @@ def _trace_sets(setting: Setting) -> Iterator[tuple[str, Array, int]]:
         yield "teapots", teapots(setting.data), 2
 
 
-def _max_and_min(setting: Setting) -> Items:
+def max_and_min(setting: Setting) -> Items:
     bars: dict[str, tuple[float, ...]] = {}
     for name, X, dimensions in _trace_sets(setting):
         forms: tuple[Any, ...] = ("equality", "min_trace")
@@ -224,20 +195,19 @@ def _max_and_min(setting: Setting) -> Items:
         worst = max((one.proof for one in found), key=lambda proof: proof.gap or 0.0)
         bars[name] = tuple(np.divide(least, largest))
         for what, ratio in zip(MEASURES, bars[name], strict=True):
-            yield PAPER.claim(
-                "minimum trace", f"{ratio:.3f}", ratio < 1, worst, name=name, what=what
-            )
+            words = {"name": name, "what": what}
+            yield PAPER.claim("minimum trace", f"{ratio:.3f}", ratio < 1, worst, **words)
         if name == "teapots":
             pairs, far = near_pairs(X)
-            words = ", ".join(str(frame) for frame in pairs[0, far])
-            yield PAPER.claim("half a turn", words, None)
+            frames = ", ".join(str(frame) for frame in pairs[0, far])
+            yield PAPER.claim("half a turn", frames, None)
             high, low = (_continuity(X, one.coordinates, pairs[:, ~far]) for one in found)
             what = "teapots: local continuity without these neighbours"
             yield Row.claim(what, "below 1", f"{low / high:.3f}", low < high, worst)
     yield Bars("minimum trace relative to maximum trace", bars, MEASURES)
 
 
-def _by_neighbors(setting: Setting) -> Items:
+def by_neighbors(setting: Setting) -> Items:
     X = sdpkit.datasets.swiss_roll(setting.points, noise=0.05)
     sweep = neighbor_sweep(X, range(4, 11), connect="bridge")
     curves: dict[str, list[float]] = {"harmonic mean": [], "share of λ₃": []}
@@ -246,37 +216,25 @@ def _by_neighbors(setting: Setting) -> Items:
         mean = evaluate(X, one.embedding.coordinates[:, :2]).harmonic_mean
         curves["harmonic mean"].append(mean)
         curves["share of λ₃"].append(float(one.shares[2]))
-        yield PAPER.claim(
-            "k",
-            f"{mean:.3f}; {listed(one.shares[:3])}; {one.gain:.2f}",
-            bool(one.shares[2] < 0.05 if k < 7 else one.is_locked),
-            Proof.of(one.solution),
-            k=k,
-            published="unfolds" if k < 7 else "locked",
-        )
-    thirds = curves["share of λ₃"]
-    yield PAPER.claim(
-        "spectrum",
-        f"{thirds[0]:.3f}, {thirds[-1]:.3f} (PCA {pca_shares(X)[2]:.3f})",
-        thirds[0] < 0.1 < thirds[-1],
-    )
+        words, holds = ("unfolds", one.shares[2] < 0.05) if k < 7 else ("locked", one.is_locked)
+        ours = f"{mean:.3f}; {listed(one.shares[:3])}; {one.gain:.2f}"
+        yield PAPER.claim("k", ours, holds, Proof.of(one.solution), k=k, published=words)
+    first, *_, last = curves["share of λ₃"]
+    ours = f"{first:.3f}, {last:.3f} (PCA {pca_shares(X)[2]:.3f})"
+    yield PAPER.claim("spectrum", ours, first < 0.1 < last)
     yield Curves("Swiss roll", list(range(4, 11)), curves, "k", "")
 
 
-def _bad_edges(setting: Setting) -> Items:
+def bad_edges(setting: Setting) -> Items:
     X, places = sdpkit.datasets.swiss_roll(setting.points, noise_dims=0, return_parameters=True)
     X = X + 0.4 * np.random.default_rng(0).standard_normal(X.shape)
     graph = sdpkit.graphs.neighborhood_graph(X, n_neighbors=7)
     t = places[:, 0]
     truly = np.abs(t[graph.edges[:, 0]] - t[graph.edges[:, 1]]) > np.pi
     marked = sdpkit.graphs.bad_edges(graph, steps=7)
-    found = int((truly & marked).sum())
-    yield PAPER.claim(
-        "bad edges",
-        f"{found} ({int(marked.sum())} of {graph.n_edges} edges are marked)",
-        found >= 0.5 * truly.sum() if truly.any() else None,
-        count=int(truly.sum()),
-    )
+    found, count = int((truly & marked).sum()), int(truly.sum())
+    ours = f"{found} ({int(marked.sum())} of {graph.n_edges} edges are marked)"
+    yield PAPER.claim("bad edges", ours, found >= 0.5 * count if count else None, count=count)
     cut = graph.without_edges(marked)
     variances, proofs = [], []
     for name, one in (("with bad edges", graph), ("after the cut", cut)):
@@ -287,25 +245,10 @@ def _bad_edges(setting: Setting) -> Items:
         proofs.append(Proof.of(solution))
         yield Scatter(name, embedding.coordinates, t)
     inputs = float(np.square(X - X.mean(axis=0)).sum())
-    yield PAPER.claim(
-        "variance",
-        f"{variances[0] / inputs:.2f}, {variances[1] / inputs:.2f}",
-        variances[1] > 1.2 * variances[0],
-        proofs[1],
-    )
+    before, after = (variance / inputs for variance in variances)
+    holds = after > 1.2 * before
+    yield PAPER.claim("variance", f"{before:.2f}, {after:.2f}", holds, proofs[1])
     yield Scatter("inputs and edges", X[:, [0, 2]], t, graph.edges)
 
 
-ENTRIES = PAPER.entries(
-    {
-        "table-3.2": _quality("Swiss roll"),
-        "table-3.2-teapots": _quality("teapots"),
-        "table-3.2-olivetti": _quality("olivetti"),
-        "table-3.2-frey": _quality("frey"),
-        "figure-3.22": _by_dimension,
-        "figure-3.23": _out_of_sample,
-        "figure-3.24": _max_and_min,
-        "figure-3.28": _by_neighbors,
-        "figure-3.29": _bad_edges,
-    }
-)
+ENTRIES = PAPER.entries(globals())
