@@ -27,6 +27,7 @@ from sdpkit.solution.solver import Capabilities, OwnSolver, digits
 from sdpkit.solvers.cvxpy_models import CvxpyModel, Point, lmi_form, matrix_form
 from sdpkit.solvers.licences import without_licence
 
+_MOSEK: tuple[str, ...] = ("REL_GAP", "PFEAS", "DFEAS")
 # The names of `tol`, `max_iter` and `time_limit` in each solver. Interior-point codes are
 # asked for a hundredth of tol, because the certificate adds primal and dual errors up; SCS for
 # less, because its multipliers are not feasible and their repair costs a factor.
@@ -66,7 +67,6 @@ _LANGUAGE: dict[str, Callable[[Settings], dict[str, Any]]] = {
         time_limit=s.time_limit,
     ),
 }
-_MOSEK = ("REL_GAP", "PFEAS", "DFEAS")
 _NO_LICENCE = "no licence"
 # Solvers that would swallow an unknown option without a word.
 _KNOWN_OPTIONS = {

@@ -85,32 +85,22 @@ class Candidate:
         cls, deadline: Deadline, program: Program, choice: Choice, tol: float, answer: Answer
     ) -> Candidate:
         """`of` in a process that can be stopped. What the caller has already is not sent back."""
+        elsewhere: dict[str, Any] = {"program": None}
 
-        nothing: dict[str, Any] = {"program": None}
-
-        def work() -> Candidate:
+        def work() -> tuple[Any, ...]:
             found = cls.of(program, choice, tol, answer)
-            certificate = replace(found.certificate, **nothing)
-            return replace(found, **nothing, choice=None, answer=None, certificate=certificate)
+            certificate = replace(found.certificate, **elsewhere)
+            return found.matrices, found.x, found.dual, certificate, found.ray
 
         returned = apart(work, None if deadline.left == math.inf else deadline.left)
         if returned.stop is Stop.FAILED:
             raise OutOfMemoryError("the system ended the process that certified the answer")
         if returned.stop is not None:
             raise Abandoned(returned.words)
-        found: Candidate = returned.value
-        certificate = replace(found.certificate, program=program)
-        return cls(
-            program,
-            choice,
-            tol,
-            answer,
-            found.matrices,
-            found.x,
-            found.dual,
-            certificate,
-            found.ray,
-        )
+        matrices, x, dual, certificate, ray = returned.value
+        certificate = replace(certificate, program=program)
+        ray = None if ray is None else replace(ray, program=program)
+        return cls(program, choice, tol, answer, matrices, x, dual, certificate, ray)
 
     @classmethod
     def _unproven(cls, program: Program, choice: Choice, tol: float, answer: Answer) -> Candidate:
