@@ -60,6 +60,7 @@ _SOFTNESS = 0.1
 _NEGLIGIBLE = 1e-2
 # Rows of a QR factorisation at a time, and columns of a panel.
 _SLAB, _PANEL = 1024, 64
+_FEW_SLABS, _FEW_ENTRIES = 8, 500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -483,7 +484,9 @@ def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Ar
     a, b = np.triu_indices(m)
     off = a != b
     twice = np.where(off, 2.0, 1.0)
-    R: Array = np.zeros((a.size + 2, a.size + 2), order="F")
+    # A triangle that rows are added to pays where there are many of either.
+    large = len(vectors) > _FEW_SLABS * _SLAB or a.size > _FEW_ENTRIES
+    R: Array = np.zeros((a.size + 2 if large else 0, a.size + 2), order="F")
     for start in range(0, len(vectors), _SLAB):
         # One slab after the other: the rows of a large graph need never be held at once.
         continue_or_raise()
@@ -492,7 +495,11 @@ def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Ar
         full = np.empty((columns.shape[1], a.size + 2), order="F")
         np.multiply((columns[a] * columns[b]).T, twice, out=full[:, :-2])
         full[:, -2], full[:, -1] = squared[part], 1.0
-        R = _with_rows(R, full)
+        if large:
+            R = _with_rows(R, full)
+            continue
+        stacked = np.vstack([R, full])
+        R = np.asarray(scipy.linalg.qr(stacked, mode="r", check_finite=False)[0])[: a.size + 2]
     R = np.triu(R)[: a.size + 1]
     # M_ab = (|e_a + e_b|² − |e_a|² − |e_b|²)/2
     position = np.arange(a.size)

@@ -26,12 +26,16 @@ Strategy = Callable[[Run, Candidate], Candidate | None]
 
 
 def escalate(run: Run, candidate: Candidate, strategies: Sequence[Strategy]) -> Candidate:
-    """The best candidate after one strategy after the other, until one passes or time is over."""
+    """The best candidate after one strategy after the other, until one passes or time is over.
+
+    Repairs belong to certifying: an answer that a limit cut short is worth them.
+    """
     for strategy in strategies:
-        if candidate.is_settled or run.deadline.is_over:
+        deadline = run.certificate_deadline if strategy in REPAIRS else run.deadline
+        if candidate.is_settled or deadline.is_over:
             break
         try:
-            with run.deadline.applies():
+            with deadline.applies():
                 candidate = strategy(run, candidate) or candidate
         except Abandoned:
             break
