@@ -58,9 +58,11 @@ Penalty = Literal["squared", "norm"]
 _SOFTNESS = 0.1
 # Residuals of this share of ‖d‖ are as good as none: the optimum may be zero (exact lengths).
 _NEGLIGIBLE = 1e-2
-# Rows of a QR factorisation at a time, and columns of a panel.
-_SLAB, _PANEL = 1024, 64
-_FEW_SLABS, _FEW_ENTRIES = 8, 500
+# Rows of a QR factorisation at a time; of one that adds rows to a triangle, and columns of a panel.
+_SLAB = 4096
+_ADDED_ROWS, _PANEL = 1024, 64
+# Residuals, and entries of Z, from which on rows are added to a triangle.
+_MANY_RESIDUALS, _MANY_ENTRIES = 8192, 500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -484,13 +486,13 @@ def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Ar
     a, b = np.triu_indices(m)
     off = a != b
     twice = np.where(off, 2.0, 1.0)
-    # A triangle that rows are added to pays where there are many of either.
-    large = len(vectors) > _FEW_SLABS * _SLAB or a.size > _FEW_ENTRIES
+    large = len(vectors) > _MANY_RESIDUALS or a.size > _MANY_ENTRIES
+    slab = _ADDED_ROWS if large else _SLAB
     R: Array = np.zeros((a.size + 2 if large else 0, a.size + 2), order="F")
-    for start in range(0, len(vectors), _SLAB):
+    for start in range(0, len(vectors), slab):
         # One slab after the other: the rows of a large graph need never be held at once.
         continue_or_raise()
-        part = slice(start, start + _SLAB)
+        part = slice(start, start + slab)
         columns = vectors[part].T
         full = np.empty((columns.shape[1], a.size + 2), order="F")
         np.multiply((columns[a] * columns[b]).T, twice, out=full[:, :-2])
