@@ -427,7 +427,7 @@ def test_rows_that_are_not_the_familys_count_for_nothing() -> None:
         dual = np.resize(alpha, wrong.size)
         refused = judged(solution, rows=wrong, dual=dual)
         assert refused.safe_bound == -np.inf
-        assert "do not belong to rows" in refused.bound_source
+        assert "do not belong to comparisons" in refused.bound_source
         assert not refused.passes(1e300)
         assert not refused.verify()
 

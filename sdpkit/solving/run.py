@@ -125,17 +125,18 @@ class Run:
     def ask(self, program: Program, solver: Solver, settings: Settings | None = None) -> Answer:
         """The solver's answer to `program`; by default with the settings of the run."""
         settings = self.settings if settings is None else settings
+        started = clock()
         if program.family is not None and not solver.capabilities.families:
             from sdpkit.solving.generation import by_rows  # it compiles kernels
 
             try:
                 return by_rows(program, solver, settings, self.ask)
             except Abandoned:
-                return _cut_short(solver)
+                return _cut_short(solver, clock() - started)
         if is_interrupted():
-            return _cut_short(solver)
+            return _cut_short(solver, 0.0)
         one_thread_for_new_libraries()  # choosing a solver may have loaded some
-        ours, started = is_ours(solver), clock()
+        ours = is_ours(solver)
         before = "" if ours else program.fingerprint
 
         call = partial(solver.solve, program, settings)
@@ -145,7 +146,7 @@ class Run:
                 must_fork = ours and _may_outlast(program, solver, settings)
                 answer = _in_a_process(call, solver, settings) if must_fork else call()
         except Abandoned:
-            return _cut_short(solver)
+            return _cut_short(solver, clock() - started)
         except KeyboardInterrupt:
             if ours or not is_interrupted():
                 raise  # not remembered: it belongs to the caller
@@ -174,13 +175,13 @@ def compiling(deadline: Deadline) -> Iterator[None]:
         raise Abandoned("Ctrl-C was pressed") from None
 
 
-def _cut_short(solver: Solver) -> Answer:
+def _cut_short(solver: Solver, seconds: float) -> Answer:
     """The answer of a solver that had no time to find anything."""
     if is_interrupted():
         words = f"{solver.name} was stopped by Ctrl-C before its first point"
-        return Answer(Stop.INTERRUPTED, words)
+        return Answer(Stop.INTERRUPTED, words, solve_time=seconds)
     words = f"time limit after 0 iterations, before {solver.name} had a point"
-    return Answer(Stop.TIME_LIMIT, words)
+    return Answer(Stop.TIME_LIMIT, words, solve_time=seconds)
 
 
 def _may_outlast(program: Program, solver: Solver, settings: Settings) -> bool:
