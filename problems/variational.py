@@ -501,7 +501,8 @@ def _compressed(vectors: Array, squared: Array) -> tuple[Array, sp.csr_array, Ar
             R = _with_rows(R, full)
             continue
         stacked = np.vstack([R, full])
-        R = np.asarray(scipy.linalg.qr(stacked, mode="r", check_finite=False)[0])[: a.size + 2]
+        R = np.asarray(scipy.linalg.qr(stacked, mode="r", check_finite=False)[0], np.float64)
+        R = R[: a.size + 2]
     R = np.triu(R)[: a.size + 1]
     # M_ab = (|e_a + e_b|² − |e_a|² − |e_b|²)/2
     position = np.arange(a.size)
