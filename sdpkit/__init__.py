@@ -1,6 +1,6 @@
 """sdpkit: metric and manifold learning as semidefinite programs, fast and proven.
 
-The way of the data runs in one direction:
+Data pass in one direction:
 
     points or distances → graph → Problem → Program → solver → Solution
                                             → Certificate → Embedding → quality, plot
@@ -23,7 +23,7 @@ from typing import Any
 
 _checkout = Path(__file__).resolve().parent.parent
 if (_checkout / "problems" / "__init__.py").exists() and (_checkout / "pyproject.toml").exists():
-    # In a source tree the rooms `problems` and `solvers` lie beside this folder, not inside it.
+    # In a source tree the folders `problems` and `solvers` lie beside this folder, not inside it.
     __path__.append(str(_checkout))
 
 __version__ = "0.1.0"
@@ -43,10 +43,10 @@ def __getattr__(name: str) -> Any:
     """A public name, imported on first use, so that `import sdpkit` stays fast."""
     if name not in _EXPORTS:
         raise AttributeError(f"module 'sdpkit' has no attribute {name!r}")
-    room, attribute = _EXPORTS[name]
-    module = importlib.import_module(room)
-    if room == __name__ or not hasattr(module, attribute):
-        value: Any = importlib.import_module(f"{room}.{attribute}")
+    path, attribute = _EXPORTS[name]
+    module = importlib.import_module(path)
+    if path == __name__ or not hasattr(module, attribute):
+        value: Any = importlib.import_module(f"{path}.{attribute}")
     else:
         value = getattr(module, attribute)
     globals()[name] = value

@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn: the public names of its door.
+"""Estimators for scikit-learn: their public names.
 
 >>> from sdpkit.estimators import LMNNClassifier
 >>> LMNNClassifier(n_neighbors=5)

@@ -165,8 +165,8 @@ def test_what_proofs_rest_on_is_a_proof_kernel() -> None:
     from sdpkit.numerics import doubled, pattern, sparse_factor
     from sdpkit.program import impostors
 
-    rooms = (doubled, pattern, sparse_factor)
-    found = {id(value): value for room in rooms for value in vars(room).values()}
+    modules = (doubled, pattern, sparse_factor)
+    found = {id(value): value for module in modules for value in vars(module).values()}
     kernels = [value for value in found.values() if isinstance(value, Kernel)]
     kernels += impostors._TILE_PAIRS.values()  # type: ignore[arg-type]
     assert len(kernels) > 10

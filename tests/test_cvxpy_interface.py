@@ -1,4 +1,4 @@
-"""The door from cvxpy: values, multipliers in cvxpy's signs, certificates, refusals."""
+"""Models of cvxpy: values, multipliers in cvxpy's signs, certificates, refusals."""
 
 from __future__ import annotations
 
@@ -493,7 +493,7 @@ def test_sign_of_the_certificate_of_an_engine(sign: int, reading: str) -> None:
     certificate = model.solver_stats.extra_stats
     assert certificate.objective == pytest.approx(sign * value, abs=1e-6)
     assert certificate.safe_bound == pytest.approx(sign * value, abs=1e-6)
-    # The other two doors speak of the model itself.
+    # The messages of the other two functions name the model itself.
     assert sdpkit.certify_cvxpy(model).objective == pytest.approx(value, abs=1e-6)
     solution = sdpkit.solve(sdpkit.from_cvxpy(model), solver="interior")
     assert solution.objective == pytest.approx(value, abs=1e-4)
@@ -602,9 +602,9 @@ EXPONENTIAL = {
 def test_exponential_atoms_are_named(name: str) -> None:
     x = cp.Variable(2, nonneg=True)
     model = cp.Problem(cp.Minimize(EXPONENTIAL[name](x)), [x <= 1])
-    for door in (sdpkit.from_cvxpy, sdpkit.certify_cvxpy):
+    for function in (sdpkit.from_cvxpy, sdpkit.certify_cvxpy):
         with pytest.raises(InputError, match=f"uses {name}, which needs an exponential"):
-            door(model)
+            function(model)
     with pytest.raises(cp.SolverError):
         model.solve(solver=sdpkit.cvxpy_solver("interior"))
 

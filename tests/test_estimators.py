@@ -1,4 +1,4 @@
-"""The scikit-learn door: its checks, batches, pipelines, frames, warnings, files."""
+"""The estimators for scikit-learn: checks, batches, pipelines, frames, warnings, files."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_training_points_map_to_their_own_images(estimator: Any) -> None:
 
 
 def test_lmnn_is_the_problem_solved() -> None:
-    """The door adds nothing: the same metric, objective and certificate as the bare solve."""
+    """An estimator adds nothing: the same metric, objective and certificate as the bare solve."""
     X, y = iris()
     model = estimators.LargeMarginNearestNeighbors(n_neighbors=2, mu=0.3).fit(X, y)
     problem = sdpkit.LMNN(X, y, n_neighbors=2, mu=0.3)

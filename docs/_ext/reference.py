@@ -8,7 +8,7 @@ from types import ModuleType
 
 import sdpkit
 
-# The rooms in the order in which a reader meets them; a public name belongs to its room.
+# The modules in the order in which a reader meets them; a public name belongs to its module.
 ROOMS = {
     "problems": "Problems",
     "solving": "Solving",

@@ -1,4 +1,4 @@
-"""The figures of the scikit-learn door: what the estimators cost, grids, metric-learn.
+"""The figures of the estimators for scikit-learn: what the estimators cost, grids, metric-learn.
 
 Times of one process are the processor's, so that they do not depend on what else the machine does;
 those of several processes are the clock's.

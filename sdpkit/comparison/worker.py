@@ -194,7 +194,7 @@ def _own_modules() -> Iterator[str]:
     from sdpkit.solving.registry import own_locations
 
     yield "sdpkit.comparison.trial"
-    yield from (room for room, _ in _EXPORTS.values())
+    yield from (module for module, _ in _EXPORTS.values())
     for location in own_locations():
         yield location.partition(":")[0]
 
