@@ -1,0 +1,1 @@
+"""Homework that is graded by certificates: exercises, criteria, submissions and marks."""
