@@ -1,5 +1,7 @@
 """Execute downloaded chapters as Jupyter would: python docs/run_notebooks.py FOLDER.
 
+Folders inside are included.
+
 Needs nbclient and ipykernel beside `sdpkit[plot]`; nothing of what builds the site.
 """
 
@@ -28,11 +30,11 @@ def run(path: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
         NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
-    return f"{path.name}: {len(notebook.cells)} cells in {time.monotonic() - begin:.0f} s"
+    return f"{path.parent.name}/{path.name}: {len(notebook.cells)} cells in {time.monotonic() - begin:.0f} s"
 
 
 if __name__ == "__main__":
-    found = sorted(Path(sys.argv[1]).glob("*.ipynb"))
+    found = sorted(Path(sys.argv[1]).rglob("*.ipynb"))
     if not found:
         sys.exit(f"there are no notebooks in {sys.argv[1]}: run 'make docs' first")
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -160,17 +160,21 @@ def test_internal_links_resolve() -> None:
     assert broken == []
 
 
-def test_every_chapter_downloads_as_a_notebook() -> None:
+@pytest.mark.parametrize("folder", ["notebooks", "notebooks/teachers"])
+def test_every_chapter_downloads_as_a_notebook(folder: str) -> None:
     import nbformat
 
     for path in chapters():
-        notebook = nbformat.read(SITE / "notebooks" / f"{path.stem}.ipynb", as_version=4)
+        notebook = nbformat.read(SITE / folder / f"{path.stem}.ipynb", as_version=4)
         nbformat.validate(notebook)
         text = "\n".join(cell.source for cell in notebook.cells)
         assert "{glue" not in text, path
         assert "myst_nb" not in text, path
         assert "{dropdown}" not in text, path
-        assert f"notebooks/{path.stem}.ipynb" in path.read_text("utf-8")
+        assert "*Figure.*" in text, path
+        assert ("<summary>Solution" in text) == (folder == "notebooks/teachers"), path
+        assert ("*Your answer:*" in text) == (folder == "notebooks"), path
+        assert f"{folder}/{path.stem}.ipynb" in path.read_text("utf-8")
 
 
 def test_every_chapter_has_what_a_chapter_has() -> None:
