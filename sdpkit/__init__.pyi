@@ -52,6 +52,7 @@ from sdpkit.problems.pair_margins import PairMargins as PairMargins
 from sdpkit.problems.pola import POLA as POLA
 from sdpkit.problems.variational import VariationalMVU as VariationalMVU
 from sdpkit.program.block import Block as Block
+from sdpkit.program.block_matrices import bmat as bmat
 from sdpkit.program.compilation import maximise as maximise
 from sdpkit.program.compilation import minimise as minimise
 from sdpkit.program.cost import Cost as Cost

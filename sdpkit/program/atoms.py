@@ -74,5 +74,16 @@ class Penalty:
     size: int = 1
 
 
+@dataclass(frozen=True, eq=False)
+class Absolute:
+    """|e_k| of the entries of an affine expression e."""
+
+    expression: Expression
+
+    @property
+    def size(self) -> int:
+        return self.expression.size
+
+
 # Any of them.
-Atom: TypeAlias = Lengths | Entries | Inner | Auxiliary | LogDet | Penalty
+Atom: TypeAlias = Lengths | Entries | Inner | Auxiliary | LogDet | Penalty | Absolute

@@ -10,9 +10,18 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
-from sdpkit.inputs import booleans, finite_csr, finite_vector, instances, real_array, sparse_matrix
+from sdpkit.inputs import (
+    booleans,
+    finite_array,
+    finite_csr,
+    finite_vector,
+    instances,
+    real_array,
+    sparse_matrix,
+)
 from sdpkit.program.block import Block
-from sdpkit.typing import Array, Bools
+from sdpkit.program.cost import Cost
+from sdpkit.typing import Array, Bools, Indices
 
 if TYPE_CHECKING:
     from sdpkit.program.form import Program
@@ -151,3 +160,30 @@ def signs_of(relations: str | ArrayLike, n_rows: int) -> NDArray[np.int8]:
         raise InputError(f"relations must hold −1, 0 or 1 for each of the {n_rows} rows")
     out.setflags(write=False)
     return out
+
+
+def cost_of(matrix: Any, n: int, name: str) -> Cost:
+    """C in <C, M> from a dense or sparse symmetric matrix."""
+    if not sp.issparse(matrix):
+        matrix = finite_array(matrix, f"C in <C, {name}>")
+    if matrix.shape != (n, n):
+        raise InputError(f"<C, {name}>: C has shape {tuple(matrix.shape)}, and {name} has size {n}")
+    return Cost.of(n, sparse=matrix)
+
+
+def pairs_of(edges: ArrayLike, n: int, name: str) -> tuple[Indices, Indices]:
+    """(i, j) of pairs of different nodes of an unknown."""
+    pairs = np.asarray(edges)
+    if pairs.size == 0:
+        pairs = np.empty((0, 2), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(
+            f"edges have shape {pairs.shape} and type {pairs.dtype.name}: pass pairs of whole "
+            "numbers, (m, 2)"
+        )
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
+        raise InputError(f"edges name nodes outside 0 … {n - 1}, the nodes of {name}")
+    if np.any(pairs[:, 0] == pairs[:, 1]):
+        raise InputError("an edge joins a node to itself: its length is 0 whatever the answer is")
+    i, j = pairs.astype(np.int64).T
+    return i, j

@@ -22,11 +22,22 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
-from sdpkit.program.atoms import Atom, Auxiliary, Entries, Inner, Lengths, LogDet, Penalty
+from sdpkit.program.atoms import (
+    Absolute,
+    Atom,
+    Auxiliary,
+    Entries,
+    Inner,
+    Lengths,
+    LogDet,
+    Penalty,
+)
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
+from sdpkit.program.dual_side import DualSide, dual_side
 from sdpkit.program.expressions import Constraint, Expression, Unknown, as_expression
 from sdpkit.program.form import Program, Sense
+from sdpkit.program.lowering import Cone, Lowered, lowered, slack_rows
 from sdpkit.program.measurements import (
     Coo,
     MeasurementTable,
@@ -35,9 +46,15 @@ from sdpkit.program.measurements import (
     record,
     tables_of,
 )
-from sdpkit.program.penalties import curvature, log_det_weight, penalties_of
-from sdpkit.program.printing import Wording, written
+from sdpkit.program.penalties import (
+    WeightedPenalty,
+    curvature,
+    log_det_weight,
+    penalties_of,
+)
+from sdpkit.program.printing import Wording, counted, written
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.values import Places
 from sdpkit.typing import Array
 
 if TYPE_CHECKING:
@@ -116,41 +133,132 @@ def _compiled(
     notes: Sequence[str],
     family: RowFamily | None,
 ) -> Program:
-    goal = _goal(objective)
-    given = list(_flat(constraints))
-    penalties = penalties_of(sense, goal)
-    hidden = [penalty.residual for penalty in penalties if penalty.residual is not None]
-    rows = [*hidden, *given]
+    low = lowered(sense, _goal(objective), constraints)
+    plain = safe is None and direction is None and anchor is None and family is None
+    side = dual_side(sense, low) if plain else None
+    if side is not None:
+        wording = _wording_as_written(sense, low, side)
+        extras = _Extras(name, notes=notes, wording=wording, places=side.places)
+        return _built(side.sense, side.goal, side.constraints, extras)
+    penalties = penalties_of(sense, low.goal)
+    residuals = [penalty.residual for penalty in penalties if penalty.residual is not None]
+    hidden, groups = _slack_form(low, residuals)
+    sizes = [sum(row.expression.size for row in group) for group in groups]
+    n_hidden = sum(row.expression.size for row in hidden)
+    extras = _Extras(
+        name,
+        safe=_safe(safe, direction, anchor, sizes, n_hidden),
+        notes=notes,
+        family=family,
+        lines=_lines(low) if low.cones or low.hidden else (),
+        unknowns=_unknowns(low),
+        n_hidden=len(hidden),
+    )
+    rows = [*hidden, *(row for group in groups for row in group)]
+    return _built(sense, low.goal, rows, extras, penalties)
+
+
+@dataclass(frozen=True, eq=False)
+class _Extras:
+    """What is added to objective and rows: bounds, names and how it was written.
+
+    `n_hidden` counts the rows at the beginning that nobody wrote, `unknowns` are those that were
+    written, in order.
+    """
+
+    name: str
+    safe: SafeBounds = field(default_factory=SafeBounds)
+    notes: Sequence[str] = ()
+    family: RowFamily | None = None
+    wording: Wording | None = None
+    places: Places | None = None
+    lines: tuple[tuple[str, str], ...] = ()
+    unknowns: tuple[Unknown, ...] = ()
+    n_hidden: int = 0
+
+
+def _built(
+    sense: Sense,
+    goal: Expression,
+    rows: list[Constraint],
+    extras: _Extras,
+    penalties: Sequence[WeightedPenalty] = (),
+) -> Program:
+    """The program of plain rows."""
     linear = [(atom, a) for atom, a in goal.terms if not isinstance(atom, LogDet | Penalty)]
     met = [atom for atom, _ in linear] + [penalty.variable for penalty in penalties]
     columns = columns_of([*met, *(atom for row in rows for atom, _ in row.expression.terms)])
-    tables = tables_of(goal, rows)
-    counts = [row.expression.size for row in rows]
+    tables = tables_of(goal, rows, extras.unknowns)
     m = _record_all(rows, tables, columns)
     gain = _Gain.of(linear, tables, columns)
-    q = [table.measured(m) for table in tables.values()]
-    costs_q = [gain.of_measurements(k, a.shape[1]) for k, a in zip(tables, q, strict=True)]
-    h, norms = curvature(penalties, columns)
+    q = [table.measured(m) for table in tables.values()] or [sp.csr_array((m, 0))]
+    costs_q = [gain.of_measurements(k, a.shape[1]) for k, a in zip(tables, q, strict=False)]
+    h, norms = curvature(list(penalties), columns)
+    counts = [row.expression.size for row in rows]
     constant = np.concatenate([np.zeros(0), *(row.expression.constant for row in rows)])
-    return Program.of(
-        _blocks(goal, gain, tables),
+    program = Program.of(
+        _blocks(sense, goal, gain, tables),
         0.0 - constant,
         sense=sense,
         rows_q=sp.hstack(q, format="csr") if len(q) > 1 else q[0],
         rows_x=columns.rows(m),
         relations=np.repeat(np.array([row.relation for row in rows], dtype=np.int8), counts),
-        cost_q=np.concatenate(costs_q),
+        cost_q=np.concatenate([np.zeros(0), *costs_q]),
         cost_x=gain.of_variables(columns.size),
         free_x=columns.free,
         quadratic_x=h,
         norms=norms,
         offset=float(goal.constant[0]) + 0.0,  # never −0.0
-        safe=_safe(safe, direction, anchor, given, sum(counts[: len(hidden)])),
-        notes=notes,
-        family=family,
-        name=name,
-        wording=_wording(goal, rows, len(hidden), columns),
+        safe=extras.safe,
+        notes=extras.notes,
+        family=extras.family,
+        name=extras.name,
+        wording=extras.wording or _wording(goal, rows, columns, extras),
     )
+    unknowns = tuple(table.unknown for table in tables.values())
+    starts = tuple((v, columns.starts[id(v)]) for v in columns.variables.values())
+    return program.with_places(extras.places or Places(unknowns, starts))
+
+
+def _slack_form(
+    low: Lowered, residuals: list[Constraint]
+) -> tuple[list[Constraint], list[list[Constraint]]]:
+    """The rows that nobody wrote, and those of each constraint, a slack block for each cone."""
+    number = 0
+
+    def rows(parts: list[Constraint | Cone]) -> list[Constraint]:
+        nonlocal number
+        out = []
+        for part in parts:
+            if isinstance(part, Cone):
+                number += 1
+                out.append(slack_rows(part, number))
+            else:
+                out.append(part)
+        return out
+
+    groups = [rows(group) for group in low.groups]
+    return [*residuals, *rows(low.hidden)], groups
+
+
+def _unknowns(low: Lowered) -> tuple[Unknown, ...]:
+    """The unknowns that were written, in the order in which they appear."""
+    parts = [part for group in low.groups for part in group] + low.hidden
+    every = [p.entries if isinstance(p, Cone) else p.expression for p in parts]
+    found: dict[int, Unknown] = {}
+    for e in [low.goal, *every]:
+        for atom, _ in e.terms:
+            for one in _inside(atom):
+                found.setdefault(id(one), one)
+    return tuple(found.values())
+
+
+def _inside(atom: Atom) -> Iterator[Unknown]:
+    if isinstance(atom, Penalty | Absolute):
+        for inner, _ in atom.expression.terms:
+            yield from _inside(inner)
+    elif not isinstance(atom, Auxiliary):
+        yield atom.unknown
 
 
 def _goal(objective: Any) -> Expression:
@@ -175,9 +283,12 @@ def _record_all(
     return start
 
 
-def _blocks(goal: Expression, gain: _Gain, tables: dict[int, MeasurementTable]) -> list[Block]:
-    if not tables:
-        raise InputError("a program needs an Unknown: this one has only variables and numbers")
+def _blocks(
+    sense: Sense, goal: Expression, gain: _Gain, tables: dict[int, MeasurementTable]
+) -> list[Block]:
+    if not tables:  # a linear or quadratic program: a 1 × 1 unknown whose optimum is zero
+        cost = Cost.of(1, identity=1.0 if sense == "min" else -1.0)
+        return [Block.of(1, sp.csr_array((0, 1)), name="idle", cost=cost)]
     return [
         table.block(gain.costs.get(key), log_det_weight(goal, table.unknown))
         for key, table in tables.items()
@@ -185,48 +296,70 @@ def _blocks(goal: Expression, gain: _Gain, tables: dict[int, MeasurementTable]) 
 
 
 def _wording(
-    goal: Expression, rows: list[Constraint], n_hidden: int, columns: VariableColumns
+    goal: Expression, rows: list[Constraint], columns: VariableColumns, extras: _Extras
 ) -> Wording:
     """What is printed; the first `n_hidden` constraints are not."""
-    texts = [""] * n_hidden + [row.text for row in rows[n_hidden:]]
+    k = extras.n_hidden
+    texts = [""] * k + [row.text for row in rows[k:]]
     sizes = [row.expression.size for row in rows]
     return Wording(
         written(goal.words),
         tuple(zip(texts, sizes, strict=True)),
         tuple((v.name, v.size, v.free) for v in columns.variables.values()),
+        lines=extras.lines,
+        n_blocks=len(extras.unknowns),
     )
 
 
-def _flat(constraints: Iterable[Any]) -> Iterator[Constraint]:
-    for constraint in constraints:
-        if isinstance(constraint, Constraint):
-            yield constraint
-        elif isinstance(constraint, list | tuple | Iterator):
-            yield from _flat(constraint)
-        else:
-            raise InputError(
-                f"{constraint!r} is not a constraint: compare expressions by ==, <= or >="
-            )
+def _lines(low: Lowered) -> tuple[tuple[str, str], ...]:
+    """The constraints as they were written, each with its size."""
+    lines = []
+    for group in low.groups:
+        part = group[0]
+        if isinstance(part, Cone):
+            lines.append((part.text, part.words))
+        elif part.text:
+            lines.append((part.text, f"({counted(part.expression.size, 'constraint')})"))
+    return tuple(lines)
+
+
+def _wording_as_written(sense: Sense, low: Lowered, side: DualSide) -> Wording:
+    """How a model was written whose program is that of its dual."""
+    n_rows = sum(v.size for v in side.variables)
+    n_x = sum(row.expression.size for row in _plain(low))
+    return Wording(
+        written(low.goal.words),
+        (("", n_rows),),
+        (("", n_x, False),),
+        sense=sense,
+        lines=_lines(low),
+        shown=tuple((v.name, v.size, v.free) for v in side.variables),
+        n_blocks=0,
+    )
+
+
+def _plain(low: Lowered) -> list[Constraint]:
+    parts = [part for group in [*low.groups, low.hidden] for part in group]
+    return [part for part in parts if isinstance(part, Constraint)]
 
 
 def _safe(
     safe: SafeBounds | None,
     direction: Sequence[ArrayLike] | None,
     anchor: Sequence[ArrayLike] | None,
-    given: list[Constraint],
+    sizes: list[int],
     n_hidden: int,
 ) -> SafeBounds:
     """The safe bounds with vectors over all rows: zero for the residuals of penalties."""
     safe = safe or SafeBounds()
-    sizes = [constraint.expression.size for constraint in given]
     vectors: dict[str, Array | None] = {"direction": safe.direction, "anchor": safe.anchor}
     for name, entries in (("direction", direction), ("anchor", anchor)):
         if entries is None:
             continue
         if vectors[name] is not None:
             raise InputError(f"{name} is given twice: by safe and per constraint")
-        if len(entries) != len(given):
-            raise InputError(f"{name} has {len(entries)} entries for {len(given)} constraints")
+        if len(entries) != len(sizes):
+            raise InputError(f"{name} has {len(entries)} entries for {len(sizes)} constraints")
         pieces = zip(entries, sizes, strict=True)
         parts = [np.broadcast_to(np.asarray(v, dtype=np.float64), (k,)) for v, k in pieces]
         vectors[name] = np.concatenate([np.zeros(0), *parts])

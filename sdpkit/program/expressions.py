@@ -27,9 +27,27 @@ from numpy.typing import ArrayLike
 
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
-from sdpkit.program.atoms import Atom, Auxiliary, Entries, Inner, Lengths, LogDet, Penalty
+from sdpkit.program.atoms import (
+    Absolute,
+    Atom,
+    Auxiliary,
+    Entries,
+    Inner,
+    Lengths,
+    LogDet,
+    Penalty,
+)
 from sdpkit.program.block import differences
+from sdpkit.program.checks import cost_of, pairs_of
 from sdpkit.program.cost import Cost
+from sdpkit.program.matrices import (
+    ActsAsMatrix,
+    MatrixExpression,
+    index_grid,
+    matrix_of_numbers,
+    multiple_of_matrix,
+    part_name,
+)
 from sdpkit.program.printing import (
     SYMBOLS,
     Words,
@@ -39,12 +57,12 @@ from sdpkit.program.printing import (
     superscript,
     written,
 )
-from sdpkit.typing import Array, Indices
+from sdpkit.typing import Array
 
 # -- unknowns -------------------------------------------------------------------------------
 
 
-class Unknown:
+class Unknown(ActsAsMatrix):
     """A positive semidefinite matrix M to be found.
 
     Parameters
@@ -65,8 +83,6 @@ class Unknown:
       subject to  ‖y_i − y_j‖² ≤ 1  (2 constraints)
                   K ∈ S³, K ⪰ 0, K1 = 0
     """
-
-    __array_ufunc__ = None  # numpy arrays on the left leave the operation to us
 
     def __init__(
         self,
@@ -125,7 +141,7 @@ class Unknown:
         >>> Unknown("K", 3).distances([[0, 1], [1, 2]])
         <Expression of size 2: ‖y_i − y_j‖²>
         """
-        i, j = _pairs(edges, self.n_nodes, self.name)
+        i, j = pairs_of(edges, self.n_nodes, self.name)
         if self.features is not None:
             text = f"‖x_i − x_j‖²_{self.name}"
         else:
@@ -142,7 +158,7 @@ class Unknown:
         >>> Unknown("M", 2).inner(np.eye(2))
         <Expression of size 1: <C, M>>
         """
-        cost = matrix if isinstance(matrix, Cost) else _cost(matrix, self)
+        cost = matrix if isinstance(matrix, Cost) else cost_of(matrix, self.size, self.name)
         if cost.size != self.size:
             raise InputError(
                 f"<C, {self.name}>: C has size {cost.size}, and {self.name} has size {self.size}"
@@ -163,39 +179,38 @@ class Unknown:
         """log det M, on the face {z : Nᵀz = 0}. A term of objectives that are maximised."""
         return _atom(LogDet(self), f"log det {self.name}")
 
-    def __getitem__(self, index: Any) -> Expression:
-        """M[i, j] for two numbers or two arrays of numbers: entries, one by one."""
-        if not isinstance(index, tuple) or len(index) != 2:
-            raise InputError(f"{self.name}[{index!r}]: an entry has two indices, {self.name}[i, j]")
-        try:
-            i, j = np.broadcast_arrays(*(np.asarray(k) for k in index))
-        except ValueError as error:
-            raise InputError(f"indices of {self.name} do not fit together: {error}") from error
-        if i.dtype.kind not in "iu" or j.dtype.kind not in "iu" or i.ndim > 1:
-            raise InputError(
-                f"indices of {self.name} must be whole numbers or arrays of them; for a part of "
-                f"the matrix write i, j = np.triu_indices(k) and {self.name}[i, j]"
-            )
-        n = self.size
-        if i.size and (min(i.min(), j.min()) < -n or max(i.max(), j.max()) >= n):
-            raise InputError(f"indices of {self.name} must lie in 0 … {n - 1}")
+    def __getitem__(self, index: Any) -> Any:
+        """M[i, j] for two numbers or two arrays of numbers: entries, one by one. Slices and
+        np.ix_(rows, columns) choose a part of M, a matrix."""
+        i, j, is_part = index_grid(self.name, self.size, index)
+        if is_part:
+            words: Words = ((1.0, part_name(self.name, self.size, i[:, 0], j[0])),)
+            at = Entries(self, i.ravel(), j.ravel())
+            return MatrixExpression(_atom(at, self.name), (i.shape[0], i.shape[1]), words)
         single = i.ndim == 0
         where = f"[{i}, {j}]" if single else "_ii" if np.array_equal(i, j) else "_ij"
-        at = Entries(self, np.atleast_1d(i) % n, np.atleast_1d(j) % n)
+        at = Entries(self, np.atleast_1d(i), np.atleast_1d(j))
         return _atom(at, f"{self.name}{where}")
+
+    def as_matrix(self) -> MatrixExpression:
+        """M as a matrix of expressions; arithmetic with M does this by itself."""
+        matrix: MatrixExpression = self[:, :]
+        return matrix
+
+    @property
+    def T(self) -> MatrixExpression:
+        """M, which is symmetric."""
+        return self.as_matrix()
 
     def _refuse(self, *others: Any) -> NoReturn:
         raise InputError(
-            f"{self.name} is a matrix, which cannot be used as an expression: write "
+            f"{self.name} is a matrix, which cannot be used as a vector: write "
             f"{self.name}.trace(), .inner(C), .lengths(V), .distances(edges) or {self.name}[i, j]. "
-            f"{self.name} ⪰ 0 always holds; {self.name} N = 0 is Unknown(…, null=N)"
+            f"{self.name} ⪰ 0 always holds, {self.name}[:, :] >= 0 bounds all entries; "
+            f"{self.name} N = 0 is Unknown(…, null=N)"
         )
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _refuse
-    __matmul__ = __rmatmul__ = __truediv__ = __pow__ = __bool__ = _refuse
-    __le__ = __ge__ = __lt__ = __gt__ = _refuse
-    __eq__ = __ne__ = _refuse
-    __hash__ = object.__hash__
+    __pow__ = __bool__ = __le__ = __ge__ = __lt__ = __gt__ = __ne__ = _refuse
 
     def __repr__(self) -> str:
         return f"<Unknown {self.name} of size {self.size}>"
@@ -255,7 +270,9 @@ class Expression:
 
     # -- products --------------------------------------------------------------------------
 
-    def __mul__(self, other: Any) -> Expression:
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, MatrixExpression) or np.ndim(other) == 2 or sp.issparse(other):
+            return self._times_matrix(other)
         other = as_expression(other)
         if self.terms and other.terms:
             raise InputError(
@@ -275,6 +292,19 @@ class Expression:
 
     __rmul__ = __mul__
 
+    def _times_matrix(self, value: Any) -> MatrixExpression:
+        """e · A for an expression of size 1 and a matrix of numbers A."""
+        table, words = multiple_of_matrix(self.words, self.size, value)
+        shape = (int(table.shape[0]), int(table.shape[1]))
+        column = table.reshape((shape[0] * shape[1], 1))
+        return MatrixExpression(self._times(column, self.words), shape, words)
+
+    def reshape(self, rows: int, columns: int) -> MatrixExpression:
+        """The entries as a matrix, row by row."""
+        if rows * columns != self.size:
+            raise InputError(f"{written(self.words)} has {self.size} entries, not {rows}·{columns}")
+        return MatrixExpression(self, (int(rows), int(columns)), self.words)
+
     def __truediv__(self, other: Any) -> Expression:
         divisor = as_expression(other)
         if divisor.terms:
@@ -288,7 +318,7 @@ class Expression:
 
     def __rmatmul__(self, matrix: Any) -> Expression:
         """A @ e for a dense or sparse (k, m) matrix, or a vector (m,)."""
-        if isinstance(matrix, Expression | Unknown):
+        if isinstance(matrix, Expression | Unknown | MatrixExpression):
             raise InputError("programs are affine in their unknowns: A in A @ e must be numbers")
         if not sp.issparse(matrix):
             matrix = finite_array(matrix, "A in A @ e")
@@ -320,12 +350,12 @@ class Expression:
             raise InputError(f"e[{rows!r}] of an expression of size {self.size}: {error}") from None
         index = f"[{int(chosen[0])}]" if np.ndim(rows) == 0 and not isinstance(rows, slice) else ""
         words = tuple((c, body and f"{body}{index}") for c, body in self.words)
-        terms = tuple((atom, sp.csr_array(a[chosen])) for atom, a in self._affine().terms)
+        terms = tuple((atom, sp.csr_array(a[chosen])) for atom, a in self._entrywise().terms)
         return Combination(chosen.size, terms, self.constant[chosen], words)
 
     def _times(self, matrix: Any, words: Words) -> Expression:
         matrix = sp.csr_array(matrix)
-        terms = tuple((atom, sp.csr_array(matrix @ a)) for atom, a in self._affine().terms)
+        terms = tuple((atom, sp.csr_array(matrix @ a)) for atom, a in self._entrywise().terms)
         return Combination(int(matrix.shape[0]), terms, matrix @ self.constant, words)
 
     def _repeated(self, size: int) -> Expression:
@@ -339,20 +369,31 @@ class Expression:
             )
         return self
 
+    def _entrywise(self) -> Expression:
+        """Refuses a log det or a penalty, which has one entry; |e| has as many as e."""
+        if any(isinstance(atom, LogDet | Penalty) for atom, _ in self.terms):
+            return self._affine()
+        return self
+
     @property
     def is_affine(self) -> bool:
-        """False where a log det or a penalty is among the terms."""
-        return not any(isinstance(atom, LogDet | Penalty) for atom, _ in self.terms)
+        """False where a log det, a penalty or an absolute value is among the terms."""
+        return not any(isinstance(atom, LogDet | Penalty | Absolute) for atom, _ in self.terms)
 
-    # -- penalties -------------------------------------------------------------------------
+    # -- convex functions ------------------------------------------------------------------
 
     def sum_squares(self) -> Expression:
-        """Σ e_k², a penalty: minimised, or subtracted from what is maximised."""
+        """Σ e_k²: minimised, subtracted from what is maximised, or bounded, Σ e_k² <= t."""
         return _atom(Penalty("squares", self._affine()), f"‖{written(self.words)}‖²")
 
     def norm(self) -> Expression:
-        """The Euclidean norm ‖e‖, a penalty: minimised, or subtracted from what is maximised."""
+        """The Euclidean norm ‖e‖: minimised, subtracted from what is maximised, or bounded,
+        ‖e‖ <= t."""
         return _atom(Penalty("norm", self._affine()), f"‖{written(self.words)}‖")
+
+    def __abs__(self) -> Expression:
+        """|e_k|, entry by entry: minimised, subtracted from what is maximised, or bounded above."""
+        return _atom(Absolute(self._affine()), f"|{written(self.words)}|")
 
     # -- comparisons -----------------------------------------------------------------------
 
@@ -367,10 +408,11 @@ class Expression:
 
     def _compared(self, other: Any, relation: int) -> Constraint:
         other = as_expression(other)
-        difference = self._affine() - other._affine()
+        difference = self - other
         text = f"{written(self.words)} {SYMBOLS[relation]} {written(other.words)}"
         if not difference.terms:
             raise InputError(f"{text}: neither side holds an unknown or a variable")
+        _require_convex(difference, relation, text)
         return Constraint(difference, relation, text)
 
     def _strict(self, other: Any) -> NoReturn:
@@ -451,6 +493,11 @@ def as_expression(value: Any) -> Expression:
         value._refuse()
     if isinstance(value, Constraint):
         raise InputError(f"{value.text} is a constraint; arithmetic takes expressions and numbers")
+    if isinstance(value, MatrixExpression):
+        raise InputError(
+            f"{written(value.words)} is a matrix: add it to matrices of its shape, or use its "
+            ".trace(), .diagonal(), .sum() or an entry F[i, j]"
+        )
     if value is None or isinstance(value, str) or sp.issparse(value):
         raise InputError(f"{value!r} is neither an expression nor a vector of numbers")
     numbers = np.atleast_1d(finite_array(value, "a number or vector in an expression"))
@@ -464,12 +511,18 @@ def as_expression(value: Any) -> Expression:
     return Combination(numbers.size, (), numbers, words)
 
 
-def named(name: str, value: Any) -> Expression:
-    """A number, vector or expression under the name that is printed for it.
+def named(name: str, value: Any) -> Any:
+    """A number, vector, matrix or expression under the name that is printed for it.
 
     >>> Unknown("K", 3).distances([[0, 1], [1, 2]]) == named("d_ij", [1.0, 4.0])
     <Constraint: ‖y_i − y_j‖² = d_ij>
     """
+    if isinstance(value, MatrixExpression):
+        return MatrixExpression(value.entries, value.shape, ((1.0, name),))
+    if np.ndim(value) == 2 or sp.issparse(value):
+        table = matrix_of_numbers(value, name)
+        entries = Combination(table.shape[0] * table.shape[1], (), table.toarray().ravel(), ())
+        return MatrixExpression(entries, (table.shape[0], table.shape[1]), ((1.0, name),))
     expression = as_expression(value)
     return Combination(expression.size, expression.terms, expression.constant, ((1.0, name),))
 
@@ -496,6 +549,24 @@ def stack(expressions: Iterable[Any]) -> Expression:
     return Combination(total, tuple(terms), constant, ((1.0, text),))
 
 
+def _require_convex(difference: Expression, relation: int, text: str) -> None:
+    """Refuse  e {≤, =, ≥} 0  unless it is convex: norms, squares and |e| may only be bounded
+    above."""
+    for atom, a in difference.terms:
+        if isinstance(atom, LogDet):
+            raise InputError(
+                f"{text}: a log det may only be a term of the objective. In cvxpy it may be in a "
+                "constraint: sdpkit.from_cvxpy, or solve there and call sdpkit.certify_cvxpy"
+            )
+        if isinstance(atom, Penalty | Absolute) and (
+            relation == 0 or (relation * a.data > 0).any()
+        ):
+            raise InputError(
+                f"{text} is not a convex constraint: a norm, a sum of squares or an absolute value "
+                "may only be bounded above, as in e.norm() <= t"
+            )
+
+
 def _few(texts: Sequence[str], most: int = 3) -> list[str]:
     return list(texts) if len(texts) <= most else [*texts[: most - 1], "…", texts[-1]]
 
@@ -504,34 +575,6 @@ def _atom(atom: Atom, text: str) -> Expression:
     size = atom.size
     eye = sp.eye_array(size, format="csr")
     return Combination(size, ((atom, eye),), np.zeros(size), ((1.0, text),))
-
-
-def _cost(matrix: Any, unknown: Unknown) -> Cost:
-    if not sp.issparse(matrix):
-        matrix = finite_array(matrix, f"C in <C, {unknown.name}>")
-    if matrix.shape != (unknown.size, unknown.size):
-        raise InputError(
-            f"<C, {unknown.name}>: C has shape {tuple(matrix.shape)}, and {unknown.name} has size "
-            f"{unknown.size}"
-        )
-    return Cost.of(unknown.size, sparse=matrix)
-
-
-def _pairs(edges: ArrayLike, n: int, name: str) -> tuple[Indices, Indices]:
-    pairs = np.asarray(edges)
-    if pairs.size == 0:
-        pairs = np.empty((0, 2), dtype=np.int64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(
-            f"edges have shape {pairs.shape} and type {pairs.dtype.name}: pass pairs of whole "
-            "numbers, (m, 2)"
-        )
-    if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
-        raise InputError(f"edges name nodes outside 0 … {n - 1}, the nodes of {name}")
-    if np.any(pairs[:, 0] == pairs[:, 1]):
-        raise InputError("an edge joins a node to itself: its length is 0 whatever the answer is")
-    i, j = pairs.astype(np.int64).T
-    return i, j
 
 
 def _common_size(a: Expression, b: Expression) -> int:

@@ -185,7 +185,17 @@ def _wording(kept: dict[str, Any] | None) -> Wording | None:
         return None
     rows = tuple((one_line(text), int(count)) for text, count in kept["rows"])
     variables = tuple((one_line(v), int(count), bool(free)) for v, count, free in kept["variables"])
-    return Wording(one_line(kept["objective"]), rows, variables)
+    shown = tuple((one_line(v), int(c), bool(free)) for v, c, free in kept.get("shown", ()))
+    n_blocks = kept.get("n_blocks")
+    return Wording(
+        one_line(kept["objective"]),
+        rows,
+        variables,
+        sense=kept.get("sense", "") if kept.get("sense", "") in ("max", "min") else "",
+        lines=tuple((one_line(a), one_line(b)) for a, b in kept.get("lines", ())),
+        shown=shown,
+        n_blocks=None if n_blocks is None else int(n_blocks),
+    )
 
 
 def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:

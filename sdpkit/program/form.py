@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     # Families compile kernels; programs of plain rows do not wait for that.
     from sdpkit.program.families import RowFamily, Rows, Terms
     from sdpkit.program.gram import Matrix
+    from sdpkit.program.values import Places
 
 Sense = Literal["max", "min"]
 
@@ -97,6 +98,7 @@ class Program:
     family: penalised inequalities that are not written down, or None
     wording: how the program was written, for printing only, or None
     notes: what a reader of the solution should know about how the program was made
+    places: where the unknowns and variables are that it was written in, or None
     """
 
     name: str
@@ -117,6 +119,7 @@ class Program:
     family: RowFamily | None = None
     # Not taken over by `dataclasses.replace`: with other data it would be wrong.
     wording: Wording | None = field(default=None, init=False)
+    places: Places | None = field(default=None, init=False)
 
     @classmethod
     def of(
@@ -440,6 +443,16 @@ class Program:
         ]
 
     # -- derived programs --------------------------------------------------------------------
+
+    def with_places(self, places: Places) -> Program:
+        """This program, which knows where the expressions are that it was written in."""
+        object.__setattr__(self, "places", places)
+        return self
+
+    @property
+    def is_dual_side(self) -> bool:
+        """Whether it is the dual of the model as it was written."""
+        return self.wording is not None and self.wording.sense not in ("", self.sense)
 
     def restricted(self, rows: Rows) -> Program:
         """The program with only these rows of its family, written with slacks:

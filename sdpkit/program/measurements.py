@@ -6,7 +6,7 @@ auxiliary variables, and `record` adds the coefficients of a constraint to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from sdpkit.program.atoms import Atom, Auxiliary, Entries, Inner, Lengths, Penalty
+from sdpkit.program.atoms import Absolute, Atom, Auxiliary, Entries, Inner, Lengths, Penalty
 from sdpkit.program.block import Block, differences
 from sdpkit.program.cost import Cost
 from sdpkit.program.expressions import Constraint, Expression, Unknown
@@ -216,12 +216,15 @@ class MeasurementTable:
         )
 
 
-def tables_of(goal: Expression, rows: list[Constraint]) -> dict[int, MeasurementTable]:
-    """One table per unknown, in the order in which they appear."""
-    tables: dict[int, MeasurementTable] = {}
+def tables_of(
+    goal: Expression, rows: list[Constraint], first: Sequence[Unknown] = ()
+) -> dict[int, MeasurementTable]:
+    """One table per unknown, those of `first` before the others, in the order in which they
+    appear."""
+    tables = {id(unknown): MeasurementTable(unknown) for unknown in first}
     dense: dict[int, set[int]] = {}
     for atom, _ in [*goal.terms, *(term for row in rows for term in row.expression.terms)]:
-        if not isinstance(atom, Auxiliary | Penalty):
+        if not isinstance(atom, Auxiliary | Penalty | Absolute):
             tables.setdefault(id(atom.unknown), MeasurementTable(atom.unknown))
     for row in rows:
         for atom, _ in row.expression.terms:

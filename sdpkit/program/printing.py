@@ -31,11 +31,19 @@ class Wording:
     rows: each constraint and how many rows it has; a constraint "" is not printed
     variables: auxiliary variables with the number of each and whether they are free; those of
         name "" are not printed
+    sense: that of the model where the program is its dual, "" elsewhere
+    lines: what is printed instead of `rows` where a constraint is a cone: texts and sizes
+    shown: what is printed instead of `variables`
+    n_blocks: how many blocks were written; the others are slacks or multipliers
     """
 
     objective: str
     rows: tuple[tuple[str, int], ...]
     variables: tuple[tuple[str, int, bool], ...] = ()
+    sense: str = ""
+    lines: tuple[tuple[str, str], ...] = ()
+    shown: tuple[tuple[str, int, bool], ...] = ()
+    n_blocks: int | None = None
 
     def fit(self, program: Program) -> bool:
         """Whether rows and variables are as many as the program's."""
@@ -51,24 +59,25 @@ def describe(program: Program) -> str:
     if wording is not None and wording.fit(program):
         objective, rows, variables = (
             wording.objective,
-            _written_rows(wording),
+            _few([f"{text}  {size}" for text, size in wording.lines], "constraints")
+            or _written_rows(wording),
             _written_variables(wording),
         )
     else:
         objective, rows, variables = _objective(program), _rows(program), _variables(program)
     # A multiple of the identity is printed as tr M.
     apart = wording is None or not wording.fit(program)
+    blocks = program.blocks if wording is None or apart else program.blocks[: wording.n_blocks]
     costs = [
-        f"C = {b.cost}"
-        for b in program.blocks
-        if b.cost.magnitude() and (apart or not b.cost.is_identity)
+        f"C = {b.cost}" for b in blocks if b.cost.magnitude() and (apart or not b.cost.is_identity)
     ]
-    verb = "maximise" if program.sense == "max" else "minimise"
+    sense = program.sense if wording is None or apart else wording.sense or program.sense
+    verb = "maximise" if sense == "max" else "minimise"
     if program.family is not None:
         objective = f"{objective} + {_hinges(program)}" if objective != "0" else _hinges(program)
         rows = [] if not program.n_rows else rows
     head = f"  {verb}    " + ",  ".join([objective, *costs[:3], *["…"] * (len(costs) > 3)])
-    cones = [cone_of(block) for block in program.blocks]
+    cones = [cone_of(block) for block in blocks]
     body = [*rows, *_few(cones, "blocks"), *variables]
     if program.family is not None:
         body.insert(0, counted(program.family.n_rows, program.family.noun))
@@ -88,7 +97,8 @@ def _written_rows(wording: Wording) -> list[str]:
 def _written_variables(wording: Wording) -> list[str]:
     lines = []
     for free, end in ((False, " ≥ 0"), (True, " free")):
-        mine = [(v, count) for v, count, is_free in wording.variables if v and is_free is free]
+        given = wording.shown or wording.variables
+        mine = [(v, count) for v, count, is_free in given if v and is_free is free]
         if mine:
             names = ", ".join(dict.fromkeys(name for name, _ in mine))
             counts = {count for _, count in mine}
@@ -134,6 +144,11 @@ def sum_of_words(words: Words) -> Words:
     if number or not out:
         out.insert(next((k for k, (_, body) in enumerate(words) if not body), 0), (number, ""))
     return tuple(out)
+
+
+def shortened(words: Words, most: int = 6) -> Words:
+    """The words with "…" for all but the first three and the last, where there are too many."""
+    return words if len(words) <= most else (*words[:3], (1.0, "…"), words[-1])
 
 
 def factor_name(words: Words) -> str:

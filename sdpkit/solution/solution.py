@@ -114,6 +114,24 @@ class Solution:
             raise InputError(f"this solution has no point: {self.message}")
         return self.matrices[0]
 
+    def value(self, what: Any) -> Any:
+        """The value of an unknown, a variable or an expression that the program was written in.
+
+        >>> import sdpkit
+        >>> t = sdpkit.Variable(name="t", free=True)
+        >>> A = [[2.0, 1.0], [1.0, 2.0]]
+        >>> import numpy as np
+        >>> solution = sdpkit.solve(sdpkit.minimise(t, t * np.eye(2) - np.array(A) >> 0))
+        >>> round(solution.value(t), 5)                       # the largest eigenvalue of A
+        3.0
+        """
+        if self.program.places is None:
+            raise InputError(
+                "this program was not written in expressions, or was loaded from a file: its "
+                "values are solution.matrices, solution.x and solution.dual"
+            )
+        return self.program.places.value(what, self.matrices, self.x, self.dual)
+
     def shortfall(
         self, objective: float, what: str, reason: str, certified: float | None = None
     ) -> str:

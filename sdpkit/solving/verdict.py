@@ -36,6 +36,8 @@ def verdict(
     certificate: Certificate, ray: Ray | None, answer: Answer, tol: float
 ) -> tuple[Status, str]:
     """The status and the message."""
+    if ray is not None and certificate.program.is_dual_side:
+        return _as_written(ray)
     if ray is not None:
         return _without_optimum(certificate, ray)
     if certificate.passes(tol):
@@ -69,6 +71,21 @@ def _without_optimum(certificate: Certificate, ray: Ray) -> tuple[Status, str]:
         f"a feasible point of bounded size nor a proof of infeasibility was found; "
         f"{_about_point(certificate)}. To decide, solve the program without its objective, or "
         "remove constraints that fix parts of a matrix to zero"
+    )
+
+
+def _as_written(ray: Ray) -> tuple[Status, str]:
+    """The same for a model whose program is its dual (`sdpkit.program.dual_side`)."""
+    what = ray.proof or f"it holds to a relative {ray.violation:.2g}"
+    if ray.kind == "infeasible":
+        return Status.INFEASIBLE_OR_UNBOUNDED, (
+            "a direction of the variables improves the objective without end and leaves no "
+            f"constraint ({what}): the model is unbounded if it has a feasible point at all. To "
+            "decide, solve it without its objective"
+        )
+    return Status.INFEASIBLE, (
+        f"multipliers of the constraints show that the model is infeasible ({what}); no point is "
+        "returned"
     )
 
 
