@@ -23,6 +23,7 @@ from sdpkit.solving.solve import solve
 if TYPE_CHECKING:
     from sdpkit.certificate.certificate import Certificate
     from sdpkit.comparison.trial import Trial
+    from sdpkit.conic.conic_certificate import ConicCertificate
     from sdpkit.solution.process import Tell
 
 # Seconds for a proof of what a solver claims, at least and as a share of the limit.
@@ -143,7 +144,7 @@ def _iterations(statistics: Any) -> int:
 
 def _of_values(problem: Any, tol: float) -> dict[str, Any]:
     """What the certificate of the values says."""
-    from sdpkit.conic.cvxpy import certify_cvxpy
+    from sdpkit.conic.certifying import certify_cvxpy
 
     try:
         done = timed(lambda: certify_cvxpy(problem))
@@ -151,7 +152,7 @@ def _of_values(problem: Any, tol: float) -> dict[str, Any]:
         words = f"claimed {problem.status}, and no certificate could be made: {error}"
         value = float(problem.value)
         return {"outcome": str(Status.INACCURATE), "message": words, "objective": value}
-    certificate: Certificate = done.result
+    certificate: Certificate | ConicCertificate = done.result
     passes = certificate.passes(tol)
     words = (
         f"certified to a relative gap of {certificate.gap_in_words}"

@@ -107,14 +107,14 @@ class _Lines:
         self.number = 0
 
     def next(self, what: str) -> str:
-        for self.number, line in self._rest:
-            return line
-        raise _Malformed(f"the file ends where {what} should follow")
+        line = self.keyword()
+        if line is None:
+            raise _Malformed(f"the file ends where {what} should follow")
+        return line
 
     def keyword(self) -> str | None:
-        for self.number, line in self._rest:
-            return line
-        return None
+        self.number, line = next(self._rest, (self.number, None))
+        return line
 
     def integers(self, count: int, what: str) -> list[int]:
         return [self._integer(word, what) for word in self._words(count, what)]
