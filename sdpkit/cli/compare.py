@@ -15,6 +15,8 @@ from sdpkit.numerics.threads import cores
 
 # Runs at a time if nothing is said, at most one per core.
 _AT_A_TIME = 2
+# Outcomes whose message is printed.
+_EXPLAINED = ("refused", "error", "crashed")
 
 
 def add_parser(commands: Any) -> None:
@@ -195,6 +197,7 @@ def _say(progress: Any) -> None:
         f"[{progress.done:>{width}}/{progress.total}] {run.instance} · {run.solver} · "
         f"{run.tol:.0e}{' · warm' if run.start == 'warm' else ''}: {run.outcome}"
         f"{'' if run.total != run.total else f', {run.total:.3g} s'}"
+        f"{f' ({run.message})' if run.outcome in _EXPLAINED else ''}"
         f" — about {duration(progress.remaining)} left"
     )
     print(one_line(words), file=sys.stderr, flush=True)

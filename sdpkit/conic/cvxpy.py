@@ -111,7 +111,7 @@ def certify_by_program(problem: cvxpy.Problem) -> Certificate:
     """The certificate of the values in a solved model, by its program in squared lengths."""
     from sdpkit.conic.completion import complete_dual, complete_primal
 
-    _refuse_wild_values(problem)
+    refuse_wild_values(problem)
     model = _Model(problem)
     data = model.data.data
     given = SlackReading(data)  # its primal are the values themselves, however many rows it has
@@ -125,7 +125,7 @@ def certify_by_program(problem: cvxpy.Problem) -> Certificate:
     return _moved_inside(certificate, model.data.reading, (x, y))
 
 
-def _refuse_wild_values(problem: Any) -> None:
+def refuse_wild_values(problem: Any) -> None:
     """Before cvxpy compiles the model, which some atoms do with the values of their arguments."""
     refuse_types(problem)
     for v in problem.variables():

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from cvxpy.constraints import PSD, SOC, ExpCone, NonNeg, PowCone3D, Zero
 
 from sdpkit.conic.conic_certificate import ConicCertificate
-from sdpkit.conic.cvxpy import _Model
+from sdpkit.conic.cvxpy import _Model, refuse_wild_values
 from sdpkit.conic.cvxpy_solver import _OFFSET, SdpkitSolver
 from sdpkit.conic.joint_step import DualPoint, best_of_a_solve, joint_step
 from sdpkit.conic.nonlinear_cones import MatrixRows, NonlinearData
@@ -45,6 +45,8 @@ class NonlinearModel(_Model):
     def __post_init__(self) -> None:
         self.log_dets: list[Any] = []
         self.compiled, self.chain, self.inverse_data = self.problem.get_problem_data(solver=Judge())
+        if self.compiled.get(cvxpy.settings.P) is not None:
+            self._refuse_wrong_squares(self.problem)
 
     def conic(self) -> NonlinearData:
         """The data."""
@@ -96,6 +98,7 @@ def nonlinear_data(data: dict[str, Any], sense: Literal["min", "max"]) -> Nonlin
 
 def certify_nonlinear(problem: Any) -> ConicCertificate:
     """The certificate of the values in a solved model."""
+    refuse_wild_values(problem)
     model = NonlinearModel(problem)
     data = model.conic()
     x, y = model.variable_values(), model.multipliers()

@@ -48,7 +48,8 @@ def refuse_atoms(problem: Any) -> None:
         names = ", ".join(sorted(atoms | cones))
         raise InputError(
             f"the model uses {names}, which needs an exponential or power cone; sdpkit has "
-            "linear, second-order and semidefinite ones. Solve it with solver='CLARABEL' or 'SCS'."
+            "linear, second-order and semidefinite ones. Solve it with solver='CLARABEL' or 'SCS'; "
+            "sdpkit.certify_cvxpy then judges the answer."
         )
 
 
