@@ -17,7 +17,8 @@ from sdpkit.certificate.certify import certify as certify
 from sdpkit.comparison import suites as suites
 from sdpkit.comparison.competition import compare as compare
 from sdpkit.comparison.table import Comparison as Comparison
-from sdpkit.conic.cvxpy import certify_cvxpy as certify_cvxpy
+from sdpkit.conic.cbf import read_cbf as read_cbf
+from sdpkit.conic.certifying import certify_cvxpy as certify_cvxpy
 from sdpkit.conic.cvxpy import cvxpy_solver as cvxpy_solver
 from sdpkit.conic.cvxpy import from_cvxpy as from_cvxpy
 from sdpkit.errors import ConvergenceWarning as ConvergenceWarning

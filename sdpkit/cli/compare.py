@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from sdpkit.cli.answers import attempt, check_picture, check_places
-from sdpkit.errors import InputError
+from sdpkit.errors import InputError, SdpkitError
 from sdpkit.files import one_line, require_writable
 from sdpkit.numerics.threads import cores
 
 # Runs at a time if nothing is said, at most one per core.
 _AT_A_TIME = 2
+# Outcomes whose message is printed.
+_EXPLAINED = ("refused", "error", "crashed")
 
 
 def add_parser(commands: Any) -> None:
@@ -24,6 +26,14 @@ def add_parser(commands: Any) -> None:
         help="let solvers compete on a suite of instances",
         description="Run solvers on a suite, each run in a separate process. Every run is saved "
         "as soon as it ends; repeat the command to continue where it was stopped.",
+    )
+    parser.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="compare on these instead of a suite: a .py file that defines models(), which "
+        "returns a dict of cvxpy problems; .cbf, .dat-s and .npz files",
     )
     parser.add_argument("--suite", default="minimal", help="one of --list (default minimal)")
     parser.add_argument(
@@ -89,14 +99,17 @@ def run(chosen: argparse.Namespace) -> int:
         require_writable(chosen.runs)
     check_picture(chosen.picture)
     problems: Any = chosen.suite
-    limit = chosen.time_limit
-    if chosen.instances:
+    limit, unread = chosen.time_limit, 0
+    if chosen.files:
+        problems, unread = _of_files([*chosen.files, *map(Path, chosen.instances or [])])
+    elif chosen.instances:
         problems = {Path(name).name: _instance(name) for name in chosen.instances}
         if len(problems) < len(chosen.instances):
             raise InputError("two instances have the same name: rename a file")
         tiers = [one.tier for one in problems.values() if isinstance(one, suites.Instance)]
         limit = limit or max((suites.TIERS[tier][0] for tier in tiers), default=None)
-    runs = chosen.runs or Path(f"compare-{'instances' if chosen.instances else chosen.suite}.jsonl")
+    named = chosen.files[0].stem if chosen.files else "instances" if chosen.instances else ""
+    runs = chosen.runs or Path(f"compare-{named or chosen.suite}.jsonl")
     jobs = chosen.jobs
     if jobs is None and chosen.parallel_config is None:
         jobs = min(_AT_A_TIME, cores())
@@ -123,7 +136,45 @@ def run(chosen: argparse.Namespace) -> int:
     print(comparison.to_json() if chosen.json else comparison.table())
     if not chosen.quiet:
         print(f"runs are kept in {runs}; --fresh runs them again", file=sys.stderr)
-    return 2 if lost else 0
+    if lost or unread:
+        return 2
+    return 4 if chosen.files and _not_installed(chosen.solvers) else 0
+
+
+def _of_files(paths: list[Path]) -> tuple[dict[str, Any], int]:
+    """The problems of the files, and how many files could not be used; each of these is said."""
+    from sdpkit.comparison.sources import SUFFIXES, problems_in
+
+    problems: dict[str, Any] = {}
+    lost = []
+    for path in paths:
+        try:
+            if path.suffix not in SUFFIXES:
+                raise InputError(f"{path}: pass files that end in {', '.join(SUFFIXES)}")
+            found = problems_in(path)
+            twice = sorted(set(found) & set(problems))
+            if twice:
+                raise InputError(f"{path}: there is an instance {twice[0]!r} already; rename it")
+            problems |= found
+        except (SdpkitError, OSError) as error:
+            lost.append(error)
+            if len(paths) > 1:
+                print(f"sdpkit: {one_line(error, 4000)}", file=sys.stderr)
+    if not problems:
+        raise lost[0] if len(lost) == 1 else InputError("no file could be read")
+    return problems, len(lost)
+
+
+def _not_installed(solvers: list[str]) -> bool:
+    """Whether a solver was named that cvxpy knows and does not find."""
+    from sdpkit.comparison.models import is_cvxpy_solver
+
+    named = [name for name in solvers if is_cvxpy_solver(name)]
+    if not named:
+        return False
+    import cvxpy
+
+    return bool(set(named) - set(cvxpy.installed_solvers()))
 
 
 def _instance(name: str) -> Any:
@@ -146,6 +197,7 @@ def _say(progress: Any) -> None:
         f"[{progress.done:>{width}}/{progress.total}] {run.instance} · {run.solver} · "
         f"{run.tol:.0e}{' · warm' if run.start == 'warm' else ''}: {run.outcome}"
         f"{'' if run.total != run.total else f', {run.total:.3g} s'}"
+        f"{f' ({run.message})' if run.outcome in _EXPLAINED else ''}"
         f" — about {duration(progress.remaining)} left"
     )
     print(one_line(words), file=sys.stderr, flush=True)

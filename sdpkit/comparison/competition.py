@@ -30,6 +30,13 @@ from sdpkit.comparison.hosts import Done, Errand, carry_out, dismiss, memory_sha
 from sdpkit.comparison.hosts import memory as memory_here
 from sdpkit.comparison.hosts import processor as processor_here
 from sdpkit.comparison.ledger import Ledger
+from sdpkit.comparison.models import (
+    MODEL,
+    CvxpyModel,
+    is_cvxpy_problem,
+    is_cvxpy_solver,
+    solvers_of_models,
+)
 from sdpkit.comparison.parallel import in_parallel, on_a_cluster, runs_at_a_time
 from sdpkit.comparison.records import Described, RunRecord
 from sdpkit.comparison.suites import INSTANCES, TIERS, Instance, names, suite
@@ -123,12 +130,15 @@ def compare(
 
     Parameters
     ----------
-    problems: a problem or `Program`, a list of them, a mapping from names to them, the name of a
-        suite ("minimal", "fast", "large", "mvu", …), or `sdpkit.comparison.suites.Instance` objects
+    problems: a problem, `Program` or cvxpy model, a list of them, a mapping from names to them,
+        the name of a suite ("minimal", "fast", "large", "mvu", …), or
+        `sdpkit.comparison.suites.Instance` objects
     solvers: "all" that are available (but methods for teaching), or a list of names, of
-        "module:attribute" strings, or of solver objects. Solvers of other packages are found by
-        their entry point; one that was registered at run time, or is given as an object, is
-        pickled for the other processes, so that its class must be in a module that they can import.
+        "module:attribute" strings, or of solver objects. A cvxpy model is solved natively by
+        cvxpy's solvers, which have cvxpy's names ("CLARABEL", "SCS", …), and by sdpkit's.
+        Solvers of other packages are found by their entry point; one that was registered at run
+        time, or is given as an object, is pickled for the other processes, so that its class must
+        be in a module that they can import.
     tols: tolerances; a solver that ran into a limit at one is not asked again at a tighter one,
         and its row says so
     repeats: how often each run is made
@@ -153,7 +163,8 @@ def compare(
     limit = positive(default_limit if time_limit is None else time_limit, "time_limit")
     memory = None if memory_limit is None else positive(memory_limit, "memory_limit")
     tolerances = sorted({positive(tol, "tols") for tol in tols})
-    plans = list(_plans(entries, _contestants(solvers), tolerances, repeats, warm))
+    contestants = _contestants(solvers, all(entry.described.kind == MODEL for entry in entries))
+    plans = list(_plans(entries, contestants, tolerances, repeats, warm))
     cluster, jobs = on_a_cluster(), runs_at_a_time(n_jobs)
     environment, described = _environment(jobs, cluster), [entry.described for entry in entries]
     settings = {"time_limit": limit, "memory_limit": memory, "n_jobs": cluster or jobs}
@@ -397,12 +408,15 @@ def _starts_warm(contestant: _Contestant) -> bool:
         from sdpkit.solving.registry import load
 
         return bool(load(contestant.name).capabilities.warm_start)
+    if is_cvxpy_solver(contestant.name):
+        return False
     return get_solver(contestant.name).capabilities.warm_start
 
 
-def _contestants(solvers: str | Iterable[Any]) -> list[_Contestant]:
+def _contestants(solvers: str | Iterable[Any], only_models: bool) -> list[_Contestant]:
     if isinstance(solvers, str):
-        solvers = _all() if solvers == "all" else [solvers]
+        everybody = solvers_of_models if only_models else _all
+        solvers = everybody() if solvers == "all" else [solvers]
     found = [_contestant(solver) for solver in solvers]
     if not found:
         raise InputError("solvers is empty: pass names, or 'all'")
@@ -421,7 +435,7 @@ def _all() -> list[str]:
 
 def _contestant(solver: Any) -> _Contestant:
     if isinstance(solver, str):
-        if ":" in solver or solver == "auto":
+        if ":" in solver or solver == "auto" or is_cvxpy_solver(solver):
             return _Contestant(solver)
         found = get_solver(solver)  # raises for unknown names
         if not known_here_only(solver):
@@ -476,10 +490,16 @@ def _entry(name: str, problem: Any, position: int) -> _Entry:
         if any(problem is one for one in INSTANCES):
             return _Entry(described, instance=problem.name)
         return _Entry(described, problem=_pickled(problem.build(), f"{problem.name!r}"))
+    if is_cvxpy_problem(problem):
+        title = name or f"model-{position}"
+        model = CvxpyModel.of(title, problem)
+        return _Entry(
+            Described(title, kind=MODEL, description="cvxpy model"), problem=_pickled(model, title)
+        )
     if not callable(getattr(problem, "program", None)) and not hasattr(problem, "fingerprint"):
         raise InputError(
-            f"compare got {type(problem).__name__}: pass problems, programs, instances or the "
-            "name of a suite"
+            f"compare got {type(problem).__name__}: pass problems, programs, cvxpy models, "
+            "instances or the name of a suite"
         )
     kind = type(problem).__name__.lower()
     title = name or f"{kind}-{position}"

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdpkit.comparison.measuring import forget_peak, timed
+from sdpkit.comparison.models import CvxpyModel, engine_of, is_cvxpy_solver
+from sdpkit.comparison.native import attempt_model, describe_model
 from sdpkit.errors import NotEnoughMemoryError, SolverUnavailableError, UnsuitableSolverError
 from sdpkit.numerics.kernels import load_kernels
 from sdpkit.numerics.threads import one_blas_thread
@@ -82,7 +84,7 @@ class Trial:
     def name(self) -> str:
         """The name by which the registry of this process knows the solver."""
         if not self.plugin and ":" not in self.solver:
-            return self.solver
+            return engine_of(self.solver) if is_cvxpy_solver(self.solver) else self.solver
         solver: Solver = pickle.loads(self.plugin) if self.plugin else load(self.solver)
         register_solver(solver)
         return solver.name
@@ -92,6 +94,9 @@ class Trial:
 def describe(tell: Tell, trial: Trial) -> None:
     """Compile the problem and say what it is."""
     problem = trial.build()
+    if isinstance(problem, CvxpyModel):
+        describe_model(tell, problem)
+        return
     tell("described", _description(problem, first_program(problem)))
 
 
@@ -101,6 +106,9 @@ def attempt(tell: Tell, trial: Trial) -> None:
     warnings.simplefilter("ignore")
     try:
         problem = trial.build()
+        if isinstance(problem, CvxpyModel):
+            attempt_model(tell, trial, problem)
+            return
         compiling = timed(lambda: first_program(problem))
         program, compiled = compiling.result, compiling.seconds
         tell("described", _description(problem, program))

@@ -2,7 +2,7 @@
 
     from_cvxpy(problem)        the model as a `Program`, of the smaller of its two conic forms
     unpack(solution, problem)  variables' ``.value`` and constraints' `.dual_value`, cvxpy's signs
-    certify_cvxpy(problem)     a certificate for the values that any solver left in the model
+    certify_by_program(problem)  a certificate for the values that any solver left in the model
     cvxpy_solver(name)         an engine for `problem.solve(solver=…)`
 
 cvxpy compiles the model to cones (`sdpkit.conic.data`) and inverts its own reductions; this
@@ -107,30 +107,11 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
     return SdpkitSolver(name)
 
 
-def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
-    """Certify the values in a solved model, whichever solver put them there.
-
-    Everything is recomputed from the variables' ``.value`` and the constraints' `.dual_value`:
-    residuals, smallest eigenvalues, a safe bound on the optimal value, the gap and the DIMACS
-    errors; `.passes(tol)` compares them with a tolerance and `.verify()` proves the bound. The
-    solver's status is never looked at. Quantities that cvxpy introduced and does not give back
-    (epigraph variables, the multipliers of cones inside of atoms) are filled in as favourably as
-    the given values allow. This cannot hide a wrong value, because residuals and bound count the
-    given values too.
-
-    >>> import cvxpy, sdpkit
-    >>> X = cvxpy.Variable((2, 2), PSD=True)
-    >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])
-    >>> value = model.solve(solver="CLARABEL")
-    >>> sdpkit.certify_cvxpy(model).passes(1e-6)
-    True
-    >>> X.value = 1.01 * X.value
-    >>> sdpkit.certify_cvxpy(model).passes(1e-6)
-    False
-    """
+def certify_by_program(problem: cvxpy.Problem) -> Certificate:
+    """The certificate of the values in a solved model, by its program in squared lengths."""
     from sdpkit.conic.completion import complete_dual, complete_primal
 
-    _refuse_wild_values(problem)
+    refuse_wild_values(problem)
     model = _Model(problem)
     data = model.data.data
     given = SlackReading(data)  # its primal are the values themselves, however many rows it has
@@ -144,7 +125,7 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
     return _moved_inside(certificate, model.data.reading, (x, y))
 
 
-def _refuse_wild_values(problem: Any) -> None:
+def refuse_wild_values(problem: Any) -> None:
     """Before cvxpy compiles the model, which some atoms do with the values of their arguments."""
     refuse_types(problem)
     for v in problem.variables():

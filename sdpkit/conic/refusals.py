@@ -48,5 +48,17 @@ def refuse_atoms(problem: Any) -> None:
         names = ", ".join(sorted(atoms | cones))
         raise InputError(
             f"the model uses {names}, which needs an exponential or power cone; sdpkit has "
-            "linear, second-order and semidefinite ones. Solve it with solver='CLARABEL' or 'SCS'."
+            "linear, second-order and semidefinite ones. Solve it with solver='CLARABEL' or 'SCS'; "
+            "sdpkit.certify_cvxpy then judges the answer."
         )
+
+
+def uses_nonlinear_cones(problem: Any) -> bool:
+    """Whether the model needs exponential or power cones, log dets of the objective apart."""
+    from sdpkit.conic.log_dets import without_log_dets
+
+    try:
+        refuse_atoms(without_log_dets(problem)[0])
+    except InputError:
+        return True
+    return False

@@ -1,0 +1,64 @@
+"""`certify_cvxpy`: a certificate for the values that any solver left in a cvxpy model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdpkit.conic.cvxpy import certify_by_program
+from sdpkit.conic.refusals import refuse_types, uses_nonlinear_cones
+from sdpkit.errors import InputError
+
+if TYPE_CHECKING:
+    import cvxpy
+
+    from sdpkit.certificate.certificate import Certificate
+    from sdpkit.conic.conic_certificate import ConicCertificate
+
+
+def certify_cvxpy(problem: cvxpy.Problem) -> Certificate | ConicCertificate:
+    """Certify the values in a solved model, whichever solver put them there.
+
+    Everything is recomputed from the variables' ``.value`` and the constraints' `.dual_value`:
+    residuals, smallest eigenvalues, a safe bound on the optimal value, the gap and the DIMACS
+    errors; `.passes(tol)` compares them with a tolerance and `.verify()` proves the bound. The
+    solver's status is never looked at. Quantities that cvxpy introduced and does not give back
+    (epigraph variables, the multipliers of cones inside of atoms) are filled in as favourably as
+    the given values allow. This cannot hide a wrong value, because residuals and bound count the
+    given values too.
+
+    Models with exponential or power cones have a certificate of their own, with the same words: the
+    objective and the residuals are those of the model, and the bound is that of multipliers in the
+    dual cones. Where the model has no multipliers for its inner cones, a second solve gives them.
+
+    >>> import cvxpy, sdpkit
+    >>> X = cvxpy.Variable((2, 2), PSD=True)
+    >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])
+    >>> value = model.solve(solver="CLARABEL")
+    >>> sdpkit.certify_cvxpy(model).passes(1e-6)
+    True
+    >>> X.value = 1.01 * X.value
+    >>> sdpkit.certify_cvxpy(model).passes(1e-6)
+    False
+    """
+    refuse_types(problem)
+    if not problem.variables() or not uses_nonlinear_cones(problem):
+        certificate = certify_by_program(problem)
+        if np.isfinite(certificate.safe_bound) or not np.isfinite(certificate.objective):
+            return certificate
+        return _with_joint_step(problem, certificate)
+    from sdpkit.conic.judging import certify_nonlinear
+
+    return certify_nonlinear(problem)
+
+
+def _with_joint_step(problem: Any, certificate: Certificate) -> Certificate | ConicCertificate:
+    """The certificate of multipliers that a joint step moves into the dual, if there are any."""
+    from sdpkit.conic.judging import certify_nonlinear
+
+    try:
+        moved = certify_nonlinear(problem)
+    except InputError:
+        return certificate
+    return moved if np.isfinite(moved.safe_bound) else certificate
