@@ -45,6 +45,7 @@ from sdpkit.solvers.algebra import (
     symmetrise,
 )
 from sdpkit.solvers.definite import Breakdown, cholesky
+from sdpkit.solvers.measures import Measures
 from sdpkit.solvers.passes import primal_step, product, times
 from sdpkit.solvers.slack_inverse import DenseInverse, Inverse
 from sdpkit.solvers.step_lengths import longest_step, longest_tried, moved_inside, proven_step
@@ -56,7 +57,6 @@ _SINGULAR = 1e13  # the size of a matrix times that of its inverse, where digits
 # Constraints shorter than this share of the longest are met at their own scale; the certificate
 # measures all of them so, and longer ones are met on the way.
 _SHORT = 1e-3
-_TINY = float(np.finfo(np.float64).tiny)
 # What rounding leaves of the longest row.
 _ROUNDING = 1e-12
 
@@ -113,39 +113,6 @@ class Direction:
     w: Array
     slacks: list[Any]
     z: Array
-
-
-@dataclass(frozen=True)
-class Measures:
-    """How far a point is from optimal, all relative."""
-
-    primal: float
-    dual: float
-    primal_residual: float
-    dual_residual: float
-    mu: float
-    floor: float  # the least unit of values
-    offset: float  # the constant of the objective
-    cost: float = 0.0  # Σ|w_e|·(what row e is off)
-
-    @property
-    def gap(self) -> float:
-        """Between the primal and the dual value."""
-        return abs(self.dual - self.primal) / self._size
-
-    @property
-    def relative_cost(self) -> float:
-        """What the residuals may be worth, as the certificate counts it."""
-        return self.cost / self._size
-
-    @property
-    def _size(self) -> float:
-        return max(abs(self.dual + self.offset), abs(self.primal + self.offset), self.floor, _TINY)
-
-    @property
-    def worst(self) -> float:
-        """The largest of gap, residuals and their cost."""
-        return max(self.gap, self.primal_residual, self.dual_residual, self.relative_cost)
 
 
 class PredictorCorrector:

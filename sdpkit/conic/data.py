@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.conic.unseen import without_unseen
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program, Sense
@@ -277,7 +278,7 @@ def _block(reader: BlockReader, index: int, null_rows: set[int], draft: Draft) -
         cost = Cost.of(cone.size, sparse=reader.cost)
         block = Block.of(cone.size, sp.csr_array((0, cone.size)), cost=cost)
     else:
-        block = reader.block(null_rows, 1.0)
+        block = without_unseen(reader.block(null_rows, 1.0), reader.rows())
     return replace(block, name=f"Y{index + 1}", log_det=cone.log_det)
 
 

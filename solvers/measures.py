@@ -1,0 +1,46 @@
+"""How far a point of an interior-point method is from optimal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """How far a point is from optimal, all relative."""
+
+    primal: float
+    dual: float
+    primal_residual: float
+    dual_residual: float
+    mu: float
+    floor: float  # the least unit of values
+    offset: float  # the constant of the objective
+    cost: float = 0.0  # Σ|w_e|·(what row e is off)
+
+    @property
+    def gap(self) -> float:
+        """Between the primal and the dual value."""
+        return abs(self.dual - self.primal) / self.size
+
+    @property
+    def relative_cost(self) -> float:
+        """What the residuals may be worth, as the certificate counts it."""
+        return self.cost / self.size
+
+    @property
+    def size(self) -> float:
+        """The unit of values."""
+        return max(abs(self.dual + self.offset), abs(self.primal + self.offset), self.floor, _TINY)
+
+    @property
+    def worst(self) -> float:
+        """The largest of gap, residuals and their cost."""
+        return max(self.gap, self.primal_residual, self.dual_residual, self.relative_cost)
+
+
+__all__ = ["Measures"]
