@@ -6,6 +6,7 @@ is a function of this form and an entry in `ESCALATION`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -16,8 +17,10 @@ from sdpkit.certificate.certify import certify
 from sdpkit.certificate.onto_constraints import leading_part, onto_rows
 from sdpkit.numerics.deadline import Abandoned
 from sdpkit.program.gram import is_finite
+from sdpkit.solution.answer import Stop
 from sdpkit.solving.candidate import Candidate, in_the_cone
 from sdpkit.solving.margin import MARGIN_SHARES, margin_may_help, solved_with_margin
+from sdpkit.solving.next_solver import attempt_of, further_answers, is_better, may_be_asked
 from sdpkit.solving.ray_search import find_ray
 from sdpkit.solving.run import Run, compiling
 from sdpkit.typing import Array
@@ -137,6 +140,29 @@ def smaller_face(run: Run, candidate: Candidate) -> Candidate | None:
     return escalate(run, run.candidate(program, choice, answer), _ON_ONE_PROGRAM)
 
 
+def next_solver(run: Run, candidate: Candidate) -> Candidate | None:
+    """The next solvers of the list, one after the other, until the answer of one passes; the best
+    of all answers."""
+    if not may_be_asked(run, candidate):
+        return None
+    best, attempts = candidate, [attempt_of(candidate)]
+    setup, solve = candidate.answer.setup_time, candidate.answer.solve_time
+    for choice, answer in further_answers(run, candidate):
+        setup, solve = setup + answer.setup_time, solve + answer.solve_time
+        again = run.candidate(candidate.program, choice, answer)
+        again = escalate(run, again, _ON_ONE_PROGRAM)
+        attempts.append(attempt_of(again))
+        best = again if is_better(again, best) else best
+        if best.is_settled:
+            break
+    if len(attempts) == 1:
+        return None
+    answer = replace(best.answer, setup_time=setup, solve_time=solve)
+    if answer.stop is Stop.TIME_LIMIT and math.isinf(run.deadline.left):
+        answer = replace(answer, stop=Stop.FAILED)  # the user gave no limit
+    return replace(best, answer=answer, attempts=tuple(attempts))
+
+
 REPAIRS: tuple[Strategy, ...] = (onto_constraints, slacks_as_returned)
 _ON_ONE_PROGRAM: tuple[Strategy, ...] = (*REPAIRS, no_solution, with_margin)
-ESCALATION: tuple[Strategy, ...] = (*_ON_ONE_PROGRAM, smaller_face)
+ESCALATION: tuple[Strategy, ...] = (*_ON_ONE_PROGRAM, smaller_face, next_solver)
