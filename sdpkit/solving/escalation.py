@@ -14,8 +14,9 @@ import numpy as np
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.certify import certify
+from sdpkit.certificate.inside import bound_inside, time_to_judge
 from sdpkit.certificate.onto_constraints import leading_part, onto_rows
-from sdpkit.numerics.deadline import Abandoned
+from sdpkit.numerics.deadline import Abandoned, current_deadline
 from sdpkit.program.gram import is_finite
 from sdpkit.solution.answer import Stop
 from sdpkit.solving.candidate import Candidate, in_the_cone
@@ -24,6 +25,9 @@ from sdpkit.solving.next_solver import attempt_of, further_answers, is_better, m
 from sdpkit.solving.ray_search import find_ray
 from sdpkit.solving.run import Run, compiling
 from sdpkit.typing import Array
+
+# The multipliers are worth a search where the point's residuals are at most so many times tol.
+_NEAR = 100.0
 
 Strategy = Callable[[Run, Candidate], Candidate | None]
 
@@ -88,6 +92,26 @@ def slacks_as_returned(run: Run, candidate: Candidate) -> Candidate | None:
     matrices, x = in_the_cone(candidate.program, answer)
     certificate = certify(candidate.program, matrices, x, candidate.dual)
     return candidate.at(matrices, x, certificate) if certificate.passes(candidate.tol) else None
+
+
+def inside_the_dual(run: Run, candidate: Candidate) -> Candidate | None:
+    """Multipliers moved into the interior of the dual, where they miss it by a tolerance."""
+    certificate, answer, tol = candidate.certificate, candidate.answer, candidate.tol
+    if candidate.dual is None or candidate.program.family is not None or candidate.ray is not None:
+        return None
+    if not certificate.relative_gap > tol or not certificate.primal_residual <= _NEAR * tol:
+        return None
+    deadline = time_to_judge(answer.setup_time + answer.solve_time).within(current_deadline())
+    bound = bound_inside(certificate, candidate.dual, tol, deadline)
+    if bound is None or bound.multipliers is None:
+        return None
+    dual = candidate.program.sign * bound.multipliers
+    better = certify(candidate.program, list(candidate.matrices), candidate.x, dual)
+    if not better.relative_gap < certificate.relative_gap:
+        return None
+    notes = (*answer.notes, "the multipliers were moved into the interior of the dual")
+    moved = replace(candidate, answer=replace(answer, notes=notes), dual=dual)
+    return moved.at(candidate.matrices, candidate.x, better)
 
 
 def no_solution(run: Run, candidate: Candidate) -> Candidate | None:
@@ -163,6 +187,6 @@ def next_solver(run: Run, candidate: Candidate) -> Candidate | None:
     return replace(best, answer=answer, attempts=tuple(attempts))
 
 
-REPAIRS: tuple[Strategy, ...] = (onto_constraints, slacks_as_returned)
+REPAIRS: tuple[Strategy, ...] = (onto_constraints, slacks_as_returned, inside_the_dual)
 _ON_ONE_PROGRAM: tuple[Strategy, ...] = (*REPAIRS, no_solution, with_margin)
 ESCALATION: tuple[Strategy, ...] = (*_ON_ONE_PROGRAM, smaller_face, next_solver)
