@@ -111,9 +111,10 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
             _by_anchor(program, w, eigenvalues),
         ]
     candidates.append(_by_scaling(program, w, eigenvalues))
+    if not any(np.isfinite(bound.value) for bound in candidates):
+        candidates.append(_by_blending(program, w, eigenvalues, lack))
     candidates.append(_by_zero(program, min(bound.value for bound in candidates)))
-    best = min(candidates, key=lambda bound: bound.value)
-    return best if np.isfinite(best.value) else _by_blending(program, w, eigenvalues, lack)
+    return min(candidates, key=lambda bound: bound.value)
 
 
 def _breaks_equations(program: Program, w: Array) -> bool:

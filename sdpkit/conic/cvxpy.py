@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _ROUGH = 1e-2
 # The gap up to which better multipliers are looked for.
 _GOAL = 1e-7
+# A gap above this is worth a rough solve of the model.
+_POOR = 1e-4
 # Seconds that a rough solve of a small model has, however quick the solve was that is judged.
 _ROUGH_SECONDS = 0.5
 
@@ -154,7 +156,7 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
             certificate.program, matrices, aux, certificate.program.sign * bound.multipliers
         )
         certificate = _with_bound(certificate, moved, f"{moved.bound_source} after a move inside")
-    if np.isfinite(certificate.safe_bound):
+    if certificate.relative_gap <= _POOR:
         return certificate
     return _moved_inside(certificate, model.data.reading, (x, y), deadline)
 
