@@ -13,6 +13,7 @@ import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
+from sdpkit.certificate.accurate import slack_is_accurately_definite
 from sdpkit.certificate.exact import exact_reduced_cost, slack_is_semidefinite
 from sdpkit.certificate.rigor import slack_holds
 from sdpkit.certificate.rounding import TINY, gamma, slack_roundings, sum_rounding
@@ -83,7 +84,7 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
 
     `eigenvalues` are the smallest ones of its dual slacks, if they are known already.
     """
-    given, w = w, _into_conditions(program, w)
+    given, w = w, into_conditions(program, w)
     if not np.isfinite(w).all():
         return SafeBound(np.inf, "the multipliers overflow")
     if _breaks_equations(program, w):
@@ -110,6 +111,9 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
             _by_anchor(program, w, eigenvalues),
         ]
     candidates.append(_by_scaling(program, w, eigenvalues))
+    if not any(np.isfinite(bound.value) for bound in candidates):
+        candidates.append(_by_blending(program, w, eigenvalues, lack))
+    candidates.append(_by_zero(program, min(bound.value for bound in candidates)))
     return min(candidates, key=lambda bound: bound.value)
 
 
@@ -139,10 +143,16 @@ def beyond_rounding(
     for k, (value, rounding) in enumerate(zip(eigenvalues, roundings, strict=True)):
         least = value - rounding
         doubtful = least < 0 and value >= -rounding
-        if doubtful and (slack_is_semidefinite(program, k, w) or slack_holds(program, k, w)):
+        if doubtful and _is_proven(program, k, w):
             least = 0.0
         out.append(least)
     return out
+
+
+def _is_proven(program: Program, k: int, w: Array) -> bool:
+    """Whether the k-th slack is positive semidefinite, the cheapest proof first."""
+    proofs = (slack_is_semidefinite, slack_holds, slack_is_accurately_definite)
+    return any(proof(program, k, w) for proof in proofs)
 
 
 def _reduced_cost_lack(program: Program, w: Array) -> float:
@@ -226,7 +236,7 @@ def _log_det_value(program: Program, w: Array) -> float:
     return math.fsum(values)
 
 
-def _into_conditions(program: Program, w: Array) -> Array:
+def into_conditions(program: Program, w: Array) -> Array:
     """Multipliers near w in their box, with r_j = 0 for the free, unpenalised variables."""
     lo, hi = program.multiplier_box
     w = np.clip(w, lo, hi)
@@ -273,7 +283,7 @@ def _by_direction(program: Program, w: Array, lack: float) -> SafeBound:
     moved = w + (lack / strength) * program.repair_direction
     if np.isfinite(moved).all() and _breaks_equations(program, moved):
         # Back onto the equations, with twice the move to spare for it.
-        moved = _into_conditions(program, moved + 2 * (moved - w))
+        moved = into_conditions(program, moved + 2 * (moved - w))
         if min(_beyond_rounding(program, moved, slack_eigenvalues(program, moved))) < 0:
             return _NO_BOUND
     if not np.isfinite(moved).all() or _leaves_linear_conditions(program, moved):
@@ -315,6 +325,60 @@ def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBoun
     if _leaves_linear_conditions(program, blend):
         return _NO_BOUND
     return SafeBound(_value(program, blend), "anchor", blend)
+
+
+def _by_zero(program: Program, best: float) -> SafeBound:
+    """The bound of multipliers 0, where these are feasible and better: costs that cannot be
+    negative, and none at all."""
+    if any(_is_somewhere_positive(program, k) for k in range(len(program.blocks))):
+        return _NO_BOUND
+    zero = into_conditions(program, np.zeros(program.n_rows))
+    if not np.isfinite(zero).all() or _leaves_linear_conditions(program, zero):
+        return _NO_BOUND
+    value = _value(program, zero)
+    if not value < best:
+        return _NO_BOUND
+    slacks = beyond_rounding(
+        program, zero, slack_eigenvalues(program, zero), slack_roundings(program, zero)
+    )
+    return SafeBound(value, "zero multipliers", zero) if min(slacks) >= 0 else _NO_BOUND
+
+
+def _by_blending(program: Program, w: Array, eigenvalues: list[float], lack: float) -> SafeBound:
+    """The bound of w mixed with simple multipliers, where these are strictly feasible: equal ones
+    for all inequalities and none for equations, moved onto the equations of free variables. Norms
+    and absolute values have them in the middle of their duals."""
+    if any(block.is_large_graph for block in program.blocks):
+        return _NO_BOUND
+    unequal, (lo, hi) = program.relations != 0, program.sign_box
+    typical = float(np.abs(w[unequal]).mean()) if unequal.any() else 0.0
+    middle = into_conditions(program, -typical * program.relations)
+    inside = np.where(unequal, np.minimum(middle - lo, hi - middle), np.inf)
+    least = min(_smallest_reduced_cost(program, middle), float(inside.min(initial=np.inf)))
+    if not least >= 0 or _breaks_equations(program, middle):
+        return _NO_BOUND
+    values = slack_eigenvalues(program, middle)
+    least = min(least, *values)
+    # Twice what is missing, and what rounding may hide after the move.
+    missing = 2 * (max(0.0, lack, -min(eigenvalues)) + max(slack_roundings(program, w)))
+    if not least > 0 or not missing < least:
+        return _NO_BOUND
+    share = missing / least
+    blend = into_conditions(program, (1 - share) * w + share * middle)
+    proven = _beyond_rounding(program, blend, slack_eigenvalues(program, blend))
+    if min(proven) < 0 or _leaves_linear_conditions(program, blend):
+        return _NO_BOUND
+    return SafeBound(_value(program, blend), "blend with simple multipliers", blend)
+
+
+def _is_somewhere_positive(program: Program, k: int) -> bool:
+    """Whether a glance at the k-th cost of the maximisation shows that 0 ⪰ C fails."""
+    block, g = program.blocks[k], program.sign * program.cost_q[program.spans[k]]
+    if block.is_large_graph or (g > 0).any():
+        return True
+    if block.null.shape[1]:
+        return program.sign * block.cost.identity > 0
+    return bool((program.sign * block.cost.dense().diagonal() > 0).any())
 
 
 def _by_scaling(program: Program, w: Array, eigenvalues: list[float]) -> SafeBound:

@@ -28,8 +28,10 @@ def exact_dot(a: Array, b: Array) -> Fraction:
 
 def exact_reduced_cost(program: Program, w: Array, j: int) -> Fraction:
     """r_j = (A_xᵀw)_j − c_j of the maximisation."""
-    column = sp.csc_array(program.rows_x[:, [j]])
-    return exact_dot(column.data, w[column.indices]) - Fraction(program.sign * program.cost_x[j])
+    columns = program.columns_x
+    own = slice(columns.indptr[j], columns.indptr[j + 1])
+    value = exact_dot(columns.data[own], w[columns.indices[own]])
+    return value - Fraction(program.sign * program.cost_x[j])
 
 
 def slack_is_semidefinite(program: Program, k: int, w: Array) -> bool | None:

@@ -23,10 +23,12 @@ import scipy.sparse as sp
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.certify import certify
+from sdpkit.certificate.inside import bound_inside, time_to_judge
 from sdpkit.conic.model_data import ModelData
 from sdpkit.conic.readings import Reading, SlackReading
 from sdpkit.conic.refusals import refuse_atoms, refuse_types
 from sdpkit.errors import ConvergenceWarning, InputError
+from sdpkit.numerics.deadline import Deadline
 from sdpkit.program.form import Program, Sense
 from sdpkit.solution.solution import Solution, register_unpacker
 from sdpkit.solving.solve import solve
@@ -40,6 +42,12 @@ if TYPE_CHECKING:
 
 # The tolerance of a solve that only needs a point inside of the dual.
 _ROUGH = 1e-2
+# The gap up to which better multipliers are looked for.
+_GOAL = 1e-7
+# A gap above this is worth a rough solve of the model.
+_POOR = 1e-4
+# Seconds that a rough solve of a small model has, however quick the solve was that is judged.
+_ROUGH_SECONDS = 0.5
 
 
 def from_cvxpy(problem: cvxpy.Problem) -> Program:
@@ -120,9 +128,40 @@ def certify_by_program(problem: cvxpy.Problem) -> Certificate:
     y = complete_dual(data, x, given.completed(x, model.data.settled(x, y)))
     matrices, aux, dual = given.point(x, y)
     certificate = _at_scale(certify(given.compiled.program, matrices, aux, dual), x)
-    if np.isfinite(certificate.safe_bound) or not np.isfinite(dual).all():
+    if not certificate.relative_gap > _GOAL or not np.isfinite(dual).all():
         return certificate
-    return _moved_inside(certificate, model.data.reading, (x, y))
+    deadline = time_to_judge(_seconds_of(problem))
+    bound = bound_inside(certificate, dual, _GOAL, deadline)
+    if bound is not None:
+        moved = certify(
+            certificate.program, matrices, aux, certificate.program.sign * bound.multipliers
+        )
+        certificate = _with_bound(certificate, moved, f"{moved.bound_source} after a move inside")
+    if certificate.relative_gap <= _POOR:
+        return certificate
+    return _moved_inside(certificate, model.data.reading, (x, y), deadline)
+
+
+def _seconds_of(problem: Any) -> float:
+    """What the solve took that left its values in the model, as far as cvxpy knows."""
+    stats = problem.solver_stats
+    seconds = (getattr(stats, name, None) or 0.0 for name in ("setup_time", "solve_time"))
+    return float(sum(seconds))
+
+
+def _with_bound(certificate: Certificate, moved: Certificate, source: str) -> Certificate:
+    """The certificate with the bound of moved multipliers; residuals and eigenvalues stay those of
+    the values."""
+    return replace(
+        certificate,
+        safe_bound=moved.safe_bound,
+        bound_source=source,
+        relative_gap=moved.relative_gap,
+        complementarity=moved.complementarity,
+        residual_price=moved.residual_price,
+        unit=moved.unit,
+        multipliers=moved.multipliers,
+    )
 
 
 def refuse_wild_values(problem: Any) -> None:
@@ -144,7 +183,10 @@ def _at_scale(certificate: Certificate, x: Array) -> Certificate:
 
 
 def _moved_inside(
-    certificate: Certificate, reading: Reading, values: tuple[Array, Array]
+    certificate: Certificate,
+    reading: Reading,
+    values: tuple[Array, Array],
+    deadline: Deadline,
 ) -> Certificate:
     """The certificate with multipliers moved a little towards the interior of the dual.
 
@@ -156,7 +198,8 @@ def _moved_inside(
         warnings.simplefilter("ignore", ConvergenceWarning)
         program = reading.compiled.program
         engine = "auto" if program.has_log_det else "interior"
-        rough = solve(program, solver=engine, tol=_ROUGH)
+        limit = max(deadline.left, _ROUGH_SECONDS)
+        rough = solve(program, solver=engine, tol=_ROUGH, time_limit=limit)
     if rough.dual is None or not np.isfinite(rough.objective):
         return certificate
     x, y = values
@@ -166,14 +209,8 @@ def _moved_inside(
         matrices, aux, dual = given.point(x, (1 - share) * y + share * inside)
         moved = certify(certificate.program, matrices, aux, dual)
         if np.isfinite(moved.safe_bound):
-            # The bound is that of the blend; residuals and eigenvalues stay those of the values.
-            return replace(
-                certificate,
-                safe_bound=moved.safe_bound,
-                bound_source=f"{moved.bound_source} after a move of {share:.0e} inside",
-                relative_gap=moved.relative_gap,
-                unit=moved.unit,
-                multipliers=moved.multipliers,
+            return _with_bound(
+                certificate, moved, f"{moved.bound_source} after a move of {share:.0e} inside"
             )
     return certificate
 

@@ -32,6 +32,8 @@ LARGE = 1500
 _HUB, _LARGE_WITH_HUB = 0.25, 4000
 # Largest number of doubles held by one slab when measurements are evaluated.
 _SLAB = 1 << 22
+# Products V M of more entries than this are avoided where few of them are needed.
+_GATHERED = 20_000_000
 # Measurement vectors with a larger share of nonzeros are dense.
 _SPARSE = 0.25
 # Rows of more measurements than this are multiplied as sparse ones.
@@ -135,6 +137,8 @@ class Block:
         """q with q_p = v_pᵀ M v_p, shape (p,)."""
         if not isinstance(matrix, np.ndarray):
             return matrix.measure(self.incidence, self.features)
+        if self.features is None and self._is_best_gathered:
+            return np.asarray(self.outer_products @ matrix.ravel())
         q = np.empty(self.n_measurements)
         for rows, v in self.slabs():
             product = v @ matrix
@@ -143,6 +147,13 @@ class Block:
             else:
                 q[rows] = np.einsum("pi,pi->p", product, v)
         return q
+
+    @cached_property
+    def _is_best_gathered(self) -> bool:
+        """Whether V M has far more entries than V has pairs of entries in its rows."""
+        products = self.n_measurements * self.size
+        pairs = np.square(np.diff(self.incidence.indptr).astype(np.float64)).sum()
+        return bool(products > _GATHERED and 10 * pairs < products)
 
     def adjoint(self, u: Array) -> Any:
         """Vᵀ diag(u) V, sparse when X is the identity and dense otherwise."""

@@ -349,6 +349,11 @@ class Program:
         return lo, hi
 
     @cached_property
+    def columns_x(self) -> sp.csc_array:
+        """A_x by columns."""
+        return sp.csc_array(self.rows_x)
+
+    @cached_property
     def slack_columns(self) -> sp.csr_array:
         """(m, k) a column for each inequality: with a nonnegative slack it is an equation."""
         unequal = np.flatnonzero(self.relations)

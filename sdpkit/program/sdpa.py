@@ -231,9 +231,13 @@ class BlockReader:
         self.vectors: dict[tuple[tuple[int, float], ...], int] = {}
         self.coefficients: dict[int, dict[int, float]] = {}
         plus = self._majority(upper[ends[1] :], values[ends[1] :])
+        places, numbers, ends = upper.tolist(), values.tolist(), ends.tolist()
         for e in range(1, self.m + 1):
-            part_e = slice(ends[e], ends[e + 1])
-            self.coefficients[e - 1] = self._row(upper[part_e], values[part_e], plus)
+            start, end = ends[e], ends[e + 1]
+            if end == start + 1:
+                self.coefficients[e - 1] = self._entry(places[start], numbers[start], plus)
+            else:
+                self.coefficients[e - 1] = self._row(upper[start:end], values[start:end], plus)
 
     def _symmetric(self, ij: Indices, values: Array) -> sp.csr_array:
         off = ij[:, 0] != ij[:, 1]
@@ -250,6 +254,18 @@ class BlockReader:
             if i != j:
                 votes[i, j] += 1 if value > 0 else -1
         return {place: vote >= 0 for place, vote in votes.items()}
+
+    def _entry(
+        self, place: list[int], value: float, plus: dict[tuple[int, int], bool]
+    ) -> dict[int, float]:
+        """The same as `_row` for a matrix with one entry: most rows of some programs have one."""
+        i, j = place
+        if i == j:
+            return {self._measurement(((i, 1.0),)): value}
+        other = 1.0 if plus[i, j] else -1.0
+        pair = self._measurement(((i, 1.0), (j, other)))
+        ends = self._measurement(((i, 1.0),)), self._measurement(((j, 1.0),))
+        return {pair: other * value, ends[0]: -other * value, ends[1]: -other * value}
 
     def _row(
         self, ij: Indices, values: Array, plus: dict[tuple[int, int], bool]
@@ -294,17 +310,19 @@ class BlockReader:
 
     def rows(self) -> sp.csr_array:
         """(m, p) coefficients."""
-        triples = [(e, p, a) for e, row in self.coefficients.items() for p, a in row.items()]
-        e, p, a = np.array(triples).reshape(-1, 3).T
-        places = (e.astype(np.int64), p.astype(np.int64))
-        return sp.csr_array((a, places), shape=(self.m, len(self.vectors)))
+        found = list(self.coefficients.values())
+        e = np.repeat(np.fromiter(self.coefficients, np.int64), [len(row) for row in found])
+        p = np.fromiter((p for row in found for p in row), np.int64, e.size)
+        a = np.fromiter((a for row in found for a in row.values()), np.float64, e.size)
+        return sp.csr_array((a, (e, p)), shape=(self.m, len(self.vectors)))
 
     def block(self, null_rows: set[int], sign: float) -> Block:
         """The block, with the vectors of `null_rows` as null directions."""
-        triples = [(p, i, v) for vector, p in self.vectors.items() for i, v in vector]
-        p, i, v = np.array(triples).reshape(-1, 3).T
-        places = (p.astype(np.int64), i.astype(np.int64))
-        vectors = sp.csr_array((v, places), shape=(len(self.vectors), self.size))
+        found = list(self.vectors)  # in the order of their numbers
+        p = np.repeat(np.arange(len(found)), [len(vector) for vector in found])
+        i = np.fromiter((i for vector in found for i, _ in vector), np.int64, p.size)
+        v = np.fromiter((v for vector in found for _, v in vector), np.float64, p.size)
+        vectors = sp.csr_array((v, (p, i)), shape=(len(found), self.size))
         null = sorted({p for e in null_rows for p in self.coefficients[e]})
         return Block.of(
             self.size,

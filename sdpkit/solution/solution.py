@@ -11,6 +11,7 @@ from sdpkit.errors import InputError
 from sdpkit.plotting.cards import card
 from sdpkit.plotting.pictures import plot_convergence
 from sdpkit.solution.answer import Stop
+from sdpkit.solution.attempt import Attempt
 from sdpkit.typing import Array
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Solution:
     solver, reason: who solved it and why it was chosen
     trajectory: the steps, if the problem took several programs; times and iterations are sums
     stop: why the solver stopped, in its own opinion
+    attempts: what each solver reached, in the order of their calls, if `solver="auto"` called more
+        than one; times are sums over all of them
     """
 
     status: Status
@@ -106,6 +109,7 @@ class Solution:
     rows: Rows | None = None
     trajectory: Trajectory | None = None
     stop: Stop | None = None
+    attempts: tuple[Attempt, ...] = ()
 
     @property
     def matrix(self) -> Matrix:
@@ -184,6 +188,7 @@ class Solution:
             ("iterations", "?" if self.iterations is None else str(self.iterations)),
             ("seconds", f"{self.times.total:.3g}"),
             ("chosen because", self.reason),
+            *(("called", str(attempt)) for attempt in self.attempts),
             *(("note", note) for note in self.notes),
         ]
         title = f"{self.status} by {self.solver}"
@@ -199,6 +204,7 @@ class Solution:
             f"  {self.iterations if self.iterations is not None else '?'} iterations; seconds: "
             f"compile {t.compile:.3g}, setup {t.setup:.3g}, solve {t.solve:.3g}, "
             f"certify {t.certify:.3g}",
+            *(f"  called: {attempt}" for attempt in self.attempts),
             *(f"  note: {note}" for note in self.notes),
         ]
         return "\n".join(lines) + ">"

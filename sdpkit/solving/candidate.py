@@ -21,6 +21,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import FactoredGram, Gram, Matrix, is_finite, scaled
 from sdpkit.solution.answer import Answer, Stop
+from sdpkit.solution.attempt import Attempt
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.choice import Choice
@@ -44,6 +45,7 @@ class Candidate:
     matrices, x, dual: the point and the multipliers, repaired
     certificate: of these
     ray: a proof that there is no solution; one of unboundedness may still lack its point
+    attempts: what every solver reached, if several were called
     """
 
     program: Program
@@ -55,6 +57,7 @@ class Candidate:
     dual: Array | None
     certificate: Certificate
     ray: Ray | None = None
+    attempts: tuple[Attempt, ...] = ()
 
     @classmethod
     def of(cls, program: Program, choice: Choice, tol: float, answer: Answer) -> Candidate:

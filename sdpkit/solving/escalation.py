@@ -6,6 +6,7 @@ is a function of this form and an entry in `ESCALATION`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,14 +14,20 @@ import numpy as np
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.certify import certify
+from sdpkit.certificate.inside import bound_inside, time_to_judge
 from sdpkit.certificate.onto_constraints import leading_part, onto_rows
-from sdpkit.numerics.deadline import Abandoned
+from sdpkit.numerics.deadline import Abandoned, current_deadline
 from sdpkit.program.gram import is_finite
+from sdpkit.solution.answer import Stop
 from sdpkit.solving.candidate import Candidate, in_the_cone
 from sdpkit.solving.margin import MARGIN_SHARES, margin_may_help, solved_with_margin
+from sdpkit.solving.next_solver import attempt_of, further_answers, is_better, may_be_asked
 from sdpkit.solving.ray_search import find_ray
 from sdpkit.solving.run import Run, compiling
 from sdpkit.typing import Array
+
+# The multipliers are worth a search where the point's residuals are at most so many times tol.
+_NEAR = 100.0
 
 Strategy = Callable[[Run, Candidate], Candidate | None]
 
@@ -87,6 +94,26 @@ def slacks_as_returned(run: Run, candidate: Candidate) -> Candidate | None:
     return candidate.at(matrices, x, certificate) if certificate.passes(candidate.tol) else None
 
 
+def inside_the_dual(run: Run, candidate: Candidate) -> Candidate | None:
+    """Multipliers moved into the interior of the dual, where they miss it by a tolerance."""
+    certificate, answer, tol = candidate.certificate, candidate.answer, candidate.tol
+    if candidate.dual is None or candidate.program.family is not None or candidate.ray is not None:
+        return None
+    if not certificate.relative_gap > tol or not certificate.primal_residual <= _NEAR * tol:
+        return None
+    deadline = time_to_judge(answer.setup_time + answer.solve_time).within(current_deadline())
+    bound = bound_inside(certificate, candidate.dual, tol, deadline)
+    if bound is None or bound.multipliers is None:
+        return None
+    dual = candidate.program.sign * bound.multipliers
+    better = certify(candidate.program, list(candidate.matrices), candidate.x, dual)
+    if not better.relative_gap < certificate.relative_gap:
+        return None
+    notes = (*answer.notes, "the multipliers were moved into the interior of the dual")
+    moved = replace(candidate, answer=replace(answer, notes=notes), dual=dual)
+    return moved.at(candidate.matrices, candidate.x, better)
+
+
 def no_solution(run: Run, candidate: Candidate) -> Candidate | None:
     """A proof that there is no solution."""
     if candidate.program.family is not None:
@@ -137,6 +164,29 @@ def smaller_face(run: Run, candidate: Candidate) -> Candidate | None:
     return escalate(run, run.candidate(program, choice, answer), _ON_ONE_PROGRAM)
 
 
-REPAIRS: tuple[Strategy, ...] = (onto_constraints, slacks_as_returned)
+def next_solver(run: Run, candidate: Candidate) -> Candidate | None:
+    """The next solvers of the list, one after the other, until the answer of one passes; the best
+    of all answers."""
+    if not may_be_asked(run, candidate):
+        return None
+    best, attempts = candidate, [attempt_of(candidate)]
+    setup, solve = candidate.answer.setup_time, candidate.answer.solve_time
+    for choice, answer in further_answers(run, candidate):
+        setup, solve = setup + answer.setup_time, solve + answer.solve_time
+        again = run.candidate(candidate.program, choice, answer)
+        again = escalate(run, again, _ON_ONE_PROGRAM)
+        attempts.append(attempt_of(again))
+        best = again if is_better(again, best) else best
+        if best.is_settled:
+            break
+    if len(attempts) == 1:
+        return None
+    answer = replace(best.answer, setup_time=setup, solve_time=solve)
+    if answer.stop is Stop.TIME_LIMIT and math.isinf(run.deadline.left):
+        answer = replace(answer, stop=Stop.FAILED)  # the user gave no limit
+    return replace(best, answer=answer, attempts=tuple(attempts))
+
+
+REPAIRS: tuple[Strategy, ...] = (onto_constraints, slacks_as_returned, inside_the_dual)
 _ON_ONE_PROGRAM: tuple[Strategy, ...] = (*REPAIRS, no_solution, with_margin)
-ESCALATION: tuple[Strategy, ...] = (*_ON_ONE_PROGRAM, smaller_face)
+ESCALATION: tuple[Strategy, ...] = (*_ON_ONE_PROGRAM, smaller_face, next_solver)

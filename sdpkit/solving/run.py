@@ -39,11 +39,13 @@ from sdpkit.solution.driver import SETUP_SECONDS, Driver
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.solver import Solver
 from sdpkit.solving.candidate import Candidate
-from sdpkit.solving.choice import Choice, choose, estimate, refusal
+from sdpkit.solving.choice import Choice, Offer, choose, estimate, offers, refusal, suitable
 from sdpkit.solving.registry import get_solver, is_ours
 
 # A forecast of so many times the limit means that the limit will be met.
 _FAR_MORE = 3.0
+# What the first solver is given of the time, where another one may be called after it.
+_FIRST_SHARE = 0.5
 # What auxiliary programs are given of the time that is left.
 _AUXILIARY_SHARE = 0.5
 # How long the certificate may take beyond the limit: seconds, and a share of the limit.
@@ -88,6 +90,22 @@ class Run:
         if refused is not None:
             raise refused
         return Choice(solver, "as asked")
+
+    def offers(self, program: Program) -> list[Offer]:
+        """The offers of solvers that take the program, in the order in which they are called."""
+        return suitable(offers(program, self.settings.tol))
+
+    def first_answer(self, program: Program, choice: Choice) -> Answer:
+        """The answer of the solver that was chosen. Where another one may follow, it has half of
+        the time, and its breakdown is an answer."""
+        follow = self.solver == "auto" and not self.settings.options
+        if not follow or not any(o.solver.name != choice.solver.name for o in self.offers(program)):
+            return self.ask(program, choice.solver)
+        settings = replace(self.settings, deadline=self.deadline.share(_FIRST_SHARE))
+        try:
+            return self.ask(program, choice.solver, settings)
+        except SolverError as error:
+            return Answer(Stop.FAILED, str(error))
 
     def candidate(self, program: Program, choice: Choice, answer: Answer) -> Candidate:
         """An answer, repaired and certified within the time; a small program always is."""

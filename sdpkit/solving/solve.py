@@ -151,7 +151,7 @@ def solve_program(run: Run, problem: Any, checkpoint: str | Path | None = None) 
     file = None if checkpoint is None else _checkpoint(checkpoint, program, choice.solver)
     start = _usable(run.settings.warm_start)
     run = replace(run, settings=replace(run.settings, warm_start=start, checkpoint=file))
-    answer = at_once or run.ask(program, choice.solver)
+    answer = at_once or run.first_answer(program, choice)
     asked, spent = clock(), answer.setup_time + answer.solve_time
     candidate = escalate(run, run.candidate(program, choice, answer), ESCALATION)
     further = candidate.answer.setup_time + candidate.answer.solve_time - spent
@@ -186,6 +186,7 @@ def _solution(candidate: Candidate, compiled: float, certified: float) -> Soluti
         notes=(*program.notes, *(note for note in answer.notes if note not in program.notes)),
         rows=answer.rows,
         stop=answer.stop,
+        attempts=candidate.attempts,
     )
 
 
