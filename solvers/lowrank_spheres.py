@@ -1,7 +1,7 @@
 """Programs whose rows fix weighted sums of squared norms of the rows of Y: max-cut and its kin.
 
-With M = YYᵀ, equations  Σ_i a_i M_ii = b  with a_i b > 0, every coordinate i in exactly one of them,
-say that the part of Y that belongs to an equation lies on a sphere. In coordinates D with
+With M = YYᵀ, equations  Σ_i a_i M_ii = b  with a_i b > 0, every coordinate i in exactly one of
+them, say that the part of Y that belongs to an equation lies on a sphere. In coordinates D with
 D_ii = √(b/a_i) all spheres have radius one, and the program is
 
     maximise <C, YYᵀ>   over a product of spheres,     S = diag(w) − C,   w_e = <Y_e, (CY)_e>
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
@@ -77,7 +78,7 @@ class SphereModel:
     def spans(self) -> list[slice]:
         """The rows of Y that belong to each block."""
         ends = np.cumsum([0] + [block.size for block in self.program.blocks]).tolist()
-        return [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(a, b) for a, b in pairwise(ends)]
 
     @cached_property
     def diagonal(self) -> Array:
