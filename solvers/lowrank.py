@@ -40,8 +40,21 @@ from sdpkit.solution.solver import Capabilities, OwnSolver, dense_work, digits
 from sdpkit.solvers.in_time import set_up, stoppable
 from sdpkit.solvers.lowrank_lagrangian import LagrangianPoint
 from sdpkit.solvers.lowrank_model import LowRankModel, in_boxes, lowest_eigenpairs
-from sdpkit.solvers.lowrank_newton import DENSE_UNKNOWNS, minimised
-from sdpkit.solvers.lowrank_start import NEW_COLUMNS, LowRankState, first_ranks, starting_state
+from sdpkit.solvers.lowrank_newton import (
+    DENSE_UNKNOWNS,
+    lagrangian_inverse,
+    lagrangian_lifetime,
+    minimised,
+)
+from sdpkit.solvers.lowrank_sphere_search import SphereSearch
+from sdpkit.solvers.lowrank_spheres import SphereModel
+from sdpkit.solvers.lowrank_start import (
+    NEW_COLUMNS,
+    LowRankState,
+    first_ranks,
+    starting_state,
+    trimmed,
+)
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 from sdpkit.typing import Array
 
@@ -86,7 +99,14 @@ class MultiplierUpdates:
         point = self._point(now.unknown)
         size = sum(float(np.linalg.norm(c)) for c in point.costs) + 1e-3
         room = min(_STEPS_PER_UPDATE, driver.iterations_left)
-        point, taken = minimised(point, self.accuracy * size, room, lambda: driver.out_of_time)
+        point, taken = minimised(
+            point,
+            lagrangian_inverse,
+            lagrangian_lifetime(point),
+            self.accuracy * size,
+            room,
+            lambda: driver.out_of_time,
+        )
         driver.count(max(taken, 1))
         self.steps = driver.iterations
         if not all((np.abs(part) <= LARGEST).all() for part in (*point.unknown, point.u)):
@@ -94,7 +114,7 @@ class MultiplierUpdates:
             return  # an SVD of infinite entries does not end
         before = now.residual
         now.w, now.residual = self._updated(point), point.residual
-        now.unknown = [*map(_trimmed, point.unknown[:-1]), point.unknown[-1]]
+        now.unknown = [*map(trimmed, point.unknown[:-1]), point.unknown[-1]]
         lowest = self._lowest(point)
         gap, violation = self._gap(point, lowest), self._violation(point)
         self._keep(point, max(gap, violation))
@@ -118,7 +138,7 @@ class MultiplierUpdates:
         Large graphs are not asked: theirs costs as much as many updates.
         """
         program, tol = self.model.program, driver.settings.tol
-        if self.tol <= _FINEST * tol or any(block.is_large_graph for block in program.blocks):
+        if self.tol <= _FINEST * tol or any(block.avoids_dense for block in program.blocks):
             return False
         answer = self.answer(Stop.DONE)
         assert answer.matrices is not None
@@ -288,8 +308,8 @@ class MultiplierUpdates:
 
 
 def _formed(block: Block, y: Array) -> Matrix:
-    """YYᵀ: a factor for large graphs, an array for small blocks."""
-    return FactoredGram(y) if block.is_large_graph else y @ y.T
+    """YYᵀ: a factor for large blocks, an array for small blocks."""
+    return FactoredGram(y) if block.avoids_dense else y @ y.T
 
 
 def _auxiliary(model: LowRankModel, point: LagrangianPoint) -> Array:
@@ -310,13 +330,6 @@ def _auxiliary(model: LowRankModel, point: LagrangianPoint) -> Array:
     takers = takers[np.unique(rows[takers], return_index=True)[1]]
     out[boxed[takers]] = amounts[takers]
     return out
-
-
-def _trimmed(y: Array) -> Array:
-    """Y in the coordinates of its singular vectors, without those that vanish."""
-    u, s, _ = np.linalg.svd(y, full_matrices=False)
-    kept = max(1, int(np.sum(s > 1e-6 * s.max(initial=0.0))))
-    return np.asarray(u[:, :kept] * s[:kept])
 
 
 # -- the solver -------------------------------------------------------------------------------
@@ -377,7 +390,10 @@ class LowRankSolver(OwnSolver):
         """Recognise what has no optimum, else update multipliers until the gap is met."""
         driver = Driver(self.name, settings, _MAX_NEWTON_STEPS, self.options)
 
-        def begin() -> MultiplierUpdates | Answer:
+        def begin() -> MultiplierUpdates | SphereSearch | Answer:
+            spheres = SphereModel.of(program)
+            if spheres is not None:
+                return SphereSearch.of(spheres, driver)
             if why_no_graph(program) is None:
                 without = drifting_apart(program) or shortcut(program)
                 if without is not None:

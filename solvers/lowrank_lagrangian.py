@@ -92,6 +92,11 @@ class LagrangianPoint:
         """The same function elsewhere."""
         return LagrangianPoint(self.model, unknown, self.w, self.sigma, self.level)
 
+    def after(self, step: Array) -> LagrangianPoint:
+        """The same function one step on."""
+        model = self.model
+        return self.moved(model.shaped(model.flat(self.unknown) + step, self.ranks))
+
     @cached_property
     def primal_value(self) -> float:
         """The objective of the maximisation."""

@@ -8,6 +8,7 @@ the factor of a graph fills in too much.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -23,12 +24,42 @@ _PRODUCTS_PER_STEP = 300  # products with the Hessian per Newton step, at most
 _PRECONDITIONER_STEPS = 8  # Newton steps that share a preconditioner
 
 
-def _preconditioner(point: LagrangianPoint) -> Callable[[Array], Array]:
-    """An approximate inverse of the Hessian, positive definite."""
-    size = sum(a.size for a in point.unknown)
-    if size <= DENSE_UNKNOWNS:
+class SmoothPoint(Protocol):
+    """A function at one point of its domain, which may be curved; steps are flat vectors."""
+
+    @property
+    def value(self) -> float:
+        """The function."""
+
+    @property
+    def gradient(self) -> Array:
+        """Its gradient."""
+
+    def hessian(self, flat: Array) -> Array:
+        """Its Hessian times a vector."""
+
+    def after(self, step: Array) -> Self:
+        """The same function one step on."""
+
+
+Inverse = Callable[[Array], Array]
+Point = TypeVar("Point", bound=SmoothPoint)
+
+
+def lagrangian_inverse(point: LagrangianPoint) -> Inverse:
+    """An approximate inverse of the Hessian of an augmented Lagrangian, positive definite."""
+    if _is_small(point):
         return _dense_inverse(point.dense_hessian())
     return _laplacian_inverse(point)
+
+
+def lagrangian_lifetime(point: LagrangianPoint) -> int:
+    """Newton steps that share such an inverse."""
+    return 1 if _is_small(point) else _PRECONDITIONER_STEPS
+
+
+def _is_small(point: LagrangianPoint) -> bool:
+    return sum(a.size for a in point.unknown) <= DENSE_UNKNOWNS
 
 
 def _dense_inverse(hessian: Array) -> Callable[[Array], Array]:
@@ -45,21 +76,25 @@ def _dense_inverse(hessian: Array) -> Callable[[Array], Array]:
 
 
 def minimised(
-    point: LagrangianPoint, tol: float, steps: int, expired: Callable[[], bool]
-) -> tuple[LagrangianPoint, int]:
-    """Newton steps within a trust region until the gradient is at most `tol`."""
-    model, radius, taken, age = point.model, np.inf, 0, 0
-    lifetime = 1 if sum(a.size for a in point.unknown) <= DENSE_UNKNOWNS else _PRECONDITIONER_STEPS
+    point: Point,
+    preconditioner: Callable[[Point], Inverse],
+    lifetime: int,
+    tol: float,
+    steps: int,
+    expired: Callable[[], bool],
+) -> tuple[Point, int]:
+    """Newton steps within a trust region until the gradient is at most `tol`; a preconditioner is
+    made anew after `lifetime` of them."""
+    radius, taken, age = np.inf, 0, 0
     while taken < steps and np.linalg.norm(point.gradient) > tol and not expired():
         if age % lifetime == 0:
-            inverse = _preconditioner(point)
+            inverse = preconditioner(point)
         taken, age = taken + 1, age + 1
         if not np.isfinite(radius):
             radius = 10 * float(np.sqrt(abs(point.gradient @ inverse(point.gradient))))
         for _ in range(30):
             step, predicted, size = _truncated(point, inverse, radius, 0.1 * tol, expired)
-            flat = model.flat(point.unknown) + step
-            moved = point.moved(model.shaped(flat, point.ranks))
+            moved = point.after(step)
             gained = point.value - moved.value
             # Where rounding hides what is gained, the gradient decides.
             blurred = predicted <= 1e-11 * (abs(point.value) + 1e-300)
@@ -78,8 +113,8 @@ def minimised(
 
 
 def _truncated(
-    point: LagrangianPoint,
-    inverse: Callable[[Array], Array],
+    point: SmoothPoint,
+    inverse: Inverse,
     radius: float,
     tol: float,
     expired: Callable[[], bool],

@@ -74,7 +74,7 @@ def starting_state(model: LowRankModel, driver: Driver) -> LowRankState:
     given, init = driver.settings.warm_start, driver.options["init"]
     if given is not None and _fits(model.program, given):
         cold.unknown[:-1] = [
-            part.projected(_root(matrix) / np.sqrt(model.unit))
+            part.projected(root_of(matrix) / np.sqrt(model.unit))
             for part, matrix in zip(model.parts, given.matrices, strict=True)
         ]
         if given.dual is not None and np.isfinite(given.dual).all():
@@ -84,7 +84,9 @@ def starting_state(model: LowRankModel, driver: Driver) -> LowRankState:
             cold.w = np.where(model.side != 0, model.side * np.maximum(np.abs(w), least), w)
             cold.sigma = 30 * cold.level
     if init is not None:
-        cold.unknown[:-1] = _given_factors(model, init)
+        factors = given_factors([part.block.size for part in model.parts], init)
+        pairs = zip(model.parts, factors, strict=True)
+        cold.unknown[:-1] = [part.projected(y / np.sqrt(model.unit)) for part, y in pairs]
     return cold
 
 
@@ -96,7 +98,7 @@ def _fits(program: Program, given: Solution) -> bool:
     return given.dual.size == program.n_rows and all(is_finite(m) for m in given.matrices)
 
 
-def _root(matrix: Matrix) -> Array:
+def root_of(matrix: Matrix) -> Array:
     """Y with YYᵀ the matrix, or its leading part."""
     if isinstance(matrix, FactoredGram):
         return matrix.factor
@@ -108,10 +110,9 @@ def _root(matrix: Matrix) -> Array:
     return np.asarray(vectors[:, kept] * np.sqrt(values[kept])) if kept.any() else vectors[:, :1]
 
 
-def _given_factors(model: LowRankModel, init: Any) -> list[Array]:
-    """An embedding, (n, r), or one per block, as factors."""
-    given = [init] if len(model.parts) == 1 and not isinstance(init, list | tuple) else init
-    sizes = [part.block.size for part in model.parts]
+def given_factors(sizes: list[int], init: Any) -> list[Array]:
+    """An embedding, (n, r), or one per block of these sizes, as factors."""
+    given = [init] if len(sizes) == 1 and not isinstance(init, list | tuple) else init
     factors = [np.asarray(y, dtype=np.float64) for y in given]
     shapes = [y.shape for y in factors]
     fits = len(factors) == len(sizes) and all(
@@ -120,8 +121,7 @@ def _given_factors(model: LowRankModel, init: Any) -> list[Array]:
     )
     if not fits or not all(np.isfinite(y).all() for y in factors):
         raise InputError(f"init has shapes {shapes}; pass finite arrays (n, r) with n = {sizes}")
-    pairs = zip(model.parts, factors, strict=True)
-    return [part.projected(y / np.sqrt(model.unit)) for part, y in pairs]
+    return factors
 
 
 def first_ranks(program: Program) -> list[int]:
@@ -167,3 +167,10 @@ def _fitted(model: LowRankModel, factors: list[Array]) -> list[Array]:
     if not scale > 0:
         scale = 1 / np.sqrt(size) if size > 0 else 1.0
     return [np.sqrt(scale) * y for y in factors]
+
+
+def trimmed(y: Array) -> Array:
+    """Y in the coordinates of its singular vectors, without those that vanish."""
+    u, s, _ = np.linalg.svd(y, full_matrices=False)
+    kept = max(1, int(np.sum(s > 1e-6 * s.max(initial=0.0))))
+    return np.asarray(u[:, :kept] * s[:kept])

@@ -457,8 +457,8 @@ def _pencil_interval(
         size = size_of_image(block, u) + abs(c) * np.sqrt(block.size)
         # S = Vᵀdiag(u)V − cI, rounding deducted.
         smallest = slack_eigenvalue + c - 10 * EPS * size - rounding
-    elif block.is_large_graph:
-        return np.inf, 0.0  # costs of low rank are rarely definite, and n × n matrices are avoided
+    elif block.avoids_dense:
+        return np.inf, 0.0  # such costs are rarely definite, and n × n matrices are avoided
     else:
         c, smallest = _smallest_of_pencil(block, sign, u, 2 * rounding)
     # `smallest` is short of its true value by what rounding can hide: s = c/λ magnifies it.

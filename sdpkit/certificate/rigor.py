@@ -157,7 +157,7 @@ def _verify_multiplier_ray(program: Program, w: Array) -> Verification:
 
 
 def _method(program: Program) -> str:
-    large = any(block.is_large_graph for block in program.blocks)
+    large = any(block.avoids_dense for block in program.blocks)
     return "sparse factorisation, its backward error deducted," if large else "shifted Cholesky"
 
 
@@ -218,6 +218,8 @@ def _slacks_hold(program: Program, w: Array, with_cost: bool) -> bool:
 
 def slack_holds(program: Program, k: int, w: Array, with_cost: bool = True) -> bool:
     """The same of the k-th slack, by dense factors."""
+    if program.blocks[k].is_large_sparse:
+        return _sparse_slack_holds(program, k, w, with_cost)
     slack = scaled_slack(program, k, w, with_cost)
     if slack is None:
         return False
@@ -263,6 +265,13 @@ def _large_slack_holds(program: Program, k: int, w: Array, with_cost: bool) -> b
         return False
     # In units of the largest number, products of what is lost to underflow are nothing.
     return bool(block.smallest_of_slack(unit * u, unit * cost) >= np.ldexp(1.0, -3 * _MODERATE))
+
+
+def _sparse_slack_holds(program: Program, k: int, w: Array, with_cost: bool) -> bool:
+    """The same of large sparse data: the rounding of S is deducted from its proven bound."""
+    block, sign = program.blocks[k], program.sign * float(with_cost)
+    u = program.split(np.asarray(program.rows_q.T @ w) - sign * program.cost_q)[k]
+    return bool(block.smallest_of_slack(u, sign) >= slack_roundings(program, w)[k])
 
 
 def _is_moderate(values: Array) -> bool:

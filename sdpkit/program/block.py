@@ -17,17 +17,21 @@ from numpy.typing import ArrayLike
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_csr, instance, integer, real_array, sparse_matrix
 from sdpkit.program.cost import Cost, dense
-from sdpkit.typing import Array, Indices
+from sdpkit.typing import Array, Bools, Indices
 
 if TYPE_CHECKING:
     from sdpkit.numerics.local_face import LocalFace
     from sdpkit.numerics.pattern import Pattern
+    from sdpkit.numerics.sparse_spectrum import SparseSpectrum
     from sdpkit.numerics.updated_factor import LowRankUpdate
     from sdpkit.program.gram import Matrix
 
 
 # Above this size the matrices of a graph's block stay sparse, and its unknown an operator.
 LARGE = 1500
+# The same for other sparse data, where dense matrices are quick for longer, and the largest share
+# of nonzeros that their dual slack may have.
+_LARGE_SPARSE, _SPARSE_SLACK = 2500, 0.02
 # A node with this share of all others as neighbours, and the size up to which it matters.
 _HUB, _LARGE_WITH_HUB = 0.25, 4000
 # Largest number of doubles held by one slab when measurements are evaluated.
@@ -198,7 +202,10 @@ class Block:
         """
         counts = np.diff(rows.indptr)
         if not self.is_dense or counts.max(initial=0) > _FEW_TERMS:
-            matrices = rows @ self.outer_products
+            products = self.outer_products
+            if self.is_large_sparse:  # a product of sparse matrices takes memory for every column
+                products = compact_columns(products)[0]
+            matrices = rows @ products
             return np.asarray(matrices.multiply(matrices).sum(axis=1)).ravel()
         full, out = self.vectors().toarray(), np.zeros(rows.shape[0])
         at_once = max(1, _SLAB // self.size**2)
@@ -272,6 +279,56 @@ class Block:
         return self.size > _LARGE_WITH_HUB or most <= _HUB * self.size
 
     @cached_property
+    def is_large_sparse(self) -> bool:
+        """True where n × n matrices are avoided because costs and measurements are sparse: a block
+        of more than 2500 without features, null directions or a low-rank cost, whose dual slack
+        has at most 2 % nonzeros."""
+        if self.size <= _LARGE_SPARSE or self.features is not None or self.log_det:
+            return False
+        if self.null.shape[1] or self.cost.factor.shape[1] or self.max_rank is not None:
+            return False
+        most = _SPARSE_SLACK * float(self.size) ** 2
+        terms = np.square(np.diff(self.incidence.indptr).astype(np.float64))
+        return float(terms.sum()) + self.cost.sparse.nnz <= most
+
+    @property
+    def avoids_dense(self) -> bool:
+        """Whether nothing of size n × n may be formed: large graphs, and large sparse data."""
+        return self.is_large_graph or self.is_large_sparse
+
+    def sparse_slack(self, u: Array, factor: float) -> SparseSpectrum:
+        """Vᵀdiag(u)V − factor·C of a block of large sparse data, ready to be factored."""
+        from sdpkit.numerics.sparse_spectrum import SparseSpectrum
+
+        slack = self.adjoint(u)
+        if factor and self.cost.sparse.nnz:
+            slack = slack - factor * self.cost.sparse
+        if factor and self.cost.identity:
+            slack = slack - factor * self.cost.identity * sp.eye_array(self.size, format="csr")
+        if not self.touched.all():
+            # Nothing sees the other coordinates, and M is taken to vanish there.
+            lift = float(np.abs(slack.data).max(initial=1.0))
+            slack = slack + sp.diags_array(lift * ~self.touched, format="csr")
+        return SparseSpectrum(sp.csc_array(slack), self._elimination_order)
+
+    @cached_property
+    def touched(self) -> Bools:
+        """(n,) the coordinates in which a measurement or the cost has an entry, of a block without
+        features."""
+        seen = np.full(self.size, self.cost.identity != 0)
+        seen[self.incidence.indices] = True
+        seen[self.cost.sparse.indices] = True
+        return seen
+
+    @cached_property
+    def _elimination_order(self) -> Indices:
+        """(n,) an order of low fill for every dual slack."""
+        from sdpkit.numerics.sparse_spectrum import elimination_order
+
+        v = abs(self.incidence)
+        return elimination_order(v.T @ v + abs(self.cost.sparse))
+
+    @cached_property
     def pattern(self) -> Pattern:
         """The graph's sparse factors, with the braces of its face, analysed once."""
         from sdpkit.numerics.pattern import Pattern
@@ -324,7 +381,7 @@ class Block:
         Features of deficient rank leave such directions. A log det sees them all.
         """
         definite = self.cost.is_identity and self.cost.identity
-        if self.log_det or self.is_large_graph or definite or self._measurements_see_all():
+        if self.log_det or self.avoids_dense or definite or self._measurements_see_all():
             return np.zeros((self.size, 0))
         scale = self._column_scale()
         rows = np.vstack([self._seen(scale), (self.null_basis / scale[:, None]).T])
@@ -420,8 +477,11 @@ class Block:
     def smallest_of_slack(self, u: Array, factor: float) -> float:
         """The smallest eigenvalue of Vᵀdiag(u)V − factor·C on the face.
 
-        For a large graph it is a proven lower bound from sparse factors.
+        For a large graph, and for large sparse data, it is a proven lower bound from sparse
+        factors.
         """
+        if self.is_large_sparse:
+            return self.sparse_slack(u, factor).proven_bound()
         if self.is_large_graph:
             from sdpkit.numerics.eigenpairs import smallest_on_centred
 
@@ -450,6 +510,18 @@ def _project_out(q: Array, matrix: Array) -> Array:
     aq = matrix @ q
     cross = q @ (aq - 0.5 * q @ (q.T @ aq)).T
     return np.asarray(matrix - cross - cross.T)
+
+
+def compact_columns(matrix: sp.csr_array) -> tuple[sp.csr_array, Indices]:
+    """A sparse matrix without its columns of zeros, and which columns are left.
+
+    >>> compact, kept = compact_columns(sp.csr_array([[0.0, 2.0, 0.0, 3.0]]))
+    >>> compact.toarray().tolist(), kept.tolist()
+    ([[2.0, 3.0]], [1, 3])
+    """
+    kept, where = np.unique(matrix.indices, return_inverse=True)
+    entries = (matrix.data, where, matrix.indptr)
+    return sp.csr_array(entries, shape=(matrix.shape[0], kept.size)), kept.astype(np.int64)
 
 
 def differences(start: Indices, end: Indices, n: int) -> sp.csr_array:

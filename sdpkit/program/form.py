@@ -68,6 +68,7 @@ from sdpkit.program.checks import (
 from sdpkit.program.claims import proven_claims
 from sdpkit.program.cost import dense
 from sdpkit.program.files import fingerprint_of, read_program, save_program
+from sdpkit.program.identity import sparse_identity
 from sdpkit.program.printing import Wording, describe
 from sdpkit.program.safe import NormPenalty, SafeBounds
 from sdpkit.typing import Array, Bools
@@ -79,6 +80,9 @@ if TYPE_CHECKING:
     from sdpkit.program.values import Places
 
 Sense = Literal["max", "min"]
+
+# Entries of all unknowns up to which vectors of all of them are formed.
+_LARGEST_DENSE = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,8 +370,9 @@ class Program:
         Vᵀdiag(A_qᵀw₀)V = I, A_xᵀw₀ = 1 (max-cut: all ones). The certificate checks it."""
         if self.safe.direction is not None:
             return self.sign * self.safe.direction
-        if sum(block.size**2 for block in self.blocks) > 4_000_000:
-            return None
+        if sum(block.size**2 for block in self.blocks) > _LARGEST_DENSE:
+            found = sparse_identity(self)
+            return None if found is None else np.clip(found, *self.sign_box)
         rows = sp.hstack([self.matrix_rows, self.rows_x])
         ones = [(np.eye(b.size) - b.unseen @ b.unseen.T).ravel() for b in self.blocks]
         target = np.concatenate([*ones, np.where(self.free_x, 0.0, 1.0)])

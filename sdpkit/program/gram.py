@@ -84,14 +84,18 @@ class Gram(ABC):
         """<C, K>."""
         value = cost.identity * self.trace() if cost.identity else 0.0
         if cost.sparse.nnz:
-            raise InputError(
-                "<C, K> needs the entries of K where C is sparse, and this K is an operator: "
-                "use numpy.asarray(K)"
-            )
+            value += self.inner_sparse(cost.sparse)
         if cost.factor.shape[1]:
             image = self @ cost.factor
             value += float(cost.weights @ np.einsum("ik,ik->k", cost.factor, image))
         return value
+
+    def inner_sparse(self, matrix: Any) -> float:
+        """<C, K> of a sparse C."""
+        raise InputError(
+            "<C, K> needs the entries of K where C is sparse, and this K is an operator: "
+            "use numpy.asarray(K)"
+        )
 
     def leading(self, k: int) -> tuple[Array, Array]:
         """(k,) the largest eigenvalues, falling, and (n, k) their eigenvectors, by Lanczos."""
@@ -154,6 +158,10 @@ class FactoredGram(Gram):
     def lengths(self, vectors: Any) -> Array:
         """(p,) squared norms of the rows of V Y."""
         return np.asarray(np.sum(np.asarray(vectors @ self.factor) ** 2, axis=1))
+
+    def inner_sparse(self, matrix: Any) -> float:
+        """<C, K> = <CY, Y>."""
+        return float(np.vdot(matrix @ self.factor, self.factor))
 
     def smallest_eigenvalue(self) -> float:
         """K is positive semidefinite by construction."""

@@ -218,7 +218,7 @@ def _best_known(program: Program, answer: Answer) -> Answer:
     """
     if not answer.hit_limit:
         return answer
-    large = any(block.is_large_graph for block in program.blocks)
+    large = any(block.avoids_dense for block in program.blocks)
     matrices: tuple[Matrix, ...]
     if large:
         matrices = tuple(FactoredGram(np.zeros((block.size, 1))) for block in program.blocks)
@@ -252,7 +252,7 @@ def _multiples_of_identity(program: Program) -> tuple[Array, ...]:
 
 def _unknown(block: Block) -> Matrix:
     """A matrix that is not there."""
-    if block.is_large_graph:
+    if block.avoids_dense:
         return FactoredGram(np.full((block.size, 1), np.nan))
     return np.full((block.size, block.size), np.nan)
 

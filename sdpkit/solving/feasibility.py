@@ -229,9 +229,9 @@ def _projectors(program: Program) -> list[Matrix]:
 
 
 def zero_point(program: Program) -> FeasiblePoint:
-    """M = 0 and x = 0; of large graphs as factors."""
+    """M = 0 and x = 0; of large blocks as factors."""
     matrices: list[Matrix] = [
-        FactoredGram(np.zeros((b.size, 1))) if b.is_large_graph else np.zeros((b.size, b.size))
+        FactoredGram(np.zeros((b.size, 1))) if b.avoids_dense else np.zeros((b.size, b.size))
         for b in program.blocks
     ]
     return FeasiblePoint(tuple(matrices), np.zeros(program.n_auxiliary))

@@ -7,6 +7,7 @@ import numpy as np
 from sdpkit.certificate.certify import certify
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Stop
+from sdpkit.solving.feasibility import zero_point
 from sdpkit.typing import Array
 
 
@@ -20,7 +21,7 @@ def _nothing_left(program: Program) -> Answer | None:
     prove themselves optimal (all points equal, no constraints at all)."""
     if program.rhs.any() or program.family is not None or program.has_log_det:
         return None
-    zeros = tuple(np.zeros((b.size, b.size)) for b in program.blocks)
+    zeros = zero_point(program).matrices
     x = _apart_from_rows(program)
     words = "every variable is at its own best" if x.any() else "zero is optimal"
     for dual in (np.zeros(program.n_rows), program.safe.anchor):
