@@ -89,8 +89,9 @@ register_unpacker("cvxpy", unpack)
 def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
     """An engine of sdpkit as a cvxpy solver: `problem.solve(solver=cvxpy_solver("interior"))`.
 
-    `tol`, `max_iter`, `time_limit` and the engine's options are keyword arguments of
-    `problem.solve`. The certificate is `problem.solver_stats.extra_stats`.
+    `tol` (or `eps`), `max_iter` (or `max_iters`), `time_limit` and the engine's options are keyword
+    arguments of `problem.solve`. The certificate is `problem.solver_stats.extra_stats`. After
+    `sdpkit.register()` the name alone is enough: `problem.solve(solver="SDPKIT_INTERIOR")`.
 
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((2, 2), PSD=True)
@@ -99,12 +100,13 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
     >>> round(float(value), 5), model.solver_stats.extra_stats.passes(1e-7)
     (1.0, True)
     """
-    from sdpkit.conic.cvxpy_solver import SdpkitSolver
+    from sdpkit.conic.registration import NamedSolver, register_once
     from sdpkit.solving.registry import get_solver
 
     if name != "auto":
         get_solver(name)  # an unknown name is refused here and not in the middle of a solve
-    return SdpkitSolver(name)
+    register_once()
+    return NamedSolver(name)
 
 
 def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
@@ -209,6 +211,7 @@ class _Model:
     def __post_init__(self) -> None:
         import cvxpy
 
+        from sdpkit.conic.cvxpy_solver import SdpkitSolver
         from sdpkit.conic.log_dets import without_log_dets
 
         refuse_types(self.problem)
@@ -221,7 +224,7 @@ class _Model:
         refuse_atoms(plain)
         try:
             self.compiled, self.chain, self.inverse_data = plain.get_problem_data(
-                solver=cvxpy_solver()
+                solver=SdpkitSolver()
             )
         except cvxpy.error.SolverError as error:
             raise InputError(f"the model needs cones that sdpkit does not take: {error}") from error
