@@ -51,7 +51,7 @@ def registered() -> None:
     sdpkit.register()
 
 
-@pytest.mark.filterwarnings("ignore:The problem has an expression with dimension")
+@pytest.mark.filterwarnings("ignore::UserWarning")  # cvxpy runs them with its warnings off
 @pytest.mark.parametrize("solver", ["SDPKIT", "SDPKIT_INTERIOR"])
 @pytest.mark.parametrize("test", [test for test in STANDARD if not needs_other_cones(test)])
 def test_standard_tests_of_cvxpy(test: Any, solver: str) -> None:

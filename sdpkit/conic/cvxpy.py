@@ -30,7 +30,7 @@ from sdpkit.errors import ConvergenceWarning, InputError
 from sdpkit.program.form import Program, Sense
 from sdpkit.solution.solution import Solution, register_unpacker
 from sdpkit.solving.solve import solve
-from sdpkit.typing import Array
+from sdpkit.typing import Array, Indices
 
 if TYPE_CHECKING:
     import cvxpy
@@ -62,7 +62,7 @@ def from_cvxpy(problem: cvxpy.Problem) -> Program:
     >>> model.status, bool(abs(model.value) < 1e-5)
     ('optimal', True)
     """
-    return _Model(problem).data.reading.compiled.program
+    return CompiledModel(problem).data.reading.compiled.program
 
 
 def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
@@ -73,7 +73,7 @@ def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
     """
     from sdpkit.conic.cvxpy_solver import raw_result
 
-    model = _Model(problem)
+    model = CompiledModel(problem)
     if model.data.reading.compiled.program.fingerprint != solution.program.fingerprint:
         raise InputError(
             "the solution belongs to another program than this model's; solve "
@@ -133,7 +133,7 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate:
     from sdpkit.conic.completion import complete_dual, complete_primal
 
     _refuse_wild_values(problem)
-    model = _Model(problem)
+    model = CompiledModel(problem)
     data = model.data.data
     given = SlackReading(data)  # its primal are the values themselves, however many rows it has
     x, y = model.data.from_model(model.variable_values(), model.multipliers())
@@ -203,7 +203,7 @@ def _moved_inside(
 
 
 @dataclass(eq=False)
-class _Model:
+class CompiledModel:
     """A cvxpy problem with its compiled data and the way back."""
 
     problem: Any
@@ -331,6 +331,38 @@ class _Model:
         ]
         return _placed(given, probes, n)
 
+    def columns_of_variables(self) -> Indices:
+        """(n,) which of the problem's variables shows each entry of x; −1 for none."""
+        variables, n = self.problem.variables(), self._sizes[0]
+        shown = [self._inverted(x=probe).primal_vars for probe in _probes(n)]
+        probes = [_flat([one[v.id] for v in variables]) for one in shown]
+        given = _flat(
+            [np.full(np.shape(shown[0][v.id]), k * _unit(v)) for k, v in enumerate(variables)]
+        )
+        return _numbers(_placed(given, probes, n))
+
+    def entries_of_constraints(self) -> list[tuple[Any, Indices]]:
+        """Each constraint with multipliers, and (m,) which of their entries shows each entry of y;
+        −1 for none. Entries are counted column by column."""
+        m = self._sizes[1]
+        shown = [self._inverted(y=probe).dual_vars for probe in _probes(m)]
+        out = []
+        for c in self.problem.constraints:
+            if c.id in shown[0]:
+                probes = [_flat(_saved(c, duals[c.id])) for duals in shown]
+                out.append((c, _numbers(_placed(np.arange(probes[0].size), probes, m))))
+        return out
+
+    def variables_at(self, x: Array) -> list[Any]:
+        """The values of the problem's variables at an x, signs and bounds apart."""
+        found = self._inverted(x=x).primal_vars
+        return [found[v.id] for v in self.problem.variables()]
+
+    def multipliers_at(self, y: Array) -> list[Any]:
+        """The multipliers of each constraint of the problem at a y, None where there are none."""
+        found = self._inverted(y=y).dual_vars
+        return [_saved(c, found[c.id]) if c.id in found else None for c in self.problem.constraints]
+
     def multipliers(self) -> Array:
         """y from the constraints' dual values; NaN where there is none."""
         constraints = [c for c in self.problem.constraints if _has_duals(c)]
@@ -358,6 +390,16 @@ class _Model:
         }
         with _unprojected(self.problem.variables()):
             return self.chain.invert(result, self.inverse_data)
+
+
+def _unit(variable: Any) -> complex:
+    """1 + i for a complex variable, whose real and imaginary parts are entries of x."""
+    return 1 + 1j if variable.is_complex() else 1.0
+
+
+def _numbers(labels: Array) -> Indices:
+    """Whole numbers, −1 for NaN."""
+    return np.where(np.isnan(labels), -1, np.rint(np.nan_to_num(labels))).astype(np.int64)
 
 
 @contextmanager
