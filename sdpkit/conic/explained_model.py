@@ -101,35 +101,49 @@ class _ModelConflict:
     def explained(self) -> Explanation:
         """Constraints are left out first, then domains, then single entries of either."""
         parts = self.rows.parts
-        domains = [k for k, part in enumerate(parts) if not _is_constraint(part.owner)]
         named = [k for k, part in enumerate(parts) if _is_constraint(part.owner)]
-        n_asked, kept = 0, list(range(len(parts)))
-        for these in (named, domains):
-            others = [k for k in kept if k not in these]
-            found = self._filtered([parts[k].rows for k in these], [parts[k].rows for k in others])
-            kept = [*others, *(these[k] for k in found.parts)]
-            n_asked += found.n_asked
+        domains = [k for k, part in enumerate(parts) if not _is_constraint(part.owner)]
+        always = [parts[k].rows for k in domains]
+        first = self._filtered([parts[k].rows for k in named], always, self.first)
+        named = [named[k] for k in first.parts]
+        always = [parts[k].rows for k in named]
+        second = self._filtered([parts[k].rows for k in domains], always)
+        kept = [*named, *(domains[k] for k in second.parts)]
         units = [unit for k in sorted(kept) for unit in _units(parts[k])]
-        found = self._filtered([unit.rows for unit in units], [])
-        left = [units[k] for k in found.parts]
-        final = self._decided([unit.rows for unit in left])
-        n_asked += found.n_asked + 1
-        return self._explanation(left, Conflict(found.parts, found.is_irreducible, n_asked), final)
+        decided = first.is_irreducible and second.is_irreducible
+        last = Conflict(tuple(range(len(units))), decided, 0)
+        if len(units) > len(kept):
+            last = self._filtered([unit.rows for unit in units], [])
+        n_asked = first.n_asked + second.n_asked + last.n_asked
+        left = [units[k] for k in last.parts]
+        return self._explanation(left, replace(last, n_asked=n_asked))
 
-    def _filtered(self, groups: Sequence[Indices], always: Sequence[Indices]) -> Conflict:
+    def _filtered(
+        self,
+        groups: Sequence[Indices],
+        always: Sequence[Indices],
+        known: Decision | None = None,
+    ) -> Conflict:
         """An irreducible set of groups of rows, beside rows that always hold."""
 
-        def ask(kept: Sequence[int]) -> Decision:
-            found = self._decided([*always, *(groups[k] for k in kept)])
+        def in_groups(found: Decision, kept: Sequence[int]) -> Decision:
             if found.weights is None:
                 return found
-            weights = found.weights
-            sums = {k: sum(weights.get(int(row), 0.0) for row in groups[k]) for k in kept}
-            return replace(found, weights=sums)
+            row = found.weights.get
+            return replace(found, weights={k: sum(map(row, groups[k])) for k in kept})
 
-        if always and self._decided(always).is_feasible is False:
-            return Conflict((), True, 1)
-        return irreducible(range(len(groups)), ask, ask(range(len(groups))).weights)
+        def ask(kept: Sequence[int]) -> Decision:
+            return in_groups(self._decided([*always, *(groups[k] for k in kept)]), kept)
+
+        if not groups:
+            return Conflict((), True, 0)
+        if always:
+            alone = self._decided(always)
+            if alone.is_feasible is False:
+                return Conflict((), True, 1)
+        whole = range(len(groups))
+        found = ask(whole) if known is None else in_groups(known, whole)
+        return irreducible(whole, ask, found.weights)
 
     def _decided(self, groups: Sequence[Indices]) -> Decision:
         """Whether these rows can be met; weights by the rows of the whole model."""
@@ -140,34 +154,31 @@ class _ModelConflict:
         is_feasible, ray, y = _met(data)
         if y is None:
             return Decision(is_feasible, ray)
-        sizes = np.maximum(
-            np.sqrt(np.asarray(data.matrix.multiply(data.matrix).sum(axis=1))), 1e-300
-        )
-        weights = np.abs(y) * np.where(sizes > 1e-200, sizes, 1.0)
+        sizes = np.sqrt(np.asarray(data.matrix.multiply(data.matrix).sum(axis=1)).ravel())
+        weights = np.abs(y) * np.where(sizes > 0, sizes, 1.0)
         return Decision(is_feasible, ray, dict(zip(kept.tolist(), weights.tolist(), strict=True)))
 
-    def _explanation(
-        self, left: Sequence[_Unit], conflict: Conflict, final: Decision
-    ) -> Explanation:
-        y = self._multipliers(left)
+    def _explanation(self, left: Sequence[_Unit], conflict: Conflict) -> Explanation:
+        y, ray = self._proof(left)
         largest = max((abs(_weight(unit, y, self.rows.data)) for unit in left), default=0.0)
         scale = 1 / largest if largest > 0 else 0.0
-        members = []
+        members, numbers = [], {id(c): k for k, c in enumerate(self.rows.model.problem.constraints)}
         for part in dict.fromkeys(unit.part for unit in left):
             mine = [unit for unit in left if unit.part is part]
             weights = tuple(scale * _weight(unit, y, self.rows.data) for unit in mine)
-            members.append(_member(part, mine, weights if scale else ()))
+            row = numbers.get(id(part.owner))
+            members.append(_member(part, mine, weights if scale else (), row))
         misses = -scale * float(self.rows.data.rhs @ y)
-        return explanation_of(tuple(members), conflict, misses, final.ray)
+        return explanation_of(tuple(members), conflict, misses, ray)
 
-    def _multipliers(self, left: Sequence[_Unit]) -> Array:
-        """(rows,) of the ray, 0 where a row does not take part; all 0 where there are none."""
+    def _proof(self, left: Sequence[_Unit]) -> tuple[Array, Ray | None]:
+        """(rows,) the multipliers of the ray, 0 where there are none, and the ray."""
         data, kept = self.rows.within(np.unique(np.concatenate([unit.rows for unit in left])))
         out = np.zeros(self.rows.data.rhs.size)
-        y = _met(data)[2]
+        _, ray, y = _met(data)
         if y is not None:
             out[kept] = data.balanced(y)
-        return out
+        return out, ray
 
 
 def _met(data: ConicData) -> tuple[bool | None, Ray | None, Array | None]:
@@ -211,7 +222,9 @@ def _weight(unit: _Unit, y: Array, data: ConicData) -> float:
     return float(own[np.argmax(np.abs(own))])
 
 
-def _member(part: ModelPart, units: Sequence[_Unit], weights: tuple[float, ...]) -> Member:
+def _member(
+    part: ModelPart, units: Sequence[_Unit], weights: tuple[float, ...], row: int | None
+) -> Member:
     owner = part.owner
     if owner is None:
         return Member("the domain of the objective", weights[:1])
@@ -222,15 +235,15 @@ def _member(part: ModelPart, units: Sequence[_Unit], weights: tuple[float, ...])
     shape = owner.shape
     whole = len(_units(part)) == 1 or len(shape) == 0
     if whole or isinstance(owner, cvxpy.constraints.PSD | cvxpy.SOC):
-        return Member(name, weights[:1], constraint=owner)
+        return Member(name, weights[:1], (), owner, row)
     entries = [
-        tuple(int(i) for i in np.unravel_index(int(unit_number(part, unit)), shape, order="F"))
+        tuple(int(i) for i in np.unravel_index(_number(part, unit), shape, order="F"))
         for unit in units
     ]
-    return Member(name, weights, tuple(entries), constraint=owner)
+    return Member(name, weights, tuple(entries), owner, row)
 
 
-def unit_number(part: ModelPart, unit: _Unit) -> int:
+def _number(part: ModelPart, unit: _Unit) -> int:
     """The number of the entry that a unit is."""
     return int(part.unit[part.rows == unit.rows[0]][0])
 

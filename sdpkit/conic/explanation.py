@@ -33,7 +33,8 @@ class Member:
     entries: the index of each of these entries; empty where the constraint takes part as a whole
     constraint: the cvxpy constraint or variable; None for problems of sdpkit and for the domain of
         the objective
-    row: the row of the program, for problems of sdpkit
+    row: its place among the constraints of the cvxpy model, or among the rows of the program; None
+        for domains
     """
 
     name: str
@@ -49,12 +50,13 @@ class Member:
 
     def lines(self) -> list[tuple[str, str]]:
         """(weight, text) for each entry."""
-        name = _shortened(self.name)
+        place = "" if self.row is None or self.constraint is None else f"constraints[{self.row}]  "
+        name = place + _shortened(self.name)
         if not self.entries:
             return [(f"{self.weights[0]:.4g}" if self.weights else "", name)]
         weights = self.weights or (np.nan,) * len(self.entries)
         return [
-            (f"{w:.4g}" if np.isfinite(w) else "", f"{name}   [{', '.join(map(str, entry))}]")
+            (f"{w:.4g}" if np.isfinite(w) else "", f"{name}, entry {_index(entry)}")
             for w, entry in zip(weights, self.entries, strict=True)
         ]
 
@@ -168,6 +170,10 @@ def conflict_message(n: int, misses: float, is_irreducible: bool, noun: str = "c
             else ("; whether all of them are needed is open")
         )
     return f"{words}. Their weighted sum reads 0 ≤ −{misses:.4g}" if misses > 0 else words
+
+
+def _index(entry: tuple[int, ...]) -> str:
+    return str(entry[0]) if len(entry) == 1 else str(entry)
 
 
 def _shortened(text: str) -> str:
