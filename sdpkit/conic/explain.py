@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from sdpkit.certificate.points import without_objective
-from sdpkit.certificate.rays import Ray
 from sdpkit.conic.explanation import Explanation, Member, Runaway, conflict_message
 from sdpkit.errors import ConvergenceWarning, InputError
 from sdpkit.inputs import positive
@@ -20,7 +19,7 @@ from sdpkit.program.printing import SYMBOLS
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.conflict import Conflict, Decision, decided, irreducible
 from sdpkit.solving.solve import first_program, solve
-from sdpkit.typing import Array, Indices
+from sdpkit.typing import Indices
 
 # Entries of a direction below this share of the largest do not run away.
 _STILL = 1e-6
@@ -103,8 +102,6 @@ def nothing_to_explain(solution: Solution, is_feasible: bool | None) -> Explanat
 
 
 def _conflict_of_rows(program: Program, names: Sequence[str], found: Decision) -> Explanation:
-    last = {"ray": found.ray}
-
     def ask(rows: Sequence[int]) -> Decision:
         answer = decided(_with_rows(program, np.asarray(rows)))
         if answer.weights is None:
@@ -114,40 +111,38 @@ def _conflict_of_rows(program: Program, names: Sequence[str], found: Decision) -
 
     conflict = irreducible(range(program.n_rows), ask, found.weights)
     rows = np.array(conflict.parts)
-    final = decided(_with_rows(program, rows))
-    ray = final.ray if final.is_feasible is False else last["ray"]
-    weights, misses = _scaled(None if ray is None or ray.chain else ray.multipliers, ray)
+    smaller = _with_rows(program, rows)
+    proof = decided(smaller)
+    w = proof.multipliers
+    # For a maximisation bᵀw < 0, with w ≥ 0 on rows ≤.
+    w = np.zeros(0) if w is None else smaller.sign * w / np.abs(w).max()
+    misses = -float(smaller.rhs[: w.size] @ w)
     members = tuple(
-        Member(names[row], (weights[k],) if weights.size == rows.size else (), row=int(row))
+        Member(names[row], (float(w[k]),) if w.size else (), row=int(row))
         for k, row in enumerate(rows)
     )
-    return explanation_of(members, conflict, misses, ray)
+    return explanation_of(members, conflict, misses, proof)
 
 
 def explanation_of(
-    members: tuple[Member, ...], conflict: Conflict, misses: float, ray: Ray | None
+    members: tuple[Member, ...], conflict: Conflict, misses: float, proof: Decision
 ) -> Explanation:
     """Of constraints that contradict each other."""
     n = sum(max(1, len(member.entries)) for member in members)
+    words = conflict_message(n, misses, conflict.is_irreducible)
+    if np.isfinite(proof.size):
+        words += (
+            f" (shown for points of size up to {proof.size:.1e}; rounding hides what is beyond)"
+        )
     return Explanation(
         "infeasible",
-        conflict_message(n, misses, conflict.is_irreducible),
+        words,
         members,
         misses=misses,
         is_irreducible=conflict.is_irreducible,
-        ray=ray,
+        ray=proof.ray,
         n_asked=conflict.n_asked,
     )
-
-
-def _scaled(multipliers: Array | None, ray: Ray | None) -> tuple[Array, float]:
-    """Multipliers of which the largest is 1, and what their sum of the rows misses."""
-    if multipliers is None or ray is None:
-        return np.zeros(0), 0.0
-    largest = float(np.abs(multipliers).max(initial=0.0))
-    # For a maximisation bᵀw < 0, and w ≥ 0 on rows ≤.
-    w = ray.program.sign * multipliers / largest
-    return w, -float(ray.program.rhs @ w)
 
 
 def _with_rows(program: Program, rows: Indices) -> Program:

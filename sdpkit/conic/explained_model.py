@@ -10,7 +10,6 @@ from typing import Any
 import cvxpy
 import numpy as np
 
-from sdpkit.certificate.rays import Ray
 from sdpkit.conic.cvxpy import CompiledModel
 from sdpkit.conic.data import ConicData
 from sdpkit.conic.explain import (
@@ -151,15 +150,15 @@ class _ModelConflict:
         data, kept = self.rows.within(np.unique(every))
         if not data.rhs.size:
             return Decision(True)
-        is_feasible, ray, y = _met(data)
-        if y is None:
-            return Decision(is_feasible, ray)
+        found = _met(data)
+        if found.multipliers is None:
+            return replace(found, weights=None)
         sizes = np.sqrt(np.asarray(data.matrix.multiply(data.matrix).sum(axis=1)).ravel())
-        weights = np.abs(y) * np.where(sizes > 0, sizes, 1.0)
-        return Decision(is_feasible, ray, dict(zip(kept.tolist(), weights.tolist(), strict=True)))
+        weights = np.abs(found.multipliers) * np.where(sizes > 0, sizes, 1.0)
+        return replace(found, weights=dict(zip(kept.tolist(), weights.tolist(), strict=True)))
 
     def _explanation(self, left: Sequence[_Unit], conflict: Conflict) -> Explanation:
-        y, ray = self._proof(left)
+        y, proof = self._proof(left)
         largest = max((abs(_weight(unit, y, self.rows.data)) for unit in left), default=0.0)
         scale = 1 / largest if largest > 0 else 0.0
         members, numbers = [], {id(c): k for k, c in enumerate(self.rows.model.problem.constraints)}
@@ -169,26 +168,28 @@ class _ModelConflict:
             row = numbers.get(id(part.owner))
             members.append(_member(part, mine, weights if scale else (), row))
         misses = -scale * float(self.rows.data.rhs @ y)
-        return explanation_of(tuple(members), conflict, misses, ray)
+        return explanation_of(tuple(members), conflict, misses, proof)
 
-    def _proof(self, left: Sequence[_Unit]) -> tuple[Array, Ray | None]:
+    def _proof(self, left: Sequence[_Unit]) -> tuple[Array, Decision]:
         """(rows,) the multipliers of the ray, 0 where there are none, and the ray."""
         data, kept = self.rows.within(np.unique(np.concatenate([unit.rows for unit in left])))
         out = np.zeros(self.rows.data.rhs.size)
-        _, ray, y = _met(data)
-        if y is not None:
-            out[kept] = data.balanced(y)
-        return out, ray
+        found = _met(data)
+        if found.multipliers is not None:
+            out[kept] = data.balanced(found.multipliers)
+        return out, found
 
 
-def _met(data: ConicData) -> tuple[bool | None, Ray | None, Array | None]:
+def _met(data: ConicData) -> Decision:
     """Whether the rows can be met, the ray where they cannot, and its y where it has one."""
     slacks = SlackReading(data)
     if slacks.n_rows <= _MOST_ROWS:
         found = decided(slacks.compiled.program)
         if found.is_feasible is not None:
-            y = None if found.ray is None else slacks.ray_multipliers(found.ray)
-            return found.is_feasible, found.ray, y
+            if found.ray is None or found.multipliers is None:
+                return found
+            ray = replace(found.ray, multipliers=found.multipliers)
+            return replace(found, multipliers=slacks.ray_multipliers(ray))
     reading = smaller_reading(data)
     program = reading.compiled.program
     solution = solve(program)
@@ -198,8 +199,8 @@ def _met(data: ConicData) -> tuple[bool | None, Ray | None, Array | None]:
         else (Status.UNBOUNDED, Status.INFEASIBLE_OR_UNBOUNDED)
     )
     if solution.status in contradicting and solution.ray is not None:
-        return False, solution.ray, reading.ray_multipliers(solution.ray)
-    return (True if solution.status is Status.OPTIMAL else None), None, None
+        return Decision(False, solution.ray, reading.ray_multipliers(solution.ray))
+    return Decision(True if solution.status is Status.OPTIMAL else None)
 
 
 def _is_constraint(owner: Any) -> bool:

@@ -9,10 +9,11 @@ Reference: Chinneck, Feasibility and Infeasibility in Optimization, 2008, chapte
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdpkit.certificate.points import without_objective
 from sdpkit.certificate.rays import Ray
@@ -25,23 +26,30 @@ from sdpkit.solving.feasibility import decide
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.run import Run
 from sdpkit.solving.solve import solve
+from sdpkit.typing import Array
 
 # A part whose weight in a ray is below this share of the largest is tried without.
 _SMALL = 1e-6
 # So many parts are left out one by one; more are halved until one remains.
 _FEW = 12
+# Free variables are limited to so many times what a single constraint may require.
+_FAR = 1e3
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
     """Whether constraints have a feasible point: True, False, or None if that is undecided.
 
-    An infeasible answer may come with its ray and with the weight of each part in it.
+    An infeasible answer may come with its ray, the multipliers of the constraints in it, and the
+    weight of each part. `size` is the sum of the sizes of free variables up to which there is no
+    feasible point: infinite, unless rounding hides whether there is one farther away.
     """
 
     is_feasible: bool | None
     ray: Ray | None = None
+    multipliers: Array | None = None
     weights: Mapping[int, float] | None = None
+    size: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -132,20 +140,54 @@ def decided(program: Program) -> Decision:
     """Whether the constraints of a program can be met, within the deadline that applies here."""
     plain = without_objective(program)
     if plain.family is None:
-        run = Run(Settings(deadline=current_deadline()))
-        found = decide(run, plain, get_solver("interior"))
-        if found.point is not None or found.ray is not None:
-            return Decision(found.point is not None, found.ray, _row_weights(found.ray))
+        for asked, size in ((plain, np.inf), *_within_limits(plain)):
+            run = Run(Settings(deadline=current_deadline()))
+            found = decide(run, asked, get_solver("interior"))
+            if found.point is not None:
+                return Decision(True)
+            if found.ray is not None:
+                return _infeasible(plain, found.ray, size)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solution = solve(plain)
-    if solution.status is Status.INFEASIBLE:
-        return Decision(False, solution.ray, _row_weights(solution.ray))
+    if solution.status is Status.INFEASIBLE and solution.ray is not None:
+        return _infeasible(plain, solution.ray, np.inf)
     return Decision(True if solution.status is Status.OPTIMAL else None)
 
 
-def _row_weights(ray: Ray | None) -> dict[int, float] | None:
-    """How much each row of a program weighs in a ray, in units of the row; None on a face."""
-    if ray is None or ray.multipliers is None or ray.chain is not None:
-        return None
-    return dict(enumerate((np.abs(ray.multipliers) * ray.program.row_norms).tolist()))
+def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
+    """The program with free variables x ≥ −r and Σ(x + r) ≤ 2rn, and what Σ|x| ≤ r would be.
+
+    Equations that depend on each other but for rounding can be met very far away, and no ray shows
+    that they contradict each other. Written in x + r ≥ 0, so that rounding is no contradiction.
+    """
+    free = np.flatnonzero(program.free_x)
+    if not free.size or not program.n_rows:
+        return
+    size = float((np.abs(program.rhs) / program.row_norms).max())
+    limit = _FAR * (size if size > 0 else 1.0)
+    total = np.zeros((1, program.n_auxiliary))
+    total[0, free] = 1.0
+    shift = np.asarray(program.rows_x[:, free].sum(axis=1)).ravel()
+    yield (
+        replace(
+            program,
+            rows_q=sp.csr_array(
+                sp.vstack([program.rows_q, sp.csr_array((1, program.cost_q.size))])
+            ),
+            rows_x=sp.csr_array(sp.vstack([program.rows_x, sp.csr_array(total)])),
+            relations=np.r_[program.relations, np.int8(-1)],
+            rhs=np.r_[program.rhs + limit * shift, 2 * limit * free.size],
+            free_x=np.zeros_like(program.free_x),
+        ),
+        limit,
+    )
+
+
+def _infeasible(program: Program, ray: Ray, size: float) -> Decision:
+    """The multipliers of the rows that the program has, and their weights in units of the row."""
+    if ray.multipliers is None or ray.chain is not None:
+        return Decision(False, ray, size=size)
+    own = ray.multipliers[: program.n_rows]
+    weights = dict(enumerate((np.abs(own) * program.row_norms).tolist()))
+    return Decision(False, ray, own, weights, size)
