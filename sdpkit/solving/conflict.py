@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,7 @@ from sdpkit.numerics.deadline import Abandoned, current_deadline
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.solution import Status
+from sdpkit.solving.auxiliary import with_unit_vectors
 from sdpkit.solving.feasibility import decide
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.run import Run
@@ -32,7 +33,7 @@ from sdpkit.typing import Array
 _SMALL = 1e-6
 # So many parts are left out one by one; more are halved until one remains.
 _FEW = 12
-# Free variables are limited to so many times what a single constraint may require.
+# Points are limited to so many times the size that a single constraint may require.
 _FAR = 1e3
 
 
@@ -41,8 +42,8 @@ class Decision:
     """Whether constraints have a feasible point: True, False, or None if that is undecided.
 
     An infeasible answer may come with its ray, the multipliers of the constraints in it, and the
-    weight of each part. `size` is the sum of the sizes of free variables up to which there is no
-    feasible point: infinite, unless rounding hides whether there is one farther away.
+    weight of each part. `size` is the sum of traces and variables up to which there is no feasible
+    point: infinite, unless rounding hides whether there is one farther away.
     """
 
     is_feasible: bool | None
@@ -156,29 +157,32 @@ def decided(program: Program) -> Decision:
 
 
 def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
-    """The program with free variables x ≥ −r and Σ(x + r) ≤ 2rn, and what Σ|x| ≤ r would be.
+    """The program with a limit on all traces and variables together, and that limit.
 
     Equations that depend on each other but for rounding can be met very far away, and no ray shows
-    that they contradict each other. Written in x + r ≥ 0, so that rounding is no contradiction.
+    that they contradict each other. Free variables are written as x + r ≥ 0, so that rounding is no
+    contradiction.
     """
-    free = np.flatnonzero(program.free_x)
-    if not free.size or not program.n_rows:
+    if not program.n_rows:
         return
     size = float((np.abs(program.rhs) / program.row_norms).max())
     limit = _FAR * (size if size > 0 else 1.0)
-    total = np.zeros((1, program.n_auxiliary))
-    total[0, free] = 1.0
+    free = np.flatnonzero(program.free_x)
     shift = np.asarray(program.rows_x[:, free].sum(axis=1)).ravel()
+    rows_q, total = [], []
+    for block, span in zip(program.blocks, program.spans, strict=True):
+        rows_q += [program.rows_q[:, span], sp.csr_array((program.n_rows, block.size))]
+        total += [np.zeros(block.n_measurements), np.ones(block.size)]
+    total_q, total_x = np.concatenate(total), np.ones(program.n_auxiliary)
     yield (
-        replace(
-            program,
-            rows_q=sp.csr_array(
-                sp.vstack([program.rows_q, sp.csr_array((1, program.cost_q.size))])
-            ),
-            rows_x=sp.csr_array(sp.vstack([program.rows_x, sp.csr_array(total)])),
-            relations=np.r_[program.relations, np.int8(-1)],
-            rhs=np.r_[program.rhs + limit * shift, 2 * limit * free.size],
-            free_x=np.zeros_like(program.free_x),
+        Program.of(
+            [with_unit_vectors(block) for block in program.blocks],
+            np.r_[program.rhs + limit * shift, limit * (1 + 2 * free.size)],
+            sense=program.sense,
+            rows_q=sp.vstack([sp.hstack(rows_q), sp.csr_array(total_q[None, :])]),
+            rows_x=sp.vstack([program.rows_x, sp.csr_array(total_x[None, :])]),
+            relations=np.r_[program.relations, -1],
+            name=f"{program.name} within limits",
         ),
         limit,
     )
