@@ -21,6 +21,9 @@ from sdpkit.conic.cbf import read_cbf as read_cbf
 from sdpkit.conic.certifying import certify_cvxpy as certify_cvxpy
 from sdpkit.conic.cvxpy import cvxpy_solver as cvxpy_solver
 from sdpkit.conic.cvxpy import from_cvxpy as from_cvxpy
+from sdpkit.conic.explain import explain as explain
+from sdpkit.conic.explanation import Explanation as Explanation
+from sdpkit.conic.registration import register as register
 from sdpkit.errors import ConvergenceWarning as ConvergenceWarning
 from sdpkit.errors import GraphError as GraphError
 from sdpkit.errors import InputError as InputError

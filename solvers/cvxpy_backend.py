@@ -421,6 +421,7 @@ def discover() -> list[CvxpyBackend]:
         CvxpyBackend(name.lower(), name, "cvxpy", _found(name), _quartic, _not_measured)
         for name in cp.installed_solvers()
         if name not in ours
+        and not name.startswith("SDPKIT")  # ours, which `sdpkit.register` entered there
         and name in SOLVER_MAP_CONIC
         and semidefinite.intersection(SOLVER_MAP_CONIC[name].SUPPORTED_CONSTRAINTS)
     ]

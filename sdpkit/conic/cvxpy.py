@@ -32,7 +32,7 @@ from sdpkit.numerics.deadline import Deadline
 from sdpkit.program.form import Program, Sense
 from sdpkit.solution.solution import Solution, register_unpacker
 from sdpkit.solving.solve import solve
-from sdpkit.typing import Array
+from sdpkit.typing import Array, Indices
 
 if TYPE_CHECKING:
     import cvxpy
@@ -70,7 +70,7 @@ def from_cvxpy(problem: cvxpy.Problem) -> Program:
     >>> model.status, bool(abs(model.value) < 1e-5)
     ('optimal', True)
     """
-    return _Model(problem).data.reading.compiled.program
+    return CompiledModel(problem).data.reading.compiled.program
 
 
 def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
@@ -81,7 +81,7 @@ def unpack(solution: Solution, problem: cvxpy.Problem) -> None:
     """
     from sdpkit.conic.cvxpy_solver import raw_result
 
-    model = _Model(problem)
+    model = CompiledModel(problem)
     if model.data.reading.compiled.program.fingerprint != solution.program.fingerprint:
         raise InputError(
             "the solution belongs to another program than this model's; solve "
@@ -97,8 +97,9 @@ register_unpacker("cvxpy", unpack)
 def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
     """An engine of sdpkit as a cvxpy solver: `problem.solve(solver=cvxpy_solver("interior"))`.
 
-    `tol`, `max_iter`, `time_limit` and the engine's options are keyword arguments of
-    `problem.solve`. The certificate is `problem.solver_stats.extra_stats`.
+    `tol` (or `eps`), `max_iter` (or `max_iters`), `time_limit` and the engine's options are keyword
+    arguments of `problem.solve`. The certificate is `problem.solver_stats.extra_stats`. After
+    `sdpkit.register()` the name alone is enough: `problem.solve(solver="SDPKIT_INTERIOR")`.
 
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((2, 2), PSD=True)
@@ -107,12 +108,13 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
     >>> round(float(value), 5), model.solver_stats.extra_stats.passes(1e-7)
     (1.0, True)
     """
-    from sdpkit.conic.cvxpy_solver import SdpkitSolver
+    from sdpkit.conic.registration import NamedSolver, register_once
     from sdpkit.solving.registry import get_solver
 
     if name != "auto":
         get_solver(name)  # an unknown name is refused here and not in the middle of a solve
-    return SdpkitSolver(name)
+    register_once()
+    return NamedSolver(name)
 
 
 def certify_by_program(problem: cvxpy.Problem) -> Certificate:
@@ -120,7 +122,7 @@ def certify_by_program(problem: cvxpy.Problem) -> Certificate:
     from sdpkit.conic.completion import complete_dual, complete_primal
 
     refuse_wild_values(problem)
-    model = _Model(problem)
+    model = CompiledModel(problem)
     data = model.data.data
     given = SlackReading(data)  # its primal are the values themselves, however many rows it has
     x, y = model.data.from_model(model.variable_values(), model.multipliers())
@@ -219,7 +221,7 @@ def _moved_inside(
 
 
 @dataclass(eq=False)
-class _Model:
+class CompiledModel:
     """A cvxpy problem with its compiled data and the way back."""
 
     problem: Any
@@ -227,6 +229,7 @@ class _Model:
     def __post_init__(self) -> None:
         import cvxpy
 
+        from sdpkit.conic.cvxpy_solver import SdpkitSolver
         from sdpkit.conic.log_dets import without_log_dets
 
         refuse_types(self.problem)
@@ -239,7 +242,7 @@ class _Model:
         refuse_atoms(plain)
         try:
             self.compiled, self.chain, self.inverse_data = plain.get_problem_data(
-                solver=cvxpy_solver()
+                solver=SdpkitSolver()
             )
         except cvxpy.error.SolverError as error:
             raise InputError(f"the model needs cones that sdpkit does not take: {error}") from error
@@ -346,6 +349,38 @@ class _Model:
         ]
         return _placed(given, probes, n)
 
+    def columns_of_variables(self) -> Indices:
+        """(n,) which of the problem's variables shows each entry of x; −1 for none."""
+        variables, n = self.problem.variables(), self._sizes[0]
+        shown = [self._inverted(x=probe).primal_vars for probe in _probes(n)]
+        probes = [_flat([one[v.id] for v in variables]) for one in shown]
+        given = _flat(
+            [np.full(np.shape(shown[0][v.id]), k * _unit(v)) for k, v in enumerate(variables)]
+        )
+        return _numbers(_placed(given, probes, n))
+
+    def entries_of_constraints(self) -> list[tuple[Any, Indices]]:
+        """Each constraint with multipliers, and (m,) which of their entries shows each entry of y;
+        −1 for none. Entries are counted column by column."""
+        m = self._sizes[1]
+        shown = [self._inverted(y=probe).dual_vars for probe in _probes(m)]
+        out = []
+        for c in self.problem.constraints:
+            if c.id in shown[0]:
+                probes = [_flat(_saved(c, duals[c.id])) for duals in shown]
+                out.append((c, _numbers(_placed(np.arange(probes[0].size), probes, m))))
+        return out
+
+    def variables_at(self, x: Array) -> list[Any]:
+        """The values of the problem's variables at an x, signs and bounds apart."""
+        found = self._inverted(x=x).primal_vars
+        return [found[v.id] for v in self.problem.variables()]
+
+    def multipliers_at(self, y: Array) -> list[Any]:
+        """The multipliers of each constraint of the problem at a y, None where there are none."""
+        found = self._inverted(y=y).dual_vars
+        return [_saved(c, found[c.id]) if c.id in found else None for c in self.problem.constraints]
+
     def multipliers(self) -> Array:
         """y from the constraints' dual values; NaN where there is none."""
         constraints = [c for c in self.problem.constraints if _has_duals(c)]
@@ -373,6 +408,16 @@ class _Model:
         }
         with _unprojected(self.problem.variables()):
             return self.chain.invert(result, self.inverse_data)
+
+
+def _unit(variable: Any) -> complex:
+    """1 + i for a complex variable, whose real and imaginary parts are entries of x."""
+    return 1 + 1j if variable.is_complex() else 1.0
+
+
+def _numbers(labels: Array) -> Indices:
+    """Whole numbers, −1 for NaN."""
+    return np.where(np.isnan(labels), -1, np.rint(np.nan_to_num(labels))).astype(np.int64)
 
 
 @contextmanager

@@ -15,17 +15,18 @@ from cvxpy.reductions.solution import failure_solution
 from cvxpy.reductions.solvers import utilities
 from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 
+from sdpkit.certificate.rays import Ray
 from sdpkit.conic.data import ConeRows, ConicData, clean
 from sdpkit.conic.model_data import ModelData
-from sdpkit.conic.readings import Reading, SlackReading
-from sdpkit.errors import ConvergenceWarning
+from sdpkit.conic.readings import DualReading, Reading, SlackReading
+from sdpkit.errors import ConvergenceWarning, InputError, SolverError
 from sdpkit.inputs import positive
 from sdpkit.numerics.deadline import Deadline, current_deadline
-from sdpkit.program.form import Sense
+from sdpkit.program.form import Program, Sense
 from sdpkit.solution.answer import Settings
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.feasibility import decide
-from sdpkit.solving.registry import get_solver
+from sdpkit.solving.registry import get_solver, why_not
 from sdpkit.solving.run import Run
 from sdpkit.solving.solve import solve
 from sdpkit.typing import Array
@@ -45,11 +46,17 @@ _NO_OPTIMUM = {
     Status.INFEASIBLE_OR_UNBOUNDED: cvxpy.settings.INFEASIBLE_OR_UNBOUNDED,
 }
 _OFFSET = "sdpkit_offset"
+# What the limits are called by most solvers of cvxpy → the arguments of `sdpkit.solve`.
+_SYNONYMS = {"eps": "tol", "max_iters": "max_iter"}
 # An equation whose numbers are all this small, relative to the largest of the model, is rounding.
 _NOISE = 1e-14
 _CITATION = """@software{sdpkit,
   title = {sdpkit: metric and manifold learning as certified semidefinite programs},
 }"""
+
+
+class EngineError(SolverError, cvxpy.error.SolverError):
+    """A solver of sdpkit could not answer inside of `problem.solve`."""
 
 
 class SdpkitSolver(ConicSolver):  # cvxpy has no types
@@ -67,14 +74,17 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
 
     def name(self) -> str:
         """The engine's name behind a prefix that no solver of cvxpy has."""
-        return f"SDPKIT_{self.engine.upper()}"
+        return "SDPKIT" if self.engine == "auto" else f"SDPKIT_{self.engine.upper()}"
 
     def supports_quad_obj(self) -> bool:
         """Squares stay squares: cvxpy hands over P of ½xᵀPx."""
         return True
 
     def import_solver(self) -> None:
-        """Nothing to import: the engines belong to sdpkit."""
+        """Nothing to import; an executable may be missing, though."""
+        missing = None if self.engine == "auto" else why_not(self.engine)
+        if missing is not None:
+            raise ModuleNotFoundError(missing)
 
     def cite(self, data: Any) -> str:
         """A BibTeX entry, which cvxpy ≥ 1.9 needs."""
@@ -93,33 +103,51 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
         solver_opts: dict[str, Any],
         solver_cache: Any = None,
     ) -> dict[str, Any]:
-        """Compile, solve and certify; the options are those of `sdpkit.solve`."""
-        model = model_data(data)
-        options = {key: value for key, value in solver_opts.items() if key != "use_quad_obj"}
+        """Compile, solve and certify.
+
+        The options are those of `sdpkit.solve`; `eps` is another name of `tol`, `max_iters` of
+        `max_iter`. `solver_cache` keeps the last solution of the same model, at which the engine
+        starts if it can and `warm_start` is true.
+        """
+        model, options = model_data(data), _arguments(solver_opts)
         limit = options.get("time_limit")
         limit = None if limit is None else positive(limit, "time_limit")
         deadline = Deadline.after(limit).within(current_deadline())
+        cache = {} if solver_cache is None else solver_cache
         with deadline.applies(), warnings.catch_warnings():
             # cvxpy warns of inaccurate solutions itself.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = solve(
-                model.reading.compiled.program,
-                solver=self.engine,
-                verbose=2 * int(verbose),
-                **options,
-            )
+            program = model.reading.compiled.program
+            last = _start(cache.get(self.name()), program) if warm_start else None
+            arguments = {"solver": self.engine, "verbose": 2 * int(verbose), "warm_start": last}
+            try:
+                solution = solve(program, **{**arguments, **options})
+            except SolverError as error:
+                raise EngineError(str(error)) from error
+            if solution.dual is not None and np.isfinite(solution.objective):
+                cache[self.name()] = solution
             return raw_result(model, solution)
 
     def invert(self, solution: dict[str, Any], inverse_data: Any) -> CvxpySolution:
         """cvxpy's solution from a raw result, its certificate among the extra statistics."""
-        attributes = solution.get("attributes", {})
-        if solution["status"] not in cvxpy.settings.SOLUTION_PRESENT:
-            return failure_solution(solution["status"], attributes)
+        status, attributes = solution["status"], solution.get("attributes", {})
+        if status in cvxpy.settings.SOLUTION_PRESENT:
+            value = solution["value"] + inverse_data[cvxpy.settings.OFFSET]
+            primal = {inverse_data[self.VAR_ID]: solution["primal"]}
+            duals = self._duals(solution["dual"], inverse_data)
+            return CvxpySolution(status, value, primal, duals, attributes)
+        failed = failure_solution(status, attributes)
+        if solution.get("dual") is not None:  # a ray
+            failed.dual_vars = self._duals(solution["dual"], inverse_data)
+        return failed
+
+    def _duals(self, y: Array, inverse_data: Any) -> dict[int, Any]:
+        """The multipliers of each constraint."""
         n_zero = inverse_data[self.DIMS].zero
         duals: dict[int, Any] = {}
         for part, constraints in (
-            (solution["dual"][:n_zero], inverse_data[self.EQ_CONSTR]),
-            (solution["dual"][n_zero:], inverse_data[self.NEQ_CONSTR]),
+            (y[:n_zero], inverse_data[self.EQ_CONSTR]),
+            (y[n_zero:], inverse_data[self.NEQ_CONSTR]),
         ):
             read = utilities.get_dual_values(part, utilities.extract_dual_value, constraints)
             duals.update(read)
@@ -127,9 +155,31 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
             if isinstance(constraint, PSD):
                 shape = constraint.args[0].shape  # a matrix, or a stack of them
                 duals[constraint.id] = np.reshape(duals[constraint.id], shape, order="F")
-        value = solution["value"] + inverse_data[cvxpy.settings.OFFSET]
-        primal = {inverse_data[self.VAR_ID]: solution["primal"]}
-        return CvxpySolution(solution["status"], value, primal, duals, attributes)
+        return duals
+
+
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `sdpkit.solve` among the options of `problem.solve`."""
+    options = {key: value for key, value in given.items() if key != "use_quad_obj"}
+    for synonym, name in _SYNONYMS.items():
+        if synonym in options and name in options:
+            raise InputError(f"{synonym} and {name} mean the same; pass one of them")
+        if synonym in options:
+            options[name] = options.pop(synonym)
+    return options
+
+
+def _start(last: Solution | None, program: Program) -> Solution | None:
+    """The last solution, if the program has kept its shape."""
+    if last is None:
+        return None
+    sizes = [block.size for block in program.blocks]
+    same = (
+        [block.size for block in last.program.blocks] == sizes
+        and last.program.n_rows == program.n_rows
+        and last.program.n_auxiliary == program.n_auxiliary
+    )
+    return last if same else None
 
 
 def model_data(
@@ -201,12 +251,13 @@ def raw_result(model: ModelData, solution: Solution) -> dict[str, Any]:
         cvxpy.settings.NUM_ITERS: solution.iterations,
         cvxpy.settings.EXTRA_STATS: solution.certificate,
     }
-    status = _status(reading, solution)
+    status, ray = _status(reading, solution)
     if status not in cvxpy.settings.SOLUTION_PRESENT:
-        return {"status": status, "attributes": attributes}
+        y = farkas(model, ray) if ray is not None and status == cvxpy.INFEASIBLE else None
+        return {"status": status, "attributes": attributes, "dual": y}
     dual = np.zeros(solution.program.n_rows) if solution.dual is None else solution.dual
     x, y = reading.read(solution.matrices, solution.x, dual)
-    own_x, own_y = model.to_model(x, y)
+    own_x, own_y = model.to_model(x, model.data.balanced(y))
     return {
         "status": status,
         "value": model.data.value(x),
@@ -216,19 +267,41 @@ def raw_result(model: ModelData, solution: Solution) -> dict[str, Any]:
     }
 
 
-def _status(reading: Reading, solution: Solution) -> str:
-    """cvxpy's word; where the program is the dual, a direction makes the model infeasible."""
+def farkas(model: ModelData, ray: Ray) -> Array | None:
+    """The model's y that proves it infeasible, −bᵀy = 1, from a ray of one of its programs.
+
+    None for a ray that holds on a face only.
+    """
+    slacks = ray.kind == "infeasible"  # of the first form; a direction belongs to the dual one
+    reading = model.reading
+    if slacks != isinstance(reading, SlackReading):
+        reading = SlackReading(model.data) if slacks else DualReading(model.data)
+    y = reading.ray_multipliers(ray)
+    if y is None:
+        return None
+    zero = np.zeros(model.data.cost.size)
+    own = model.to_model(zero, model.data.balanced(y))[1]
+    gain = -float(model.data.rhs @ y)
+    return own / gain if gain > 0 else None
+
+
+def _status(reading: Reading, solution: Solution) -> tuple[str, Ray | None]:
+    """cvxpy's word; where the program is the dual, a direction makes the model infeasible.
+
+    With it the ray that proves this, where the model is infeasible.
+    """
     if solution.status in _WORDS:
         known = solution.dual is not None and np.isfinite(solution.objective)
-        return str(_WORDS[solution.status] if known else cvxpy.SOLVER_ERROR)
+        return str(_WORDS[solution.status] if known else cvxpy.SOLVER_ERROR), None
     if reading.compiled.program.sense == reading.data.sense:
-        return str(_NO_OPTIMUM[solution.status])
+        return str(_NO_OPTIMUM[solution.status]), solution.ray
     if solution.status is not Status.INFEASIBLE:
-        return str(cvxpy.INFEASIBLE)  # an improving direction of the multipliers is enough
+        # an improving direction of the multipliers is enough
+        return str(cvxpy.INFEASIBLE), solution.ray
     return _without_multipliers(reading, solution)
 
 
-def _without_multipliers(reading: Reading, solution: Solution) -> str:
+def _without_multipliers(reading: Reading, solution: Solution) -> tuple[str, Ray | None]:
     """cvxpy's status of a model whose dual is infeasible: it is unbounded if it has a point."""
     found = decide(
         Run(Settings(deadline=current_deadline())),
@@ -236,9 +309,9 @@ def _without_multipliers(reading: Reading, solution: Solution) -> str:
         get_solver("interior"),
     )
     if found.ray is not None:
-        return str(cvxpy.INFEASIBLE)
+        return str(cvxpy.INFEASIBLE), found.ray
     # A dual that is infeasible on a face only gives no direction.
     direction = solution.ray is not None and solution.ray.chain is None
     if direction and found.point is not None:
-        return str(cvxpy.UNBOUNDED)
-    return str(cvxpy.settings.INFEASIBLE_OR_UNBOUNDED)
+        return str(cvxpy.UNBOUNDED), None
+    return str(cvxpy.settings.INFEASIBLE_OR_UNBOUNDED), None

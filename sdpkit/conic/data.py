@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpkit.certificate.points import without_objective
 from sdpkit.conic.unseen import without_unseen
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
@@ -122,6 +123,28 @@ class ConicData:
         return [_log_det(c.matrix(slack[c.rows])) if c.log_det else 0.0 for c in self.cones]
 
     @property
+    def homogeneous(self) -> ConicData:
+        """The same constraints without an objective."""
+        zero = np.zeros_like(self.cost)
+        cones = tuple(replace(cone, log_det=0.0) for cone in self.cones)
+        return replace(self, cost=zero, quadratic=zero, offset=0.0, cones=cones)
+
+    def balanced(self, y: Array) -> Array:
+        """y with equal multipliers for linear rows that are the same, or opposite for opposite
+        equations, such as the two halves of an equation of symmetric matrices: only their sum is
+        determined."""
+        n = self.n_zero + self.n_nonneg
+        rows = sp.csr_array(self.matrix[:n])
+        rows.sort_indices()  # equal rows have equal products, to the last bit
+        seen = np.asarray(rows @ np.random.default_rng(0).standard_normal((self.cost.size, 2)))
+        is_equation = np.arange(n) < self.n_zero
+        sign = np.where(is_equation & (seen[:, 0] < 0), -1.0, 1.0)
+        keys = np.column_stack([is_equation, sign[:, None] * seen, sign * self.rhs[:n]]) + 0.0
+        label = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+        mean = np.bincount(label, sign * y[:n]) / np.maximum(np.bincount(label), 1)
+        return np.r_[sign * mean[label], y[n:]]
+
+    @property
     def sign(self) -> float:
         """+1 if the model minimises, −1 if it was negated to do so."""
         return 1.0 if self.sense == "min" else -1.0
@@ -192,6 +215,12 @@ class Compiled:
             price *= 4
         out[self.nulls] = full.sign * price * np.sign(sums)
         return out
+
+    def ray_multipliers(self, ray: Array) -> Array:
+        """The same for multipliers that prove the program infeasible, whatever the objective."""
+        full = self.with_nulls
+        plain = None if full is None else without_objective(full)
+        return replace(self, with_nulls=plain).multipliers(ray)
 
 
 def compile_draft(draft: Draft) -> Compiled:

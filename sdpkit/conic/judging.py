@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from cvxpy.constraints import PSD, SOC, ExpCone, NonNeg, PowCone3D, Zero
 
 from sdpkit.conic.conic_certificate import ConicCertificate
-from sdpkit.conic.cvxpy import _Model, refuse_wild_values
+from sdpkit.conic.cvxpy import CompiledModel, refuse_wild_values
 from sdpkit.conic.cvxpy_solver import _OFFSET, SdpkitSolver
 from sdpkit.conic.joint_step import DualPoint, best_of_a_solve, joint_step
 from sdpkit.conic.nonlinear_cones import MatrixRows, NonlinearData
@@ -39,7 +39,7 @@ class Judge(SdpkitSolver):
         return "SDPKIT_JUDGE"
 
 
-class NonlinearModel(_Model):
+class NonlinearModel(CompiledModel):
     """A cvxpy problem, compiled with all its cones, and the way back."""
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from sdpkit.certificate.rays import Ray
 from sdpkit.conic.data import Compiled, ConeRows, ConicData, Draft, DraftBlock, clean, compile_draft
 from sdpkit.program.gram import Matrix
 from sdpkit.typing import Array, Bools, Indices
@@ -104,16 +105,34 @@ class DualReading:
 
     def read(self, matrices: Sequence[Matrix], aux: Array, dual: Array) -> tuple[Array, Array]:
         """(x, y) of the conic data from a point of the program."""
+        x = self._values.copy()
+        x[self._open] = -self.compiled.program.sign * self.compiled.multipliers(dual)
+        return x, self._multipliers(matrices, aux, x)
+
+    def _multipliers(self, matrices: Sequence[Matrix], aux: Array, x: Array) -> Array:
         d, rows = self.data, self._fixing
         y = np.zeros(d.rhs.size)
         y[self._linear] = aux[: self._linear.size]
         for cone, matrix in zip(d.cones, matrices, strict=False):
             y[cone.rows] = cone.vector(matrix)
-        x = self._values.copy()
-        x[self._open] = -self.compiled.program.sign * self.compiled.multipliers(dual)
         off = (d.gradient(x) + d.matrix.T @ y)[self._fixed(rows)]
         y[rows] = -off / d.matrix.data[d.matrix.indptr[rows]]
-        return x, y
+        return y
+
+    def ray_multipliers(self, ray: Ray) -> Array | None:
+        """y ∈ K* with Aᵀy = 0 and bᵀy < 0 from a direction of the program."""
+        if ray.matrices is None or ray.x is None:
+            return None
+        zero = np.zeros(self.data.cost.size)
+        return DualReading(self.data.homogeneous)._multipliers(ray.matrices, ray.x, zero)
+
+    def ray_direction(self, ray: Ray) -> Array | None:
+        """x with −Ax ∈ K and cᵀx < 0 from multipliers that prove the program infeasible."""
+        if ray.multipliers is None or ray.chain is not None:
+            return None
+        x = np.zeros(self.data.cost.size)
+        x[self._open] = self.compiled.program.sign * self.compiled.ray_multipliers(ray.multipliers)
+        return x
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,6 +290,12 @@ class SlackReading:
 
     def read(self, matrices: Sequence[Matrix], aux: Array, dual: Array) -> tuple[Array, Array]:
         """(x, y) of the conic data from a point of the program."""
+        x = self._entries(matrices, aux, self.data.rhs)
+        w = -self.data.sign * self.compiled.multipliers(dual)
+        return x, self._with_eliminated(x, np.asarray(self._rows.T @ w))
+
+    def _entries(self, matrices: Sequence[Matrix], aux: Array, rhs: Array) -> Array:
+        """x from a point of the program, for a given right-hand side of Ax + s = b."""
         d, gone = self.data, self.eliminated
         slack = np.zeros(gone.rows.size)
         for k, (cone, matrix) in enumerate(zip(d.cones, matrices, strict=False)):
@@ -279,9 +304,22 @@ class SlackReading:
         slack[gone.place == -1] = aux[self._free.size :]
         x = np.zeros(d.cost.size)
         x[self._free] = aux[: self._free.size]
-        x[gone.columns] = (d.rhs[gone.rows] - slack) / gone.a
-        w = -d.sign * self.compiled.multipliers(dual)
-        return x, self._with_eliminated(x, np.asarray(self._rows.T @ w))
+        x[gone.columns] = (rhs[gone.rows] - slack) / gone.a
+        return x
+
+    def ray_multipliers(self, ray: Ray) -> Array | None:
+        """y ∈ K* with Aᵀy = 0 and bᵀy < 0 from multipliers that prove the program infeasible."""
+        if ray.multipliers is None or ray.chain is not None:
+            return None
+        w = -self.data.sign * self.compiled.ray_multipliers(ray.multipliers)
+        plain = SlackReading(self.data.homogeneous)
+        return plain._with_eliminated(np.zeros(self.data.cost.size), np.asarray(self._rows.T @ w))
+
+    def ray_direction(self, ray: Ray) -> Array | None:
+        """x with −Ax ∈ K and cᵀx < 0 from a direction of the program."""
+        if ray.matrices is None or ray.x is None:
+            return None
+        return self._entries(ray.matrices, ray.x, np.zeros_like(self.data.rhs))
 
     def _with_eliminated(self, x: Array, y: Array) -> Array:
         """y completed by the multipliers of eliminated cones, which Aᵀy + Qx + c = 0 determines."""

@@ -42,7 +42,7 @@ def recession(program: Program) -> Program:
 
     Infeasible programs have improving directions too, so infeasibility is tried first.
     """
-    extended = [_with_unit_vectors(block) for block in program.blocks]
+    extended = [with_unit_vectors(block) for block in program.blocks]
     spans = zip(program.blocks, program.spans, strict=True)
     rows_q = sp.hstack(
         [sp.hstack([program.rows_q[:, span], _nothing(program, b.size)]) for b, span in spans]
@@ -78,7 +78,7 @@ def _nothing(program: Program, width: int) -> sp.csr_array:
     return sp.csr_array((program.n_rows, width))
 
 
-def _with_unit_vectors(block: Block) -> Block:
+def with_unit_vectors(block: Block) -> Block:
     """The block with e_1, …, e_n measured after its own vectors: their lengths sum to tr M.
 
     Without its log det, which grows more slowly than any ray.

@@ -225,6 +225,12 @@ def compiled_program(problem: Problem | Program) -> Program:
     if isinstance(problem, Program):
         return problem
     if not callable(getattr(problem, "program", None)):
+        if type(problem).__module__.startswith("cvxpy."):
+            raise InputError(
+                "solve takes a problem object or a Program, and this is a model of cvxpy. Write "
+                "sdpkit.solve(sdpkit.from_cvxpy(model)), or sdpkit.register() and "
+                "model.solve(solver='SDPKIT')"
+            )
         raise InputError(
             f"solve takes a problem object or a Program, not {type(problem).__name__}; "
             "wrap the data first, e.g. sdpkit.MVU(X)"
