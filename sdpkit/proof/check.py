@@ -35,6 +35,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from itertools import product
 from operator import le, mul
+from typing import Any
 
 # The budget: bytes, numbers, and lists of a file; bits of a number; rows and variables; entries of
 # all matrices, and their bits; products of two integers of 256 bits.
@@ -47,12 +48,12 @@ class Refused(Exception):
     """The proof does not hold, or is beyond the budget; the text says where."""
 
 
-def require(condition, words):
+def require(condition: Any, words: str) -> None:
     if not condition:
         raise Refused(words)
 
 
-def items(values, kind, count, what):
+def items(values: Any, kind: type, count: int, what: str) -> Any:
     """The list `values`, if it holds `count` items of exactly this type."""
     fits = type(values) is list and len(values) == count and all(type(v) is kind for v in values)
     require(fits, f"{what}: a list of {count} {kind.__name__} expected")
@@ -60,7 +61,7 @@ def items(values, kind, count, what):
     return values
 
 
-def get(record, name, kind):
+def get(record: Any, name: str, kind: type) -> Any:
     """A member of a JSON object; an integer must be positive."""
     value = record.get(name) if type(record) is dict else None
     require(type(value) is kind, f"{name}: {kind.__name__} expected")
@@ -68,11 +69,11 @@ def get(record, name, kind):
     return value
 
 
-def bits_of(values):
+def bits_of(values: Any) -> int:
     return max(map(int.bit_length, values), default=0)
 
 
-def dyadic(text):
+def dyadic(text: Any) -> tuple[int, int]:
     """(integer, exponent) of a number such as -0x3p-1, which is -3/2."""
     found = NUMBER.fullmatch(text) if type(text) is str else None
     require(found, f"not a hexadecimal number: {str(text)[:40]}")
@@ -84,7 +85,7 @@ def dyadic(text):
 class Program:
     """Equations in integers, all of them in units of 2^-unit; and what work may still be spent."""
 
-    def __init__(self, data, work):
+    def __init__(self, data: Any, work: int) -> None:
         blocks, rhs, entries = (get(data, name, list) for name in ("blocks", "rhs", "entries"))
         sense, signs, relations = (get(data, name, str) for name in ("sense", "variables", "rows"))
         known = not signs.strip("+*") and not relations.strip("<=>") and sense in ("max", "min")
@@ -113,12 +114,12 @@ class Program:
                 row[0, len(self.free), len(self.free)] = 1 if relation == "<" else -1
                 self.free.append(False)
 
-    def spend(self, products, bits=0):
+    def spend(self, products: int, bits: int = 0) -> None:
         """Count products of numbers of so many bits, or steps like them."""
         self.work -= products * (1 + bits // 256) ** 2
         require(self.work >= 0, "the proof takes more work than allowed")
 
-    def combined(self, w, cost, what):
+    def combined(self, w: Any, cost: int, what: str) -> tuple[Any, Any]:
         """The blocks of sum w_i A_i - cost * C, lower triangles, and the x_j of positive entry."""
         bits = bits_of([cost, *items(w, int, len(self.b), what)])
         area = sum(n * n for n in self.sizes[1:])
@@ -136,7 +137,7 @@ class Program:
                 positive.append((k, i, j))
         return matrices, positive
 
-    def gram(self, s, t):
+    def gram(self, s: int, t: int) -> Any:
         """t AA' - s I, lower triangle."""
         require(len(self.rows) ** 2 <= ENTRIES, "too many rows for AA'")
         out, columns = [[0] * e + [-s] for e in range(len(self.rows))], {}
@@ -149,7 +150,7 @@ class Program:
         return out
 
 
-def check_definite(program, matrices, proofs, strict, what):
+def check_definite(program: Any, matrices: Any, proofs: Any, strict: bool, what: str) -> None:
     """Refuse unless matrices, given by their lower triangles, are LL' + E as above."""
     for matrix, proof in zip(matrices, items(proofs, dict, len(matrices), what)):
         n, d = len(matrix), get(proof, "over", int)
@@ -176,14 +177,14 @@ def check_definite(program, matrices, proofs, strict, what):
         require(all(a >= b + strict for a, b in zip(diagonal, beside)), f"{what}: not dominant")
 
 
-def onto_face(program, face):
+def onto_face(program: Program, face: Any) -> None:
     """Check an exposing vector, and replace the program by that on the face."""
     y, blocks = get(face, "multipliers", list), get(face, "blocks", list)
     lifted, gone = program.combined(y, 0, "face")
     require(sum(map(mul, program.b, y)) == 0, "face: b'y is not zero")
     for k, (w, block) in enumerate(zip(lifted, items(blocks, dict, len(lifted), "face")), start=1):
         n, columns, s = len(w), get(block, "columns", list), get(block, "s", int)
-        bits = max([bits_of(items(c, int, n, "N")) for c in columns] + [bits_of(r) for r in w])
+        bits = max(map(bits_of, [*(items(c, int, n, "N") for c in columns), *w]), default=0)
         program.spend(2 * n * n * (len(columns) + 1), bits)
         basis = [[column[i] for column in columns] for i in range(n)]
         for i in range(n):
@@ -205,14 +206,14 @@ def onto_face(program, face):
         row.pop(key, None)
 
 
-def upper(program, end, cost):
+def upper(program: Program, end: Any, cost: int) -> Fraction:
     """b'w for multipliers w whose combination of rows, less cost * C, is semidefinite."""
     d, w, proofs = get(end, "over", int), get(end, "multipliers", list), get(end, "factors", list)
     check_definite(program, program.combined(w, cost * d, "w")[0], proofs, False, "slack")
     return Fraction(sum(map(mul, program.b, w)), d << program.unit)
 
 
-def lower(program, point, b):
+def lower(program: Program, point: Any, b: list[int]) -> Fraction:
     """What a feasible point near the given one is worth at least."""
     d, x, given = get(point, "over", int), get(point, "x", list), get(point, "blocks", list)
     items(x, int, len(program.free), "x")
@@ -222,7 +223,7 @@ def lower(program, point, b):
     bits = max(program.bits, *map(bits_of, [x, *(row for rows in given for row in rows)]))
     program.spend(4 * sum(map(len, [program.cost, *program.rows])), bits)
 
-    def worth(row):
+    def worth(row: Any) -> int:
         terms = row.items()
         return sum(v * (given[k - 1][j][i] << (i < j) if k else x[j]) for (k, i, j), v in terms)
 
@@ -242,9 +243,9 @@ def lower(program, point, b):
     return (Fraction(worth(program.cost), d) - Fraction(p, q) * norm) / (1 << program.unit)
 
 
-def check(proof, work=WORK):
+def check(proof: Any, work: int = WORK) -> dict[str, Any]:
     """{"sense", "sha256", and what a proof proves}; Refused if it does not hold."""
-    data, found = get(proof, "program", dict), {}
+    data, found = get(proof, "program", dict), dict[str, Any]()
     program = Program(data, work)
     for face in get(proof, "faces", list):
         onto_face(program, face)
@@ -268,7 +269,7 @@ def check(proof, work=WORK):
     return {"sense": data["sense"], "sha256": hashlib.sha256(text).hexdigest(), **found}
 
 
-def read(path):
+def read(path: Any) -> Any:
     """The JSON of a packed proof, within the budget."""
     with gzip.open(path) as file:
         text = file.read(BYTES + 1)
@@ -277,7 +278,7 @@ def read(path):
     return json.loads(text, parse_float=dyadic, parse_constant=dyadic)
 
 
-def theorem(found):
+def theorem(found: dict[str, Any]) -> str:
     """What was proven, as a sentence; ends of the enclosure to 17 digits, rounded outwards."""
     words = "optimum"
     for name, rounding in (("lower", ROUND_FLOOR), ("upper", ROUND_CEILING)):

@@ -24,6 +24,8 @@ Factor = dict[str, Any]
 
 _FLOATING = 50
 _BITS = (80, 120, 200, 400)
+# A matrix with a diagonal near one and an eigenvalue below the negative of this is indefinite.
+_BEYOND_DOUBT = 1e-11
 # Rows up to which factors in integers are computed.
 _LARGEST = 1000
 
@@ -49,13 +51,20 @@ def factor_of(matrix: Triangle, strict: bool = False) -> Factor | None:
     if len(seen) < n and not _vanishes_outside(matrix, set(seen)):
         return None
     powers = [(matrix[i][i].bit_length() + 1) // 2 for i in range(n)]
+    scaled = _scaled(matrix, powers)[np.ix_(seen, seen)]
+    least = 1.0
+    if seen and np.isfinite(scaled).all():
+        least = float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0])
+    if least < -_BEYOND_DOUBT:
+        return None
     for bits in (_FLOATING, *_BITS):
         continue_or_raise()
         if bits > _FLOATING and n > _LARGEST:
             return None
-        rows = (
-            _floating(matrix, seen, powers) if bits == _FLOATING else _fixed(matrix, powers, bits)
-        )
+        if bits == _FLOATING:
+            rows = _floating(scaled, seen, n, least)
+        else:
+            rows = _fixed(matrix, powers, bits)
         if rows is None:
             continue
         proof = _proof(rows, powers, bits)
@@ -65,18 +74,6 @@ def factor_of(matrix: Triangle, strict: bool = False) -> Factor | None:
             continue
         return proof
     return None
-
-
-def is_hopeless(matrix: Triangle) -> bool:
-    """Whether floating point sees a negative eigenvalue beyond doubt."""
-    n = len(matrix)
-    powers = [(abs(matrix[i][i]).bit_length() + 1) // 2 for i in range(n)]
-    if any(matrix[i][i] < 0 for i in range(n)):
-        return True
-    scaled = _scaled(matrix, powers)
-    if not np.isfinite(scaled).all():
-        return False
-    return bool(n) and float(scipy.linalg.eigvalsh(scaled)[0]) < -1e-10
 
 
 def _vanishes_outside(matrix: Triangle, seen: set[int]) -> bool:
@@ -102,21 +99,17 @@ def _over(value: int, power: int) -> float:
         return float("nan")
 
 
-def _floating(matrix: Triangle, seen: list[int], powers: list[int]) -> Triangle | None:
+def _floating(scaled: Array, seen: list[int], n: int, least: float) -> Triangle | None:
     """(n rows) the factor by floating point, in units of 2^−50."""
-    scaled = _scaled(matrix, powers)[np.ix_(seen, seen)]
-    if not np.isfinite(scaled).all():
+    if not np.isfinite(scaled).all() or least < len(seen) * 2e-15:
         return None
-    least = float(scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0]) if seen else 1.0
-    if least < len(seen) * 2e-15:
-        return None
-    lower, failed = scipy.linalg.lapack.dpotrf(
-        scaled - 0.5 * least * np.eye(len(seen)), lower=1, clean=1
-    )
-    if seen and failed:
-        return None
-    whole = np.zeros((len(matrix), len(seen)))
-    whole[seen] = lower if seen else 0.0
+    whole = np.zeros((n, len(seen)))
+    if seen:
+        shifted = scaled - 0.5 * least * np.eye(len(seen))
+        lower, failed = scipy.linalg.lapack.dpotrf(shifted, lower=1, clean=1)
+        if failed:
+            return None
+        whole[seen] = lower
     return [[int(v) for v in row] for row in np.rint(whole * 2.0**_FLOATING)]
 
 

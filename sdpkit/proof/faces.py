@@ -2,8 +2,8 @@
 
 An exposing vector y has bᵀy = 0 and W = Σ y_i A_i ⪰ 0 (`sdpkit.proof.check`). One row with b_i = 0
 and a semidefinite matrix is the simplest; further candidates come from approximate ones, which are
-rounded so that the kernel and bᵀy = 0 hold exactly. On the face rows may depend on each other: those
-that do are dropped, each with a rational combination.
+rounded so that the kernel and bᵀy = 0 hold exactly. On the face rows may depend on each other:
+those that do are dropped, each with a rational combination.
 """
 
 from __future__ import annotations

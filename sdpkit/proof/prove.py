@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 
 from sdpkit.errors import InputError
 from sdpkit.files import replacing
+from sdpkit.numerics.breakdown import BREAKDOWNS
 from sdpkit.proof.check import Program, Refused, check, theorem
 from sdpkit.proof.faces import OnFace, drop_dependent, expose
 from sdpkit.proof.floats import Floats
@@ -46,6 +47,11 @@ class Proof:
     def upper(self) -> Fraction | None:
         """A number that the optimum is not above, or None."""
         return self.found.get("upper")
+
+    @property
+    def ends(self) -> dict[str, Fraction | None]:
+        """Both ends by name."""
+        return {"lower": self.lower, "upper": self.upper}
 
     @property
     def sha256(self) -> str:
@@ -94,22 +100,30 @@ def prove(statement: dict[str, Any], given: Given) -> Proof | None:
     >>> str(prove(statement_of(program), Given(answer)))
     'theorem: 2 ≤ optimum ≤ 2 of the program with SHA-256 ...'
     """
+    with np.errstate(all="ignore"):
+        return _proved(statement, given)
+
+
+def _proved(statement: dict[str, Any], given: Given) -> Proof | None:
     program = Program(statement, _UNLIMITED)
     face = expose(program, given.exposing)
     proof: dict[str, Any] = {"program": statement, "faces": face.chain}
-    kept = np.arange(len(program.rows))
     proof["dropped"] = drop_dependent(program)
-    for given_row in proof["dropped"]:
-        kept = np.delete(kept, given_row["row"] - 1)
     floats = Floats.of(program)
-    _add_ends(proof, program, floats, _on_face(given, face, kept, program, floats))
+    _add_ends(proof, program, floats, _on_face(given, face, proof["dropped"], program, floats))
     try:
         return Proof(proof, check(proof, _UNLIMITED))
     except Refused:
         return None
 
 
-def _on_face(given: Given, face: OnFace, kept: Array, program: Program, floats: Floats) -> Given:
+def _on_face(
+    given: Given,
+    face: OnFace,
+    dropped: list[dict[str, Any]],
+    program: Program,
+    floats: Floats,
+) -> Given:
     """The answer in the coordinates of the face, slack variables included."""
     answer, direction, w = given.answer, given.direction, given.answer.multipliers
     matrices, x = answer.matrices, answer.x
@@ -123,27 +137,48 @@ def _on_face(given: Given, face: OnFace, kept: Array, program: Program, floats: 
             slacks_of(program, replace(floats, b=0 * floats.b), turned, direction[1]),
         )
     return Given(
-        Approximation(matrices, x, None if w is None else w[kept]),
-        None if given.ray is None else given.ray[kept],
+        Approximation(matrices, x, None if w is None else _shared(w, dropped)),
+        None if given.ray is None else _shared(given.ray, dropped),
         direction,
     )
+
+
+def _shared(w: Array, dropped: list[dict[str, Any]]) -> Array:
+    """Multipliers of the rows that are left, with the same combination."""
+    for row in dropped:
+        e, y = row["row"] - 1, row["combination"]
+        share = np.array([v / y[e] for v in y])
+        w = np.delete(w - w[e] * share, e)
+    return w
 
 
 def _add_ends(proof: dict[str, Any], program: Program, floats: Floats, given: Given) -> None:
     answer = given.answer
     if given.ray is not None:
-        end = upper_end(program, floats, given.ray, cost=0)
+        ray = given.ray
+        end = _attempt(lambda: upper_end(program, floats, ray, cost=0))
         if (
             end is not None
             and sum(b * v for b, v in zip(program.b, end["multipliers"], strict=True)) < 0
         ):
             proof["infeasible"] = end
             return
+    w, matrices, direction = answer.multipliers, answer.matrices, given.direction
     ends = {}
-    if answer.multipliers is not None:
-        ends["multipliers"] = upper_end(program, floats, answer.multipliers)
-    if answer.matrices is not None:
-        ends["point"] = lower_end(program, floats, answer.matrices, answer.x)
-    if given.direction is not None:
-        ends["direction"] = lower_end(program, floats, *given.direction, homogeneous=True)
+    if w is not None:
+        ends["multipliers"] = _attempt(lambda: upper_end(program, floats, w))
+    if matrices is not None:
+        ends["point"] = _attempt(lambda: lower_end(program, floats, matrices, answer.x))
+    if direction is not None:
+        ends["direction"] = _attempt(
+            lambda: lower_end(program, floats, *direction, homogeneous=True)
+        )
     proof |= {name: end for name, end in ends.items() if end is not None}
+
+
+def _attempt(find: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
+    """What is found, or None where a library breaks down."""
+    try:
+        return find()
+    except BREAKDOWNS:
+        return None

@@ -185,7 +185,7 @@ def _newton_step(
         b = b / np.abs(b).max(initial=1e-300)
         scaled = scaled + 1e8 * (b @ b.T)
     try:
-        step = scipy.linalg.solve(scaled + 1e-15 * np.eye(len(scaled)), gradient / root) / root
+        step = np.linalg.solve(scaled + 1e-15 * np.eye(len(scaled)), gradient / root) / root
     except (np.linalg.LinAlgError, ValueError):
         return None
     decrement = float(np.sqrt(max(0.0, gradient @ step)))
