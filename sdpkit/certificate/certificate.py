@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_multipliers
 from sdpkit.program.form import Program
+from sdpkit.proof.prove import Given, Proof, prove
+from sdpkit.proof.statement import approximation, statement_of
 from sdpkit.typing import Array
 
 if TYPE_CHECKING:
@@ -159,6 +162,32 @@ class Certificate:
         else:
             dual = verify_dual(self.program, self.multipliers)
         return replace(dual, attained=value, attained_reason=words, sense=self.program.sense)
+
+    @one_blas_thread
+    def prove(self) -> Proof | None:
+        """The same in integers: a proof that a checker of 300 lines verifies without this library.
+
+        For linear programs over semidefinite blocks, nonnegative and free variables; others raise
+        an `InputError`. Returns None where nothing was proven. It takes longer than `verify`.
+        """
+        statement = statement_of(self.program)
+        x = np.zeros(self.program.n_auxiliary) if self.x is None else self.x
+        answer = approximation(self.program, self.matrices, x, self.multipliers)
+        return prove(statement, Given(answer))
+
+    def save_proof(self, path: str | Path) -> Proof:
+        """Prove, and write the proof to a .json.gz; returns it.
+
+        `python check.py PATH` verifies the file, `docs/proof.md` says how.
+        """
+        proof = self.prove()
+        if proof is None:
+            raise InputError(
+                "nothing was proven about this program: the answer is too far from its optimum, or "
+                "the program has no interior and no face of it was found"
+            )
+        proof.save(path)
+        return proof
 
     def __str__(self) -> str:
         kind = "upper" if self.program.sense == "max" else "lower"

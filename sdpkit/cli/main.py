@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from sdpkit import __version__
-from sdpkit.cli import compare, demo, grade, report, reproduce, solve, solvers
+from sdpkit.cli import compare, demo, grade, prove, report, reproduce, solve, solvers
 from sdpkit.errors import SdpkitError, SolverError
 from sdpkit.files import one_line
 
@@ -33,6 +33,7 @@ COMMANDS = {
     "demo": demo,
     "solvers": solvers,
     "solve": solve,
+    "prove": prove,
     "compare": compare,
     "report": report,
     "reproduce": reproduce,

@@ -27,7 +27,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost, dense
 from sdpkit.program.form import Program
 from sdpkit.program.safe import SafeBounds
-from sdpkit.typing import Array, Bools, Indices
+from sdpkit.typing import Array, Indices
 
 # How the first line of `write_sdpa` begins; the program's name follows.
 _NOTE = re.compile(r'"sdpkit sense=(max|min) offset=(\S+)')
@@ -68,13 +68,40 @@ def read_sdpa(path: str | Path) -> Program:
       subject to  A_q q = b  (2 constraints),  q_p = v_pᵀ Y1 v_p  (2 measurements)
                   Y1 ∈ S², Y1 ⪰ 0
     """
+    return read_with_origin(path)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where the parts of a program stand in its file.
+
+    Attributes
+    ----------
+    rows: (m,) the constraint of the file that each row is, counted from 0, of `n_rows`
+    columns: (n_x,) the nonnegative variable of the file that each auxiliary variable is, counted
+        through all diagonal blocks, of `n_columns`
+    halves: (n_x,) the variable that is subtracted from it where it is free, −1 elsewhere
+    has_first: whether the first variable of the file is the program's 1 × 1 block
+    """
+
+    rows: Indices
+    n_rows: int
+    columns: Indices
+    n_columns: int
+    halves: Indices
+    has_first: bool
+
+
+def read_with_origin(path: str | Path) -> tuple[Program, Origin]:
+    """The same program, and where its parts stand in the file."""
     path = Path(path)
     with reading(path, "in SDPA sparse format"):
         return _program(_parse(path), one_line(path.name.removesuffix(".dat-s")))
 
 
-def _program(content: SdpaContent, name: str) -> Program:
+def _program(content: SdpaContent, name: str) -> tuple[Program, Origin]:
     dense = [k for k, size in enumerate(content.sizes) if size > 1]
+    has_first = not dense
     if not dense:
         # A linear program: its first variable becomes a 1 × 1 semidefinite block.
         content = _first_variable_as_block(content)
@@ -84,20 +111,23 @@ def _program(content: SdpaContent, name: str) -> Program:
     null_rows = _null_rows(content, blocks, linear)
     kept = np.array([e for e in range(content.rhs.size) if e not in null_rows], dtype=np.int64)
     rows_q = sp.hstack([reader.rows() for reader in blocks.values()], format="csr")
-    rows_x, cost_x, free = _join_halves(linear.rows, linear.cost)
+    columns, halves = _join_halves(linear.rows, linear.cost)
     sign = 1.0 if content.sense == "max" else -1.0
-    return Program.of(
+    n_columns = linear.cost.size
+    origin = Origin(kept, content.rhs.size, columns, n_columns, halves, has_first)
+    program = Program.of(
         [reader.block(null_rows, sign) for reader in blocks.values()],
         content.rhs[kept],
         sense="max" if content.sense == "max" else "min",
         rows_q=rows_q[kept],
-        rows_x=rows_x[kept],
-        cost_x=sign * cost_x,
-        free_x=free,
+        rows_x=linear.rows[kept][:, columns],
+        cost_x=sign * linear.cost[columns],
+        free_x=halves >= 0,
         offset=content.offset,
         name=name,
         safe=SafeBounds(),
     )
+    return program, origin
 
 
 def _parse(path: Path) -> SdpaContent:
@@ -361,15 +391,16 @@ class _LinearReader:
         self.rows: sp.csr_array = sp.csr_array(table[1:])
 
 
-def _join_halves(rows: sp.csr_array, cost: Array) -> tuple[sp.csr_array, Array, Bools]:
-    """(rows, cost, free): nonnegative columns (a, c) and (−a, −c) are one free variable.
+def _join_halves(rows: sp.csr_array, cost: Array) -> tuple[Indices, Indices]:
+    """(columns that are kept, the other half of each or −1): nonnegative columns (a, c) and
+    (−a, −c) are one free variable.
 
     As two they have no interior dual; as one they cost no solver anything.
     """
     columns = sp.csc_array(rows)
     columns.sort_indices()
     unmatched: dict[bytes, list[int]] = defaultdict(list)
-    free = np.zeros(cost.size, dtype=bool)
+    other = np.full(cost.size, -1, dtype=np.int64)
     dropped = np.zeros(cost.size, dtype=bool)
     for j in range(cost.size):
         part = slice(columns.indptr[j], columns.indptr[j + 1])
@@ -378,12 +409,12 @@ def _join_halves(rows: sp.csr_array, cost: Array) -> tuple[sp.csr_array, Array, 
             continue
         opposite = where + (-values).tobytes() + np.float64(-cost[j] + 0.0).tobytes()
         if unmatched[opposite]:
-            free[unmatched[opposite].pop()], dropped[j] = True, True
+            other[unmatched[opposite].pop()], dropped[j] = j, True
         else:
             mine = where + values.tobytes() + np.float64(cost[j] + 0.0).tobytes()
             unmatched[mine].append(j)
     kept = np.flatnonzero(~dropped)
-    return sp.csr_array(columns[:, kept]), cost[kept], free[kept]
+    return kept, other[kept]
 
 
 def _is_lone(content: SdpaContent) -> bool:

@@ -1,0 +1,1 @@
+"""Proofs that others check: programs in exact numbers, proofs in integers, and their checker."""
