@@ -30,7 +30,8 @@ def run(path: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
         NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
-    return f"{path.parent.name}/{path.name}: {len(notebook.cells)} cells in {time.monotonic() - begin:.0f} s"
+    seconds = time.monotonic() - begin
+    return f"{path.parent.name}/{path.name}: {len(notebook.cells)} cells in {seconds:.0f} s"
 
 
 if __name__ == "__main__":
