@@ -106,6 +106,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sdpkit"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("moving.js", {"defer": "defer"})]
 html_favicon = "_static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False

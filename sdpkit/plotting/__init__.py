@@ -4,6 +4,7 @@ matplotlib is imported on first use and is an extra: pip install 'sdpkit[plot]'.
 """
 
 from sdpkit.plotting.cards import card, card_of
+from sdpkit.plotting.clickable import EdgeMap, edge_map
 from sdpkit.plotting.flipbook import Flipbook, flipbook
 from sdpkit.plotting.pictures import (
     draw,
@@ -31,10 +32,12 @@ __all__ = [
     "COLORS",
     "MARKERS",
     "SIGNED",
+    "EdgeMap",
     "Flipbook",
     "card",
     "card_of",
     "draw",
+    "edge_map",
     "flipbook",
     "plot_bars",
     "plot_comparison",

@@ -1,11 +1,16 @@
-"""Pictures that move: frames of matplotlib in one animated SVG, for notebooks and pages."""
+"""Pictures that move: frames of matplotlib in one animated SVG, for notebooks and pages.
+
+The site adds buttons and a slider (docs/_static/moving.js); elsewhere the frames follow one another.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import io
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +25,8 @@ class Flipbook:
     """Frames that are shown one after the other.
 
     A notebook shows it as it is (`_repr_html_`); `save` writes an SVG file. The animation stops
-    under the mouse, and a printer or a reader who prefers less motion gets the still.
+    under the mouse, and a printer or a reader who prefers less motion gets the still. On the pages
+    of the documentation buttons and a slider choose the frame.
 
     Attributes
     ----------
@@ -29,6 +35,7 @@ class Flipbook:
     seconds: for one round
     still: the frame that is printed
     alt: the text for screen readers
+    labels: what each frame shows, such as "k = 5", or empty
     """
 
     frames: tuple[bytes, ...]
@@ -36,12 +43,14 @@ class Flipbook:
     seconds: float
     still: int
     alt: str
+    labels: tuple[str, ...] = ()
 
     def svg(self) -> str:
         """The animated SVG as text."""
         width, height = self.size
         n = len(self.frames)
-        name = f"flip{n}"
+        # Styles of an SVG inside a page hold for the whole page: each book has a name of its own.
+        name = "flip" + hashlib.sha256(b"".join(self.frames)).hexdigest()[:12]
         images = "".join(
             f'<image class="{"f still" if k == self.still else "f"}" width="{width}" '
             f'height="{height}" style="animation-delay:{k * self.seconds / n:.3f}s" '
@@ -67,7 +76,9 @@ class Flipbook:
         Path(path).write_text(self.svg(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        return f'<div class="flipbook">{self.svg()}</div>'
+        labels = html.escape(json.dumps(list(self.labels)), quote=True)
+        data = f'data-seconds="{self.seconds:g}" data-still="{self.still}" data-labels="{labels}"'
+        return f'<div class="flipbook" {data}>{self.svg()}</div>'
 
     def __repr__(self) -> str:
         return f"<Flipbook of {len(self.frames)} frames, {self.seconds:g} s: {self.alt}>"
@@ -81,9 +92,13 @@ def flipbook(
     seconds: float = 8.0,
     still: int = -1,
     alt: str,
+    labels: Sequence[str] = (),
     dpi: int = 80,
 ) -> Flipbook:
     """An animation: `draw(figure, k)` draws frame k of n_frames on an empty figure.
+
+    With `labels`, one text per frame such as "k = 5", the frames are those of a parameter: on the
+    pages of the documentation a slider names its value and nothing moves until it is used.
 
     >>> book = flipbook(lambda figure, k: figure.text(0.5, 0.5, str(k)), 3, alt="counts to two")
     >>> book
@@ -91,6 +106,8 @@ def flipbook(
     """
     if n_frames < 1:
         raise InputError(f"n_frames is {n_frames}; a flipbook needs at least one frame")
+    if labels and len(labels) != n_frames:
+        raise InputError(f"{len(labels)} labels for {n_frames} frames; give one text per frame")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -101,7 +118,7 @@ def flipbook(
         draw(figure, k)
         frames.append(_png(figure))
     size = (round(figsize[0] * dpi), round(figsize[1] * dpi))
-    return Flipbook(tuple(frames), size, seconds, still % n_frames, alt)
+    return Flipbook(tuple(frames), size, seconds, still % n_frames, alt, tuple(labels))
 
 
 def _png(figure: Any) -> bytes:
