@@ -36,6 +36,7 @@ extensions = [
     "docstrings",
     "notebooks",
     "sheet",
+    "slides",
 ]
 templates_path = ["_templates"]
 exclude_patterns = [

@@ -68,6 +68,18 @@
     shown.setAttribute("aria-live", "polite");
     let chosen = null;
 
+    function nearest(event) {
+      const matrix = lines[0].getScreenCTM().inverse();
+      const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix);
+      const away = lines.map((line) => {
+        const [x1, y1, x2, y2] = ["x1", "y1", "x2", "y2"].map((name) => Number(line.getAttribute(name)));
+        const [dx, dy] = [x2 - x1, y2 - y1];
+        const along = ((at.x - x1) * dx + (at.y - y1) * dy) / (dx * dx + dy * dy || 1);
+        const t = Math.min(Math.max(along, 0), 1);
+        return Math.hypot(at.x - x1 - t * dx, at.y - y1 - t * dy);
+      });
+      return away.indexOf(Math.min(...away));
+    }
     function choose(k) {
       k = Math.min(Math.max(k, 0), lines.length - 1);
       if (chosen) chosen.classList.remove("chosen");
@@ -77,7 +89,7 @@
       shown.textContent = chosen.querySelector("title").textContent;
       slider.setAttribute("aria-valuetext", shown.textContent);
     }
-    lines.forEach((line, k) => line.addEventListener("click", () => choose(k)));
+    box.querySelector("svg").addEventListener("click", (event) => choose(nearest(event)));
     back.setAttribute("aria-label", "stronger edge");
     next.setAttribute("aria-label", "weaker edge");
     back.addEventListener("click", () => choose(Number(slider.value) - 1));

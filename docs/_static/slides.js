@@ -1,0 +1,43 @@
+/* One slide at a time: arrows, space, Home and End move, n shows the notes. Printing shows all slides. */
+"use strict";
+(() => {
+  const slides = [...document.querySelectorAll(".slide")];
+  const place = document.getElementById("place");
+  const notes = document.getElementById("notes");
+  let current = 0;
+
+  function show(k, focus) {
+    current = Math.min(Math.max(k, 0), slides.length - 1);
+    slides.forEach((slide, i) => slide.classList.toggle("shown", i === current));
+    const heading = slides[current].querySelector("h1, h2").textContent;
+    slides[current].setAttribute("aria-label", `${current + 1} of ${slides.length}: ${heading}`);
+    place.textContent = `${current + 1} of ${slides.length}`;
+    history.replaceState(null, "", `#${current + 1}`);
+    window.scrollTo(0, 0);
+    if (focus) slides[current].focus({ preventScroll: true });
+  }
+  function toggleNotes() {
+    const on = document.body.classList.toggle("with-notes");
+    notes.setAttribute("aria-pressed", String(on));
+  }
+  const moves = {
+    ArrowRight: () => current + 1, ArrowDown: () => current + 1, PageDown: () => current + 1, " ": () => current + 1,
+    ArrowLeft: () => current - 1, ArrowUp: () => current - 1, PageUp: () => current - 1,
+    Home: () => 0, End: () => slides.length - 1,
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, button, a")) return;
+    if (event.key === "n") toggleNotes();
+    else if (event.key in moves) { event.preventDefault(); show(moves[event.key](), true); }
+  });
+  document.getElementById("back").addEventListener("click", () => show(current - 1));
+  document.getElementById("next").addEventListener("click", () => show(current + 1));
+  notes.addEventListener("click", toggleNotes);
+  window.addEventListener("hashchange", () => show(Number(location.hash.slice(1)) - 1));
+  // Formulas are set while all slides are visible: hidden ones have no size.
+  const set = window.MathJax && MathJax.startup ? MathJax.startup.promise : Promise.resolve();
+  set.then(() => {
+    document.body.classList.add("one");
+    show((Number(location.hash.slice(1)) || 1) - 1);
+  });
+})();
