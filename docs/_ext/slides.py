@@ -1,7 +1,7 @@
 """Slides for every chapter of the course, cut from its finished page: `slides/NAME.html`.
 
-A section becomes one or more slides: the first sentences of its paragraphs, its formulas, its figures
-with their captions, its code. The whole paragraphs are the speaker's notes. Exercises come without
+A section becomes one or more slides: the first sentences of its paragraphs, its formulas, its
+figures with their captions, its code. The whole paragraphs are the speaker's notes. Exercises come without
 their solutions. The slides are files of the site and need no network.
 """
 

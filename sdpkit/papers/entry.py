@@ -12,6 +12,7 @@ from typing import Any
 from sdpkit.errors import InputError
 from sdpkit.inputs import integer
 from sdpkit.papers.pictures import Panel
+from sdpkit.papers.where import how_to_get
 from sdpkit.solution.solution import Solution, Status
 
 _GOOD = (Status.OPTIMAL, Status.STATIONARY)
@@ -166,8 +167,10 @@ class Entry:
         if options.data is not None and not self.needs + self.uses:
             raise InputError(f"{name} does not use --data; {self._used()}")
         if options.data is None and self.needs:
-            files = ", ".join(f"{file}.npz" for file in self.needs)
-            raise InputError(f"{name} needs {files}: pass their folder with --data FOLDER")
+            raise InputError(
+                f"{name} needs data that are not part of sdpkit: {how_to_get(self.needs)}. Save them "
+                "with numpy.savez in a folder and pass it with --data FOLDER"
+            )
         full = not options.quick
         points = options.points or (self.points or (0, 0))[full]
         runs = options.runs or (self.runs or (0, 0))[full]

@@ -25,6 +25,7 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.papers.entry import Entry, Options, Reproduction, Row
 from sdpkit.papers.pictures import draw
 from sdpkit.papers.registry import ENTRIES
+from sdpkit.papers.where import how_to_get
 
 Tell = Callable[[str], None]
 
@@ -128,6 +129,9 @@ def reproduce_all(
     left.sort(key=lambda name: -seconds[name])
     for name, files in missing.items():
         tell(f"{name}: left out, it needs {files} in the folder of --data")
+    if missing:
+        files = sorted({file for name in missing for file in ENTRIES[name].needs})
+        tell(f"where these data are: {how_to_get(files)}")
     total = max(sum(seconds.values()) / jobs, max(seconds.values(), default=0.0))
     tell(
         f"{len(left)} entries to make, {len(done)} kept from before; about {_words(total)} with "

@@ -42,10 +42,38 @@ def handwritten(wanted: tuple[int, ...], n: int, folder: Path | None, name: str)
     return np.concatenate([X[y == digit][:each] for digit in wanted])
 
 
-def teapots(folder: Path | None) -> Array:
-    """(n, 23028) frames of a teapot that turns once."""
-    assert folder is not None
-    return arrays(folder, "teapots100")["X"].astype(np.float64)
+def teapots(folder: Path | None, frames: int = 100) -> Array:
+    """(n, pixels) frames of a teapot that turns once: the paper's from the folder, or, without
+    it, the frames of `turning_pot`."""
+    if folder is not None and (folder / "teapots100.npz").exists():
+        return arrays(folder, "teapots100")["X"].astype(np.float64)
+    return turning_pot(frames)
+
+
+def turning_pot(frames: int) -> Array:
+    """(frames, 1520) pictures of 38 × 40 pixels: a body with a spout and a handle that turns once.
+
+    The pot is a cloud of soft balls; those at the back are darker. Its body has a random pattern, so
+    that no two directions look alike.
+    """
+    rng = np.random.default_rng(0)
+    turn, high = 2 * np.pi * rng.random(60), rng.uniform(-8, 8, 60)
+    body = np.c_[9 * np.cos(turn), 9 * np.sin(turn), high]
+    reach = np.linspace(0, 1, 8)
+    spout = np.c_[9 + 8 * reach, 0 * reach, -2 + 9 * reach]
+    bow = np.pi * reach
+    handle = np.c_[-9 - 6 * np.sin(bow), 0 * bow, 6 * np.cos(bow)]
+    lid = np.array([[0.0, 0.0, 9.0], [3.0, 0.0, 7.5]])
+    balls = np.vstack([body, spout, handle, lid])
+    rows, columns = np.mgrid[-19:19, -20:20]
+    pictures = np.empty((frames, rows.size))
+    for k, angle in enumerate(2 * np.pi * np.arange(frames) / frames):
+        across = balls[:, 0] * np.cos(angle) - balls[:, 1] * np.sin(angle)
+        depth = balls[:, 0] * np.sin(angle) + balls[:, 1] * np.cos(angle)
+        light = 1 + depth / 36  # between 0.5 and 1.5
+        away = (columns.ravel() - across[:, None]) ** 2 + (rows.ravel() + balls[:, 2:]) ** 2
+        pictures[k] = light @ np.exp(-away / 12)
+    return 255 * pictures / pictures.max()
 
 
 def split(

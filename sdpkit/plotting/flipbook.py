@@ -1,6 +1,7 @@
 """Pictures that move: frames of matplotlib in one animated SVG, for notebooks and pages.
 
-The site adds buttons and a slider (docs/_static/moving.js); elsewhere the frames follow one another.
+The site adds buttons and a slider (docs/_static/moving.js); elsewhere the frames follow one
+another.
 """
 
 from __future__ import annotations
