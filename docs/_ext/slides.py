@@ -1,8 +1,8 @@
 """Slides for every chapter of the course, cut from its finished page: `slides/NAME.html`.
 
 A section becomes one or more slides: the first sentences of its paragraphs, its formulas, its
-figures with their captions, its code. The whole paragraphs are the speaker's notes. Exercises come without
-their solutions. The slides are files of the site and need no network.
+figures with their captions, its code. The whole paragraphs are the speaker's notes. Exercises come
+without their solutions. The slides are files of the site and need no network.
 """
 
 from __future__ import annotations

@@ -168,8 +168,8 @@ class Entry:
             raise InputError(f"{name} does not use --data; {self._used()}")
         if options.data is None and self.needs:
             raise InputError(
-                f"{name} needs data that are not part of sdpkit: {how_to_get(self.needs)}. Save them "
-                "with numpy.savez in a folder and pass it with --data FOLDER"
+                f"{name} needs data that are not part of sdpkit: {how_to_get(self.needs)}. "
+                "Save them with numpy.savez in a folder and pass it with --data FOLDER"
             )
         full = not options.quick
         points = options.points or (self.points or (0, 0))[full]

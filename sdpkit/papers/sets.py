@@ -53,8 +53,8 @@ def teapots(folder: Path | None, frames: int = 100) -> Array:
 def turning_pot(frames: int) -> Array:
     """(frames, 1520) pictures of 38 × 40 pixels: a body with a spout and a handle that turns once.
 
-    The pot is a cloud of soft balls; those at the back are darker. Its body has a random pattern, so
-    that no two directions look alike.
+    The pot is a cloud of soft balls; those at the back are darker. Its body has a random
+    pattern, so that no two directions look alike.
     """
     rng = np.random.default_rng(0)
     turn, high = 2 * np.pi * rng.random(60), rng.uniform(-8, 8, 60)
