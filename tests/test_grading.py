@@ -143,6 +143,8 @@ MATRIX: list[tuple[str, Callable[[np.ndarray], Any], str]] = [
     ("a vector", np.ravel, "reshape the array"),
     ("too large", lambda m: np.pad(m, 1), "is required"),
     ("ragged", lambda m: [[1.0], [1.0, 2.0]], "different lengths"),
+    ("empty", lambda m: m[:0], "is required"),
+    ("three axes", lambda m: m[None], "is required|reshape"),
 ]
 EQUATIONS: list[tuple[str, Callable[[np.ndarray], Any], str]] = [
     ("scaled", lambda m: 1.1 * m, "required|same factor"),
@@ -183,6 +185,67 @@ def test_wrong_answers_lose_points_and_say_why(
     lost = sum(points for points, c in EXERCISES[name].criteria if c in judged)
     assert grade.points == grade.out_of - lost, str(grade)  # the other half keeps its points
     assert any(word in said for word in words.split("|")), said
+
+
+def _moved_inside(name: str, by: float) -> Arrays:
+    """The right answer with multipliers, or a matrix without, that much inside of its set."""
+    arrays = {key: value.copy() for key, value in right_answers()[name].items()}
+    if name in ("beads", "ring"):
+        arrays["multipliers"] *= 1 + by
+    elif name in ("theta", "largest-eigenvalue"):
+        arrays["multipliers"][0] *= 1 + by
+    elif name == "five-people":
+        arrays["multipliers"] *= 1 + by
+    elif name == "correlations":
+        arrays["multipliers"][:3] -= by * 0.3
+    else:
+        key = "P" if name == "lyapunov" else "matrix"
+        arrays[key] = (1 + (by if name == "lyapunov" else 20 * by)) * arrays[key]  # tol 1e-3
+    return arrays
+
+
+NEARLY = (*ON_EQUATIONS, "lyapunov", "metric")
+
+
+def class_of_submissions() -> list[tuple[str, str, Arrays, str]]:
+    """Kind, exercise, arrays and the words to expect, for a class of three hundred."""
+    rng = np.random.default_rng(0)
+    found = []
+    for name, right in right_answers().items():
+        for _ in range(4):
+            noise = {k: v * (1 + 1e-12 * rng.standard_normal()) for k, v in right.items()}
+            found.append(("right", name, noise, ""))
+    for parameter in planted():
+        name, array, _, change, words = parameter.values
+        found.append(("wrong", name, changed(array, change)(right_answers()[name]), words))
+    for k in range(300 - len(found)):
+        name = NEARLY[k % len(NEARLY)]
+        by = 10 ** rng.uniform(-2.9, -2.3)
+        found.append(("nearly", name, _moved_inside(name, by), "within"))
+    return found
+
+
+@pytest.mark.slow
+def test_a_class_of_three_hundred_is_graded_right(tmp_path: Path) -> None:
+    submissions = class_of_submissions()
+    assert len(submissions) == 300
+    assert len({p.values[2] for p in planted()}) >= 20
+    for k, (_, name, arrays, _) in enumerate(submissions):
+        if any(isinstance(value, list) for value in arrays.values()):  # no file can hold it
+            arrays = {key: value for key, value in arrays.items() if not isinstance(value, list)}
+        write(tmp_path, f"s{k:03d}", exercise=name, **arrays)
+    for (kind, name, arrays, words), graded in zip(
+        submissions, grade_folder(tmp_path, EXERCISES), strict=True
+    ):
+        said = f"{kind} {name}: {graded}"
+        if kind == "right":
+            assert graded.points == 10, said
+        elif kind == "nearly":
+            assert 5 <= graded.points < 10, said
+        else:
+            assert graded.points <= 7, said
+        if not any(isinstance(value, list) for value in arrays.values()):
+            assert any(word in " ".join(str(graded).split()) for word in words.split("|")), said
 
 
 def test_a_sentence_names_the_usual_mistakes() -> None:

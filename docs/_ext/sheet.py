@@ -38,7 +38,7 @@ def _without_references(text: str) -> str:
 
 
 class ExerciseSheet(SphinxDirective):
-    """All exercises of the chapters beside the page, in order, and what they take from their chapter."""
+    """All exercises of the chapters beside the page, and what they take from their chapter."""
 
     option_spec: ClassVar[dict[str, Any]] = {}
 

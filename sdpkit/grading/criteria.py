@@ -80,11 +80,12 @@ def near_optimal(case: Submitted) -> Finding:
 def _outside_the_cones(case: Submitted) -> Finding | None:
     """What keeps a matrix from being the Gram matrix of centred points, or None."""
     matrices, _ = case.point
+    # Of all blocks together: the slack of a matrix inequality may be zero up to rounding.
+    size = max(float(np.abs(matrix).max(initial=0.0)) for matrix in matrices) or 1.0
     for block, matrix in zip(case.program.blocks, map(np.asarray, matrices), strict=True):
-        outside = _outside_the_cone(matrix, case.tol)
+        outside = _outside_the_cone(matrix, size, case.tol)
         if outside is not None:
             return outside
-        size = float(np.abs(matrix).max(initial=0.0)) or 1.0
         if np.abs(matrix @ block.null).max(initial=0.0) > case.tol * size * len(matrix):
             return Finding(
                 0.0,
@@ -94,9 +95,8 @@ def _outside_the_cones(case: Submitted) -> Finding | None:
     return None
 
 
-def _outside_the_cone(matrix: Array, tol: float) -> Finding | None:
-    """What keeps a matrix from being symmetric and positive semidefinite, or None."""
-    size = float(np.abs(matrix).max(initial=0.0)) or 1.0
+def _outside_the_cone(matrix: Array, size: float, tol: float) -> Finding | None:
+    """What keeps a matrix from being symmetric and positive semidefinite, relative to `size`."""
     differences = np.abs(matrix - matrix.T)
     if differences.max(initial=0.0) > 1e-6 * size:
         i, j = np.unravel_index(int(differences.argmax()), differences.shape)
