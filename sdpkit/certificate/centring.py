@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -33,7 +34,7 @@ from sdpkit.numerics.deadline import continue_or_raise, current_deadline
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
-from sdpkit.typing import Array, Bools, Indices
+from sdpkit.typing import Array, Bools
 
 # Entries of the largest matrices, and seconds of an operation of a factorisation.
 _ENTRIES, _SECONDS = 2.5e7, 3e-10
@@ -211,7 +212,7 @@ def degree(program: Program) -> int:
     """ν, the number of the barrier's terms."""
     plain = int(np.sum(~program.free_x & (program.quadratic_x == 0)))
     unequal = int(np.count_nonzero(program.relations))
-    sizes = sum(block.size - block.null_basis.shape[1] for block in program.blocks)
+    sizes = sum(int(block.size - block.null_basis.shape[1]) for block in program.blocks)
     return max(1, sizes + plain + unequal + 2 * len(program.norms))
 
 
@@ -253,7 +254,7 @@ def _uncurved(program: Program, which: Bools) -> Bools:
     plain = which & (program.quadratic_x == 0)
     for penalty in program.norms:
         plain[list(penalty.group)] = False
-    return plain
+    return np.asarray(plain)
 
 
 def _cones(program: Program, w: Array) -> Iterator[_Cone]:
@@ -329,7 +330,7 @@ def _shift(slack: Array) -> Array:
     return np.where(slack > tiny, 0.0, _SHIFT * np.abs(slack) + tiny)
 
 
-def _triangle(f: Array, t: Array) -> tuple[Array, Array, Indices]:
+def _triangle(f: Array, t: Array) -> tuple[Any, Any, Any]:
     """(R, Qᵀt, columns) of F = QR over independent columns; pivots only where they are needed."""
     q = f.shape[1]
     if len(f) >= q:
@@ -338,7 +339,7 @@ def _triangle(f: Array, t: Array) -> tuple[Array, Array, Indices]:
         if sizes.min(initial=np.inf) > _DEPENDENT:
             return both[:q, :q], both[:q, q], np.arange(q)
     continue_or_raise()
-    orthogonal, r, order = scipy.linalg.qr(f, mode="economic", pivoting=True)
+    orthogonal, r, order = map(np.asarray, scipy.linalg.qr(f, mode="economic", pivoting=True))
     sizes = np.abs(np.diag(r))
     rank = int(np.sum(sizes > _DEPENDENT * sizes.max(initial=0.0)))
     return r[:rank, :rank], orthogonal[:, :rank].T @ t, order[:rank]

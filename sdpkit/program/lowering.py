@@ -124,9 +124,12 @@ def _convex(constraint: Constraint, hidden: list[Constraint | Cone]) -> list[Con
 
 def _split(e: Expression) -> tuple[Expression, list[tuple[Atom, sp.csr_array]]]:
     """The affine part, and the other terms."""
-    curved = [(atom, a) for atom, a in e.terms if isinstance(atom, Penalty | Absolute)]
+    curved: list[tuple[Atom, sp.csr_array]] = [
+        (atom, a) for atom, a in e.terms if isinstance(atom, Penalty | Absolute)
+    ]
     rest = tuple((atom, a) for atom, a in e.terms if not isinstance(atom, Penalty | Absolute))
-    return Combination(e.size, rest, e.constant, ()), curved
+    affine: Expression = Combination(e.size, rest, e.constant, ())
+    return affine, curved
 
 
 def _alone(
