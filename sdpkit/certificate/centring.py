@@ -50,7 +50,7 @@ _NEGLIGIBLE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class _Cone:
+class _MatrixCondition:
     """One semidefinite condition on w: S(w) − margin·I ⪰ 0 in coordinates of its face, or in units
     in which its diagonal is near one.
 
@@ -87,7 +87,7 @@ class DualBarrier:
     """
 
     program: Program
-    cones: tuple[_Cone, ...]
+    cones: tuple[_MatrixCondition, ...]
     linear: sp.csr_array
     limits: Array
     equations: sp.csc_array
@@ -257,7 +257,7 @@ def _uncurved(program: Program, which: Bools) -> Bools:
     return np.asarray(plain)
 
 
-def _cones(program: Program, w: Array) -> Iterator[_Cone]:
+def _cones(program: Program, w: Array) -> Iterator[_MatrixCondition]:
     at, rows = 0, program.matrix_rows
     weights = program.split(program.sign * program.cost_q)
     sizes = np.asarray(abs(program.rows_q).T @ np.abs(w)) + np.abs(program.cost_q)
@@ -276,7 +276,7 @@ def _cones(program: Program, w: Array) -> Iterator[_Cone]:
             on_face = block.face.T @ images @ block.face, block.face.T @ cost @ block.face
             if on_face[1].size:
                 margin = least * float(np.diag(absolute).max())
-                yield _Cone(*on_face, margin + _rounding(program, block, absolute), None)
+                yield _MatrixCondition(*on_face, margin + _rounding(program, block, absolute), None)
             continue
         slack = accurate_slack(program, k, w)
         diagonal = np.diag(absolute)
@@ -286,9 +286,9 @@ def _cones(program: Program, w: Array) -> Iterator[_Cone]:
         images, cost = _in_units(images, units), _in_units(cost, units)
         if slack is None:
             least += _rounding(program, block, _in_units(absolute, units))
-            yield _Cone(images, cost, least, None)
+            yield _MatrixCondition(images, cost, least, None)
         else:
-            yield _Cone(images, cost, least, partial(_accurate, program, k, units))
+            yield _MatrixCondition(images, cost, least, partial(_accurate, program, k, units))
 
 
 def _accurate(program: Program, k: int, units: Array, w: Array) -> Array:
