@@ -46,7 +46,7 @@ class WorkingSet:
     Only the points that occur in them are looked at, each in the blocks that measure it: a point
     has one *place* for each of these (a single one where distances are summed over the blocks). The
     two pairs of a comparison begin at the same point, its *anchor*: the pass goes from anchor to
-    anchor, so that each distance is computed once. OutputPlaces and anchors are in an order in which near
+    anchor, so that each distance is computed once. Places and anchors are in an order in which near
     points are next to each other: most of what an anchor needs is in the cache already.
 
     Attributes
