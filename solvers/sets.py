@@ -3,10 +3,10 @@
     minimise  cᵀz + φ(x)   over   z ∈ R = {z : Az = b}  and  z ∈ K,     z = (Z₁, Z₂, …, x)
 
 Z are the unknown matrices on their faces, x the auxiliary variables with one slack per inequality,
-K the product of semidefinite cones, half lines, lines and second-order cones, φ the quadratic and norm penalties. The
-projection on R solves one system with  AAᵀ = A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ + A_x A_xᵀ,  factored once;
-the one on K takes one eigendecomposition per block, of which only the eigenvectors of the rarer
-sign are needed.
+K the product of semidefinite cones, half lines, lines and second-order cones, φ the quadratic and
+norm penalties. The projection on R solves one system with  AAᵀ = A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ + A_x A_xᵀ,
+factored once; the one on K takes one eigendecomposition per block, of which only the eigenvectors
+of the rarer sign are needed.
 
 **The metric.** What is near depends on the scalar product, and so does the speed of every method
 that projects. A Gram matrix of a long thin manifold has eigenvalues from n³ down to those of an

@@ -368,18 +368,27 @@ def _by_blending(program: Program, w: Array, eigenvalues: list[float], lack: flo
     least = min(_smallest_reduced_cost(program, middle), float(inside.min(initial=np.inf)))
     if not least >= 0 or _breaks_equations(program, middle):
         return _NO_BOUND
-    values = slack_eigenvalues(program, middle)
-    least = min(least, *values)
-    # Twice what is missing, and what rounding may hide after the move.
-    missing = 2 * (max(0.0, lack, -min(eigenvalues)) + max(slack_roundings(program, w)))
-    if not least > 0 or not missing < least:
+    smallest = min(slack_eigenvalues(program, middle))
+    # Twice what is missing, and what rounding may hide after the move. Slacks that miss nothing
+    # need no room: a mixture of two that are semidefinite is semidefinite.
+    missing = max(0.0, -min(eigenvalues))
+    if missing:
+        missing += max(slack_roundings(program, w))
+    share = max(_share(lack, least), _share(missing, smallest))
+    if not 0 < share < 1:
         return _NO_BOUND
-    share = missing / least
     blend = into_conditions(program, (1 - share) * w + share * middle)
     proven = _beyond_rounding(program, blend, slack_eigenvalues(program, blend))
     if min(proven) < 0 or _leaves_linear_conditions(program, blend):
         return _NO_BOUND
     return SafeBound(_value(program, blend), "blend with simple multipliers", blend)
+
+
+def _share(missing: float, room: float) -> float:
+    """The share of the middle that takes care of twice what is missing; 1 if there is no room."""
+    if missing <= 0:
+        return 0.0
+    return 2 * missing / room if 2 * missing < room else 1.0
 
 
 def _is_somewhere_positive(program: Program, k: int) -> bool:

@@ -190,7 +190,10 @@ def _judged(program: Program, w: Array) -> Ray:
     weights = program.split(np.asarray(program.rows_q.T @ w))
     lacks = [_lack(block, u) for block, u in zip(program.blocks, weights, strict=True)]
     r = np.asarray(program.rows_x.T @ w)
-    lack_x = max(program.cone_x.short(r), float(np.abs(r)[program.cone_x.lines].max(initial=0.0)))
+    hidden_x = _hidden_in_cones(program.cone_x, r)
+    outside = float((program.cone_x.lack(r) + hidden_x).max(initial=0.0))
+    unequal = float(np.abs(r)[program.cone_x.lines].max(initial=0.0))
+    lack_x = max(program.cone_x.short(r), outside, unequal)
     sizes = [size_of_image(block, u) for block, u in zip(program.blocks, weights, strict=True)]
     if not np.isfinite([lack_x, *sizes]).all():
         return refused  # an image that overflows shows nothing
@@ -204,6 +207,7 @@ def _judged(program: Program, w: Array) -> Ray:
     # Multipliers of a weakly infeasible program, or of one whose points are large, grow until
     # rounding hides what they lack: then they exclude points of size 1e8 at most.
     doubtful = [_doubtful(block, u) for block, u in zip(program.blocks, weights, strict=True)]
+    doubtful.append(outside)
     violation = max(violation, 0.1 * max(doubtful) * natural)
     proof = _ray_proof(program, w, lacks, lack_x)
     if not proof and exact_contradiction(program, w, clear=True) is not None:
@@ -212,6 +216,11 @@ def _judged(program: Program, w: Array) -> Ray:
         # The feasible set is bounded, so that a ray which is a proof can be shown to be one.
         violation = np.inf
     return Ray("infeasible", violation, proof, program, multipliers=program.sign * w)
+
+
+def _hidden_in_cones(cone: VariableCone, r: Array) -> Array:
+    """(k,) what rounding may hide in r_h − ‖r_T‖."""
+    return np.asarray(4 * EPS * (cone.members.size + 8) * np.abs(r[cone.heads]))
 
 
 def chain_ray(program: Program, chain: FaceProof, multipliers: Array) -> Ray:
@@ -265,7 +274,9 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
         return ""
     moved = w + (max(*lacks, lack_x) / strength) * program.repair_direction
     r = program.rows_x.T @ moved
-    signs = np.all(program.relations * moved <= 0) and program.cone_x.short(r) == 0
+    hidden_x = _hidden_in_cones(program.cone_x, r)
+    inside = not (program.cone_x.lack(r) + hidden_x > 0).any() and program.cone_x.short(r) == 0
+    signs = np.all(program.relations * moved <= 0) and inside
     if signs and program.rhs @ moved < 0 and not program.cone_x.lines.any():
         return "its violation is paid for by the repair direction"
     return ""
