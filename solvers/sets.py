@@ -328,8 +328,8 @@ class TwoSets:
         if matrices_only:
             return min(low)
         rays, tail = ~self.free & (self.curvature == 0), slack[self.tail]
-        inside = -self.cone.lack(tail)
-        return min(*low, float(tail[rays].min(initial=np.inf)), *inside.tolist())
+        inside = -float(self.cone.lack(tail).max(initial=-np.inf))
+        return min(*low, float(tail[rays].min(initial=np.inf)), inside)
 
     # -- the way back ------------------------------------------------------------------------
 
