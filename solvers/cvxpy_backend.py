@@ -24,7 +24,7 @@ from sdpkit.solution.options import check_names
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, OwnSolver, digits
-from sdpkit.solvers.cvxpy_models import WrittenModel, Point, lmi_form, matrix_form
+from sdpkit.solvers.cvxpy_models import Point, WrittenModel, lmi_form, matrix_form
 from sdpkit.solvers.licences import without_licence
 
 _MOSEK: tuple[str, ...] = ("REL_GAP", "PFEAS", "DFEAS")

@@ -263,4 +263,4 @@ class SelfDualEmbedding:
         raise Breakdown
 
 
-__all__ = ["SelfDualEmbedding", "Point", "Residuals"]
+__all__ = ["Point", "Residuals", "SelfDualEmbedding"]

@@ -30,7 +30,7 @@ from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, OwnSolver, digits
 from sdpkit.solvers.algebra import EntryEquations
-from sdpkit.solvers.central_path import central_paths
+from sdpkit.solvers.central_path import CentralPath, central_paths
 from sdpkit.solvers.embedded_path import EmbeddedPath
 from sdpkit.solvers.in_time import set_up
 from sdpkit.solvers.predictor_corrector import entries_are_fewer
