@@ -58,7 +58,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Residuals:
+class Infeasibilities:
     """r_p, r_d and r_g of a point."""
 
     primal: Array
@@ -100,7 +100,7 @@ class Newton:
         return Homogeneous(across, -negative, along, from_rhs, curvature)
 
     def direction(
-        self, residuals: Residuals, share: float, scaled_sum: Array, product: float
+        self, residuals: Infeasibilities, share: float, scaled_sum: Array, product: float
     ) -> EmbeddingStep:
         """The step that takes residuals down by `share`, with T⁻¹dx + Tᵀds = `scaled_sum` and
         κdτ + τdκ = `product`."""
@@ -115,14 +115,20 @@ class Newton:
         v = v + dtau * (h.along - h.across)
         return self._step(residuals, share, v, dy + dtau * (h.from_rhs + h.from_cost), dtau, dkappa)
 
-    def feasible_direction(self, residuals: Residuals, scaled_sum: Array) -> EmbeddingStep:
+    def feasible_direction(self, residuals: Infeasibilities, scaled_sum: Array) -> EmbeddingStep:
         """The step to r_p = r_d = 0 with T⁻¹dx + Tᵀds = `scaled_sum`, τ and κ as they are."""
         f = scaled_sum - self.point.scaling.scaled(residuals.dual)
         v, dy = self.solved.nearest(f, residuals.primal)
         return self._step(residuals, 1.0, v, dy, 0.0, 0.0)
 
     def _step(
-        self, residuals: Residuals, share: float, v: Array, dy: Array, dtau: float, dkappa: float
+        self,
+        residuals: Infeasibilities,
+        share: float,
+        v: Array,
+        dy: Array,
+        dtau: float,
+        dkappa: float,
     ) -> EmbeddingStep:
         scaling, e = self.point.scaling, self.embedding
         dx = scaling.unscaled(v)
@@ -172,9 +178,9 @@ class SelfDualEmbedding:
         e = self.identity
         return Point(e, np.zeros(self.b.size), e.copy(), 1.0, 1.0, self.cone.scaling(e, e))
 
-    def residuals(self, p: Point) -> Residuals:
+    def residuals(self, p: Point) -> Infeasibilities:
         """r_p, r_d and r_g."""
-        return Residuals(
+        return Infeasibilities(
             self.b * p.tau - self.equations.values(p.x),
             self.c * p.tau - self.equations.adjoint(p.y) - p.s,
             p.kappa + float(self.c @ p.x) - float(self.b @ p.y),
@@ -215,7 +221,7 @@ class SelfDualEmbedding:
     def _direction(
         self,
         p: Point,
-        residuals: Residuals,
+        residuals: Infeasibilities,
         factorise: type[NormalEquations | OrthogonalFactor],
         centring: float | None,
     ) -> EmbeddingStep:
@@ -263,4 +269,4 @@ class SelfDualEmbedding:
         raise Breakdown
 
 
-__all__ = ["Point", "Residuals", "SelfDualEmbedding"]
+__all__ = ["Point", "Infeasibilities", "SelfDualEmbedding"]
