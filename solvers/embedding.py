@@ -269,4 +269,4 @@ class SelfDualEmbedding:
         raise Breakdown
 
 
-__all__ = ["Point", "Infeasibilities", "SelfDualEmbedding"]
+__all__ = ["Infeasibilities", "Point", "SelfDualEmbedding"]
