@@ -14,15 +14,17 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from bench.strangers import write_all
-from sdpkit.comparison.measuring import timed, timed_solve
+from sdpkit.comparison.measuring import quiet_solve
 from sdpkit.errors import InputError
 from sdpkit.numerics.deadline import Deadline
 from sdpkit.proof import check
@@ -32,6 +34,7 @@ from sdpkit.solving.proving import ProgramFile, prove_solution
 # Jansson's VSDP on SDPLIB, the best of five solvers per problem: problems with rigorous bounds from
 # both sides, narrower than 1e-6, of how many; and what it has no bounds for.
 VSDP = (55, 43, 92)
+T = TypeVar("T")
 _TOL, _NARROW = 1e-8, 1e-6
 _LIMIT, _CHECK_SECONDS = 600.0, 120.0
 
@@ -103,17 +106,30 @@ def _work(path: Path, limit: float, answer: Connection) -> None:
     name = path.name.removesuffix(".dat-s")
     file = ProgramFile.read(path)
     size = f"{max(file.statement['blocks'], default=0)}/{len(file.statement['rows'])}"
-    run = timed_solve(file.program, tol=_TOL, time_limit=limit / 4)
-    solution, solving = run.result, run.cpu_seconds
-    verified = timed(
+    solution, solving = _counted(lambda: quiet_solve(file.program, tol=_TOL, time_limit=limit / 2))
+    verified, verifying = _counted(
         solution.ray.verify if solution.ray is not None else solution.certificate.verify
     )
-    width = verified.result.width if solution.ray is None else np.inf
+    width = verified.width if solution.ray is None else np.inf
     found = Line(name, size, str(solution.status), "none", None, None, np.inf, width, solving)
     answer.send(found)
-    proven = timed(lambda: prove_solution(file, solution, "auto", Deadline.after(limit)))
-    seconds = (solving, verified.cpu_seconds, proven.cpu_seconds)
-    answer.send(_line(name, size, str(solution.status), proven.result, width, seconds))
+    proof, proving = _counted(
+        lambda: prove_solution(file, solution, "auto", Deadline.after(limit / 2))
+    )
+    seconds = (solving, verifying, proving)
+    answer.send(_line(name, size, str(solution.status), proof, width, seconds))
+
+
+def _counted(action: Callable[[], T]) -> tuple[T, float]:
+    """(what it returned, processor seconds) with those of the solvers that it started."""
+    before = _processor_seconds()
+    result = action()
+    return result, _processor_seconds() - before
+
+
+def _processor_seconds() -> float:
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in usage)
 
 
 def _line(
@@ -152,17 +168,18 @@ def _width(lower: Fraction | None, upper: Fraction | None) -> float:
 
 def _checked(path: Path) -> tuple[str, float]:
     """(what the checker prints, its seconds) in a process without any package."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-I", "-S", str(check.__file__), str(path)]
-    try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=_CHECK_SECONDS, check=False
-        )
-        said = (ran.stdout or ran.stderr).strip()
-    except subprocess.TimeoutExpired:
-        said = f"no answer within {_CHECK_SECONDS:.0f} s"
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return said, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def ran() -> str:
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_CHECK_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"no answer within {_CHECK_SECONDS:.0f} s"
+        return (done.stdout or done.stderr).strip()
+
+    return _counted(ran)
 
 
 # -- texts ------------------------------------------------------------------------------------
