@@ -48,6 +48,8 @@ _LEAST_SECONDS = 1e-3
 class Settings:
     """What every solver is told. `options` go to the solver unchanged.
 
+    Examples
+    --------
     >>> Settings(deadline=Deadline.after(60.0)).time_limit <= 60.0
     True
     """
@@ -75,12 +77,18 @@ class Answer:
 
     Attributes
     ----------
-    matrices: one (n, n) array or `Gram` per block, or None
-    x: (n_x,) auxiliary variables, or None
-    dual: (m,) multipliers w, or None
-    multiplier_ray: (m,) w that shows infeasibility, or None
-    matrix_ray: (matrices, x) that shows unboundedness, or None
-    rows: for a program with a family, the comparisons that `dual` belongs to
+    matrices : tuple of array or Gram or None
+        One (n, n) array or `Gram` per block, or None.
+    x : array of shape (n_x,) or None
+        Auxiliary variables, or None.
+    dual : array of shape (m,) or None
+        Multipliers w, or None.
+    multiplier_ray : array of shape (m,) or None
+        w that shows infeasibility, or None.
+    matrix_ray : tuple or None
+        (matrices, x) that shows unboundedness, or None.
+    rows : Rows or None
+        For a program with a family, the comparisons that `dual` belongs to.
     """
 
     stop: Stop

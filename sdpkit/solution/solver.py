@@ -72,6 +72,8 @@ class Solver(Protocol):
 def unsupported(capabilities: Capabilities, program: Program) -> str | None:
     """What `program` needs beyond these capabilities, in words after a solver's name, or None.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from sdpkit import Block, Program
     >>> program = Program.of(Block.of(2, np.eye(2), name="M", max_rank=1), [1.0, 1.0])
