@@ -27,6 +27,8 @@ _ITERATIONS, _CENTRED = 150, 12
 # Σ of complementarity at the end, relative to the value.
 _GAP = 1e-10
 _STALLED = 1e-5
+# Of the way to the boundary.
+_SHARE = 0.95
 
 # A matrix of python-flint, which has no types.
 Matrix = Any
@@ -80,7 +82,7 @@ class _Method:
 
     def __init__(self, flint: Any, program: Program, of_x: float, of_s: float) -> None:
         self.flint, self.program = flint, program
-        self.n = [n for n in program.sizes[1:] if n]
+        self.n: list[int] = [n for n in program.sizes[1:] if n]
         self.signed = [j for j, free in enumerate(program.free) if not free]
         self.unsigned = [j for j, free in enumerate(program.free) if free]
         self.a, self.c = self._matrices()
@@ -195,16 +197,13 @@ class _Method:
         return min(lengths)
 
     def _lengths(self, way: _Direction, system: _System) -> tuple[float, float]:
-        """How far X and S may go."""
-        primal = min(
-            [_ratio(self.x, way.x)]
-            + [_length(li, d) for li, d in zip(system.roots_x, way.X, strict=True)]
-        )
-        dual = min(
-            [_ratio(self.r, way.r)]
-            + [_length(li, d) for li, d in zip(system.roots_s, way.S, strict=True)]
-        )
-        return tuple(1.0 if 0.95 * v >= 1.0 else min(1.0, 0.95 * v) for v in (primal, dual))  # type: ignore[return-value]
+        """How far X and S may go, at most by one."""
+        primal, dual = _ratio(self.x, way.x), _ratio(self.r, way.r)
+        for root, d in zip(system.roots_x, way.X, strict=True):
+            primal = min(primal, _length(root, d))
+        for root, d in zip(system.roots_s, way.S, strict=True):
+            dual = min(dual, _length(root, d))
+        return min(1.0, _SHARE * primal), min(1.0, _SHARE * dual)
 
     def _mu_after(self, way: _Direction, lengths: tuple[float, float]) -> float:
         p, d = lengths
@@ -227,12 +226,10 @@ class _Method:
         def whole(values: list[Any]) -> list[int]:
             return [int((scale * v).mid().floor().unique_fmpz()) for v in values]
 
-        blocks, found = [], iter(zip(self.X, self.n, strict=True))
+        blocks: list[Triangle] = []
+        found = iter(self.X)
         for n in self.program.sizes[1:]:
-            if not n:
-                blocks.append([])
-                continue
-            flat = whole(next(found)[0].entries())
+            flat = whole(next(found).entries()) if n else []
             blocks.append([flat[i * n : i * n + i + 1] for i in range(n)])
         x = [0] * len(self.program.free)
         for places, values in ((self.signed, self.x), (self.unsigned, self.f)):

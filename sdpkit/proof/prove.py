@@ -213,10 +213,10 @@ def _is_narrow(program: Program, proof: dict[str, Any]) -> bool:
     """Whether both ends are there, and near each other."""
     if "multipliers" not in proof or "point" not in proof:
         return False
-    unit = 1 << program.unit
-    upper = value_of_multipliers(program, proof["multipliers"]) / unit
-    lower = value_of_point(program, proof["point"]) / unit
-    return upper - lower <= _NARROW * max(1, abs(upper), abs(lower))
+    upper = value_of_multipliers(program, proof["multipliers"])
+    lower = value_of_point(program, proof["point"])
+    largest = max(Fraction(1 << program.unit), abs(upper), abs(lower))
+    return upper - lower <= _NARROW * largest
 
 
 def _sizes(floats: Floats, answer: Approximation) -> tuple[float, float]:
