@@ -67,6 +67,7 @@ from sdpkit.program.safe import NormPenalty as NormPenalty
 from sdpkit.program.safe import SafeBounds as SafeBounds
 from sdpkit.program.sdpa import read_sdpa as read_sdpa
 from sdpkit.program.sdpa import write_sdpa as write_sdpa
+from sdpkit.program.second_order import SecondOrderCone as SecondOrderCone
 from sdpkit.results import placement
 from sdpkit.results import quality as quality
 from sdpkit.results.ellipsoid import Ellipsoid as Ellipsoid

@@ -32,6 +32,7 @@ from sdpkit.solvers.cone_algebra import (
 from sdpkit.solvers.conic_form import ConicForm, Equations
 from sdpkit.solvers.definite import Breakdown
 from sdpkit.solvers.in_time import stoppable_cholesky
+from sdpkit.solvers.lorentz import LorentzCones, LorentzRows
 from sdpkit.typing import Array, Indices
 
 # Up to this order T is written out for each matrix of a stack.
@@ -249,7 +250,9 @@ class ScaledConstraints:
         self.parts: list[Any] = []
         for part, span in zip(form.cone.parts, form.cone.spans, strict=True):
             mine = sp.csr_array(columns[:, span])
-            if not isinstance(part, SemidefiniteStack):
+            if isinstance(part, LorentzCones):
+                self.parts.append(LorentzRows(mine, part))
+            elif not isinstance(part, SemidefiniteStack):
                 self.parts.append(OrthantRows(mine))
             elif part.order <= _SMALL_ORDER:
                 self.parts.append(SmallRows(mine, part))
