@@ -362,7 +362,12 @@ def _not_measured(entries: float) -> float:
 def _conic(summary: str, log_det: bool = False) -> Capabilities:
     """cvxpy writes a log det with exponential cones, which not every solver has."""
     return Capabilities(
-        quadratic=True, norms=True, log_det=log_det, stops_itself=True, summary=summary
+        quadratic=True,
+        norms=True,
+        second_order=True,
+        log_det=log_det,
+        stops_itself=True,
+        summary=summary,
     )
 
 

@@ -15,7 +15,6 @@ from sdpkit.certificate.rounding import slack_roundings
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.reduction import Reduction
-from sdpkit.solvers.cone_algebra import SemidefiniteStack
 from sdpkit.solvers.conic_form import ConicForm, Equations, FreeVariables
 from sdpkit.solvers.definite import Breakdown
 from sdpkit.solvers.embedding import Embedding, Point
@@ -237,9 +236,12 @@ class EmbeddedPath:
         terms = np.abs(form.c[linear]) + (abs(form.a[:, linear]).T @ np.abs(y))
         roundings, least, sizes = [_ROUNDING * terms], [slack[linear]], [x[linear]]
         of_blocks = np.array(slack_roundings(form.program, -y))
-        parts = zip(form.cone.parts[1:], form.cone.spans[1:], form.stacks, strict=True)
-        for part, span, blocks in parts:
-            assert isinstance(part, SemidefiniteStack)
+        for cone, span in form.second_order:
+            most = np.abs(form.c[span]) + (abs(form.a[:, span]).T @ np.abs(y))
+            roundings.append(_ROUNDING * np.sqrt(cone.sums(most**2)))
+            least.append(cone.smallest(slack[span]))
+            sizes.append(2 * x[span][cone.heads])
+        for part, span, blocks in form.semidefinite:
             roundings.append(of_blocks[list(blocks)])
             least.append(part.smallest(slack[span]))
             sizes.append(part.traces(x[span]))

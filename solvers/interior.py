@@ -50,6 +50,7 @@ class Interior(OwnSolver):
     capabilities: Capabilities = field(
         default_factory=lambda: Capabilities(
             quadratic=True,
+            second_order=True,
             warm_start=True,
             callback=True,
             summary="structured primal–dual interior point; certified, up to a few thousand points",
@@ -129,6 +130,8 @@ def has_structure(program: Program) -> bool:
     embedding does not. Anything else (linear matrix inequalities, structural design, control, free
     variables, many blocks) has no structure that it could use, and often no interior either.
     """
+    if program.cones:
+        return False
     if not program.is_linear or any(block.features is not None for block in program.blocks):
         return True
     sizes = sum(block.size for block in program.blocks)

@@ -20,6 +20,7 @@ from sdpkit.certificate.certify import certify
 from sdpkit.certificate.complementary import complementary
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
+from sdpkit.program.second_order import SecondOrderCone
 
 
 def made(kind: Callable[..., cp.Problem], *sizes: Any) -> Callable[[], cp.Problem]:
@@ -94,3 +95,22 @@ def test_huge_multipliers_that_cancel_prove_nothing(size: float, free: bool) -> 
     certificate = certify(program, np.zeros((1, 1)), [0.0, 0.0], [size, size])
     assert certificate.safe_bound == np.inf
     assert not certificate.passes(0.1)
+
+
+def test_complementary_multipliers_of_a_second_order_cone() -> None:
+    """min ‖(3, 4)‖ as a cone; the multipliers are outside of it by their error."""
+    program = Program.of(
+        Block.of(1, np.ones((1, 1))),
+        [3.0, 4.0],
+        rows_q=np.zeros((2, 1)),
+        rows_x=[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        sense="min",
+        cost_x=[1.0, 0.0, 0.0],
+        free_x=[True] * 3,
+        cones=[SecondOrderCone.of([0, 1, 2])],
+    )
+    x, w = np.array([5.0, 3.0, 4.0]), -np.array([0.6, 0.8]) * (1 + 1e-8)
+    assert not np.isfinite(safe_bound(program, w).value)
+    moved = complementary(program, [np.zeros((1, 1))], x, w)
+    assert moved is not None
+    assert abs(safe_bound(program, moved).value + 5.0) < 1e-12

@@ -58,6 +58,7 @@ TABLES = {
     "classifier": ("bench.estimators", "classifier", ("data", "repeats")),
     "grid": ("bench.estimators", "grid", ("jobs",)),
     "metric-learn": ("bench.estimators", "metric_learn", ("data", "metric_learn")),
+    "theorems": ("bench.theorems", "theorems", ("data", "time_limit", "names")),
     "threads": ("bench.threads", "threads", ("repeats", "solvers")),
 }
 # Tables that need a folder of data.
@@ -84,6 +85,7 @@ _DEFAULTS: dict[str, Any] = {
     "jobs": None,
     "measure": False,
     "metric_learn": None,
+    "names": None,
     "neighbors": [4],
     "only": None,
     "peers": True,
@@ -114,9 +116,12 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds", type=int, nargs="+", help="random seeds (barrier, noise-free; default 0)"
     )
     parser.add_argument("--tol", type=float, help="certified gap (barrier; default 1e-3)")
-    parser.add_argument("--time-limit", type=float, help="seconds for a run (barrier, limits)")
+    parser.add_argument(
+        "--time-limit", type=float, help="seconds for a run (barrier, limits, theorems)"
+    )
     parser.add_argument("--no-peers", action="store_true", help="leave other solvers out")
-    parser.add_argument("--data", type=Path, help="folder of instances or data sets")
+    parser.add_argument("--data", "--folder", type=Path, help="folder of instances or data sets")
+    parser.add_argument("--names", nargs="+", help="only these programs (theorems)")
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
     parser.add_argument(
         "--deskewed", action="store_const", const=True, help="deskew MNIST's images first"

@@ -2,7 +2,7 @@
 
 At an optimum the dual slack vanishes where the point does not:
 
-    S(w) M = 0,    r_j = 0 where x_j > 0 or x_j is free,    w_e = 0 where inequality e has slack
+    S(w) M = 0,   r_j = 0 where x_j > 0 or x_j is free,   w_e = 0 where inequality e has slack
 
 These equations are linear in w. Multipliers of a solver meet them to its tolerance, and the nearest
 ones that meet them to rounding are often feasible to rounding, also where the dual has no interior
@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
-from sdpkit.typing import Array, Bools, Indices
+from sdpkit.typing import Array, Bools
 
 # Entries of the largest system of equations.
 _ENTRIES = 4e6
@@ -37,9 +37,9 @@ def complementary(program: Program, matrices: list[Matrix], x: Array, w: Array) 
         return None
     slack = program.excess(program.rhs - program.row_values(program.measure(matrices), x))
     kept = (program.relations == 0) | (np.abs(w) > slack)
-    free = np.flatnonzero(program.free_x | (x > np.abs(program.reduced_costs(w))))
+    vanishing = _vanishing(program, x, program.reduced_costs(w))
     bases = list(_ranges(program, matrices, w))
-    out = _corrected(program, np.where(kept, w, 0.0), kept, free, bases, whole=True)
+    out = _corrected(program, np.where(kept, w, 0.0), kept, vanishing, bases, whole=True)
     for _ in range(_REFINEMENTS):
         bases = [
             _smallest(block.face, slack, basis.shape[1])
@@ -47,7 +47,7 @@ def complementary(program: Program, matrices: list[Matrix], x: Array, w: Array) 
                 program.blocks, program.dual_slacks(out), bases, strict=True
             )
         ]
-        out = _corrected(program, out, kept, free, bases, whole=False)
+        out = _corrected(program, out, kept, vanishing, bases, whole=False)
     return np.clip(out, *program.sign_box)
 
 
@@ -64,12 +64,17 @@ def _is_small(program: Program, matrices: list[Matrix]) -> bool:
 
 
 def _corrected(
-    program: Program, w: Array, kept: Bools, free: Indices, bases: list[Array], whole: bool
+    program: Program,
+    w: Array,
+    kept: Bools,
+    vanishing: sp.csr_array,
+    bases: list[Array],
+    whole: bool,
 ) -> Array:
-    """w with the smallest correction for which S(w)V = 0 and r_j = 0; or, unless it is whole,
-    VᵀS(w)V = 0, the tangent of the slacks of that rank."""
-    columns = sp.csc_array(program.rows_x)
-    rows, left = [columns[:, free].T.toarray()], [program.reduced_costs(w)[free]]
+    """w with the smallest correction for which S(w)V = 0 and Lr = 0, L what vanishes; or, unless it
+    is whole, VᵀS(w)V = 0, the tangent of the slacks of that rank."""
+    rows = [(vanishing @ program.rows_x.T).toarray()]
+    left = [np.asarray(vanishing @ program.reduced_costs(w))]
     at = 0
     for block, basis, slack in zip(program.blocks, bases, program.dual_slacks(w), strict=True):
         continue_or_raise()
@@ -83,6 +88,25 @@ def _corrected(
     if system.size and np.isfinite(system).all():
         out[kept] -= scipy.linalg.lstsq(system, np.concatenate(left), cond=_DEPENDENT)[0]
     return out
+
+
+def _vanishing(program: Program, x: Array, r: Array) -> sp.csr_array:
+    """(k, n_x) the combinations of reduced costs that are zero beside x: those of free variables
+    and of positive ones; all in a second-order cone with x inside, and r_h x_T + x_h r_T where x
+    lies on its boundary."""
+    alone = program.equations_x | (~program.free_x & (x > np.abs(r)))
+    parts = [sp.csr_array(sp.eye_array(x.size, format="csr")[np.flatnonzero(alone)])]
+    for cone in program.cones:
+        head, tail = cone.members[0], cone.members[1:]
+        length, r_length = np.linalg.norm(x[tail]), np.linalg.norm(r[tail])
+        if x[head] - length > r[head] + r_length:
+            parts.append(sp.eye_array(x.size, format="csr")[cone.members])
+        elif x[head] + length > r[head] - r_length and length > 0:
+            rows = sp.lil_array((tail.size, x.size))
+            rows[np.arange(tail.size), tail] = 1.0
+            rows[:, [head]] = (x[tail] / length)[:, None]
+            parts.append(sp.csr_array(rows))
+    return sp.csr_array(sp.vstack(parts))
 
 
 def _ranges(program: Program, matrices: list[Matrix], w: Array) -> Iterator[Array]:

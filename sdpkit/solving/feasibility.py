@@ -181,7 +181,7 @@ def _deepest_point(run: Run, program: Program, solver: Solver) -> _Deepest:
         return _Deepest(dual=dual)
     pairs = zip(answer.matrices, _projectors(program), strict=True)
     matrices = tuple(np.asarray(m) + t * np.asarray(p) for m, p in pairs)
-    return _Deepest((matrices, np.where(program.free_x, 0.0, t) + answer.x[:-1]), dual)
+    return _Deepest((matrices, t * program.cone_x.unit + answer.x[:-1]), dual)
 
 
 def _able(asked: Program, solver: Solver) -> Solver | None:
@@ -194,7 +194,8 @@ def _able(asked: Program, solver: Solver) -> Solver | None:
 
 
 def deepest(program: Program) -> Program:
-    """max t with M ⪰ tI on its face, x ≥ t, inequalities met by t in their own units.
+    """max t with M ⪰ tI on its face, x ≥ t, x_h ≥ ‖x_T‖ + t, inequalities met by t in their own
+    units.
 
     >>> from sdpkit import Block
     >>> asked = deepest(Program.of(Block.of(2, [[1.0, 0.0], [0.0, 1.0]]), [1.0, 1.0]))
@@ -211,6 +212,7 @@ def deepest(program: Program) -> Program:
         relations=np.r_[plain.relations, -1],
         cost_x=np.r_[np.zeros(plain.n_auxiliary), 1.0],
         free_x=np.r_[plain.free_x, True],
+        cones=plain.cones,
         name=f"deepest point of {program.name}",
     )
 
@@ -219,7 +221,7 @@ def _along(program: Program) -> Array:
     """(m,) how each constraint changes with t."""
     with np.errstate(all="ignore"):
         along = program.rows_q @ program.measure(_projectors(program))
-        along = along + program.rows_x @ np.where(program.free_x, 0.0, 1.0)
+        along = along + program.rows_x @ program.cone_x.unit
         return np.asarray(along - program.relations * program.row_norms)
 
 
