@@ -87,15 +87,20 @@ def _decided(run: Run, program: Program, solver: Solver) -> Feasibility:
         point = FeasiblePoint(*found.point)
         if point.proof(program):
             return Feasibility(point=point)
+    inexact: Ray | None = None
     if found.dual is not None:
         ray = certify_infeasible(program, program.sign * found.dual)
-        if ray.passes(RAY_TOL):
+        if ray.passes(RAY_TOL) and ray.proof:
             return Feasibility(ray=ray)
+        inexact = ray if ray.passes(RAY_TOL) else None
     asked, face = found.dual is not None, Face.of(program)
     if face is None or not all(has_simple_null(block) for block in program.blocks):
-        return Feasibility(is_asked=asked)
+        return Feasibility(ray=inexact, is_asked=asked)
     dual = found.dual / face.scales if found.dual is not None else None
-    return replace(_on_faces(run, program, face, dual, solver), is_asked=asked)
+    on_faces = replace(_on_faces(run, program, face, dual, solver), is_asked=asked)
+    if inexact is None or on_faces.ray is not None or on_faces.point is not None:
+        return on_faces
+    return replace(on_faces, ray=inexact)
 
 
 def _on_faces(
