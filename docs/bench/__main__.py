@@ -52,6 +52,7 @@ TABLES = {
     "mixtures": ("bench.mixtures", "mixtures", ("data",)),
     "mmc": ("bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ()),
+    "judging": ("bench.judging", "judging", ("data", "only")),
     "limits": ("bench.limits", "limits", ("time_limit", "solvers")),
     "limits-whole": ("bench.limits", "whole", ()),
     "classifier": ("bench.estimators", "classifier", ("data", "repeats")),
@@ -86,6 +87,7 @@ _DEFAULTS: dict[str, Any] = {
     "metric_learn": None,
     "names": None,
     "neighbors": [4],
+    "only": None,
     "peers": True,
     "picture": None,
     "repeats": 5,
@@ -127,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--picture", type=Path, help="draw to this file, if there is a picture")
     parser.add_argument("--force", action="store_true", help="replace a picture that exists")
     parser.add_argument("--repeats", type=int, help="runs of each (threads, classifier; default 5)")
+    parser.add_argument("--only", help="instances whose name holds this (judging)")
     parser.add_argument("--jobs", type=int, help="processes (auto, grid; default 1)")
     parser.add_argument(
         "--parallel-config",
