@@ -29,3 +29,39 @@ def test_computed_answers_are_right(body: str) -> None:
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", body, re.M | re.S))
     assert "assert" in code
     exec(compile(code, "exam.md", "exec"), {})
+
+
+_GREEK = (
+    "alpha|beta|gamma|delta|epsilon|varepsilon|kappa|lambda|mu|nu|xi|rho|sigma|tau|theta|varphi|phi"
+    "|psi|omega|Delta|Phi"
+)
+_SYMBOL = re.compile(
+    rf"\\math(?:cal|bb|bf)\s*\{{?\s*\w|\\(?:{_GREEK})|(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])"
+)
+
+
+def symbols(text: str) -> set[str]:
+    """The letters of all formulas of a page, outside of its code."""
+    text = re.sub(r"^(?:```.*?^```|---.*?^---)\s*$", "", text, flags=re.M | re.S)
+    found = set()
+    for match in re.finditer(r"\$\$(.*?)\$\$|\$([^$]+)\$", text, re.S):
+        formula = re.sub(
+            r"\\(?:text|operatorname|mathrm|begin|end)\{[^}]*\}", " ", match[1] or match[2]
+        )
+        formula = re.sub(rf"\\(?!math|{_GREEK})[A-Za-z]+", " ", formula)
+        found |= {re.sub(r"[\s{]", "", symbol) for symbol in _SYMBOL.findall(formula)}
+    return found
+
+
+@pytest.mark.parametrize("path", CHAPTERS[:6], ids=lambda path: path.stem)
+def test_every_letter_of_the_first_chapters_is_in_the_table(path: Path) -> None:
+    listed = symbols((COURSE / "symbols.md").read_text("utf-8"))
+    used = symbols(path.read_text("utf-8"))
+    assert len(used) > 15
+    assert used - listed == set()
+
+
+def test_the_index_lists_every_chapter_once_in_order() -> None:
+    listed = re.findall(r"^(\d\d_\w+)$", (COURSE / "index.md").read_text("utf-8"), re.M)
+    assert listed == [path.stem for path in CHAPTERS]
+    assert len(listed) == 21

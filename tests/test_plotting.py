@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
@@ -120,3 +121,27 @@ def test_a_flipbook_shows_each_frame_once_and_has_a_still() -> None:
     assert "prefers-reduced-motion" in book.svg()
     with pytest.raises(InputError, match="at least one frame"):
         plotting.flipbook(lambda figure, k: None, 0, alt="nothing")
+
+
+def test_frames_of_a_parameter_carry_their_labels() -> None:
+    book = plotting.flipbook(
+        lambda figure, k: None, 2, labels=['k = "3"', "k = 4"], alt="two", figsize=(1, 1)
+    )
+    page = ElementTree.fromstring(book._repr_html_())
+    assert json.loads(page.get("data-labels") or "") == ['k = "3"', "k = 4"]
+    assert page.get("data-still") == "1"
+    with pytest.raises(InputError, match="3 labels for 2 frames"):
+        plotting.flipbook(lambda figure, k: None, 2, labels="abc", alt="two")
+
+
+def test_an_edge_map_says_the_tension_of_every_edge() -> None:
+    problem = sdpkit.MVU(graph=sdpkit.datasets.path_graph(4))
+    embedding = problem.recover(sdpkit.solve(problem), n_components=1)
+    drawn = plotting.edge_map(embedding, alt="a string <4>")
+    page = ElementTree.fromstring(drawn._repr_html_())
+    lines = [e for e in page.iter() if e.tag.endswith("line")]
+    assert [round(float(e.get("data-tension") or 0), 2) for e in lines] == [1.5, 2.0, 1.5]
+    assert drawn.sentences()[1] == (
+        "Edge from point 1 to point 2: tension 2, stretched; number 1 of 3 by strength."
+    )
+    assert {e.get("class") for e in lines} == {"stretched"}

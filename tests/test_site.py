@@ -177,6 +177,136 @@ def test_every_chapter_downloads_as_a_notebook(folder: str) -> None:
         assert f"{folder}/{path.stem}.ipynb" in path.read_text("utf-8")
 
 
+def test_every_chapter_has_a_figure_that_moves() -> None:
+    for path in chapters():
+        assert 'class="flipbook"' in path.read_text("utf-8"), path
+
+
+@pytest.mark.needs("chromium")
+def test_a_slider_chooses_the_frame_and_says_its_value(browser: Any) -> None:
+    visit = Visit(browser, SITE / "course" / "08_noise.html", 1400)
+    book = visit.page.locator(".flipbook").first
+    slider = book.locator("input[type=range]")
+    visible = "[...document.querySelector('.flipbook').querySelectorAll('image')].map(" + (
+        "f => getComputedStyle(f).visibility === 'visible')"
+    )
+    slider.focus()
+    for key, frame in (("Home", 0), ("ArrowRight", 1), ("End", 4)):
+        visit.page.keyboard.press(key)
+        shown = visit.page.evaluate(visible)
+        assert [k for k, on in enumerate(shown) if on] == [frame]
+        said = slider.get_attribute("aria-valuetext")
+        assert said.startswith("ω = ")
+        assert said == book.locator("output").inner_text()
+    book.locator("button[aria-label='next frame']").click()
+    assert visit.page.evaluate(visible).index(True) == 0
+    play = book.locator(".moving-play")
+    assert play.get_attribute("aria-pressed") == "false"  # a parameter does not move by itself
+    play.click()
+    assert play.get_attribute("aria-pressed") == "true"
+    visit.close()
+
+
+@pytest.mark.needs("chromium")
+def test_a_clicked_edge_says_its_tension(browser: Any) -> None:
+    visit = Visit(browser, SITE / "course" / "03_unfolding.html", 1400)
+    drawing = visit.page.locator(".edge-map svg")
+    drawing.scroll_into_view_if_needed()
+    box = drawing.bounding_box()
+    drawing.click(position={"x": box["width"] / 2, "y": box["height"] / 2})
+    said = visit.page.locator(".edge-map output")
+    assert re.match(r"Edge from point \d+ to point \d+: tension", said.inner_text())
+    assert visit.page.locator(".edge-map line.chosen").count() == 1
+    slider = visit.page.locator(".edge-map input")
+    slider.focus()
+    visit.page.keyboard.press("Home")
+    assert "number 1 of" in said.inner_text()
+    visit.close()
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_slides_open_and_move_by_keys(browser: Any, width: int) -> None:
+    for path in chapters():
+        visit = Visit(browser, SITE / "slides" / path.name, width)
+        page = visit.page
+        page.wait_for_selector("body.one .slide.shown")
+        count = page.locator(".slide").count()
+        assert count >= 12, path
+        for _ in range(count - 1):
+            page.keyboard.press("ArrowRight")
+            scrolls = page.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+            assert scrolls <= 1, f"{path}: {page.locator('.shown').first.inner_text()[:60]}"
+        assert page.locator("#place").inner_text() == f"{count} of {count}"
+        assert "What to take away" in page.locator(".slide.shown").inner_text()
+        assert page.locator("mjx-container [data-mjx-error]").count() == 0, path
+        assert page.locator(".notes:visible").count() == 0
+        page.keyboard.press("Home")
+        page.keyboard.press("n")
+        assert page.locator(".slide.shown .notes:visible").count() == 1
+        assert "Solution" not in page.content(), path
+        assert visit.requests == [], path
+        assert visit.complaints == [], path
+        visit.close()
+
+
+NOTEBOOK_PAGE = """<!DOCTYPE html><meta charset="utf-8"><title>{title}</title>
+<script>window.MathJax = {{"tex": {{"inlineMath": [["$", "$"]]}}, "svg": {{"fontCache": "global"}}}}
+</script><script defer src="{site}/_static/mathjax/tex-svg-full.js"></script>{body}"""
+
+
+def notebook_as_page(path: Path) -> str:
+    """The cells as Jupyter would show them: Markdown with formulas, and code."""
+    import nbformat
+    from markdown_it import MarkdownIt
+
+    markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
+    body = []
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            # Jupyter sets formulas aside before it reads Markdown.
+            kept: list[str] = []
+            text = re.sub(
+                r"\$\$.*?\$\$|\$[^$\n]+(?:\n[^$\n]+)*\$",
+                lambda m, kept=kept: kept.append(m[0]) or f"@@{len(kept) - 1}@@",
+                cell.source,
+                flags=re.S,
+            )
+            shown = markdown.render(text)
+            body.append(re.sub(r"@@(\d+)@@", lambda m, k=kept: html.escape(k[int(m[1])]), shown))
+        else:
+            body.append(f"<pre class='code'>{html.escape(cell.source)}</pre>")
+    return NOTEBOOK_PAGE.format(title=path.stem, site=SITE.as_uri(), body="\n".join(body))
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("folder", ["notebooks", "notebooks/teachers"])
+def test_notebooks_open_with_formulas_and_folded_solutions(
+    browser: Any, folder: str, tmp_path: Path
+) -> None:
+    for path in chapters():
+        opened = tmp_path / f"{path.stem}.html"
+        opened.write_text(notebook_as_page(SITE / folder / f"{path.stem}.ipynb"), "utf-8")
+        visit = Visit(browser, opened, 1400)
+        visit.wait_for_formulas()
+        assert visit.page.locator("mjx-container").count() > 5, path
+        assert visit.page.locator("mjx-container [data-mjx-error]").count() == 0, path
+        folded = visit.page.locator("details")
+        assert (folded.count() >= 3) == (folder == "notebooks/teachers"), path
+        assert visit.page.locator("pre.code").count() >= 5, path
+        assert visit.complaints == [], path
+        visit.close()
+
+
+def test_the_sheet_has_every_exercise_and_what_it_needs() -> None:
+    text = (SITE / "course" / "sheet.html").read_text("utf-8")
+    assert len(re.findall(r"<em>Exercise \d", text)) == 3 * len(chapters())
+    assert "Solution" not in text
+    assert "{code-cell}" not in text
+
+
 def test_every_chapter_has_what_a_chapter_has() -> None:
     for path in chapters():
         text = path.read_text("utf-8")
