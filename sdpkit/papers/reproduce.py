@@ -130,8 +130,8 @@ def reproduce_all(
     for name, files in missing.items():
         tell(f"{name}: left out, it needs {files} in the folder of --data")
     if missing:
-        files = sorted({file for name in missing for file in ENTRIES[name].needs})
-        tell(f"where these data are: {how_to_get(files)}")
+        wanted_files = sorted({file for name in missing for file in ENTRIES[name].needs})
+        tell(f"where these data are: {how_to_get(wanted_files)}")
     total = max(sum(seconds.values()) / jobs, max(seconds.values(), default=0.0))
     tell(
         f"{len(left)} entries to make, {len(done)} kept from before; about {_words(total)} with "

@@ -73,7 +73,7 @@ def turning_pot(frames: int) -> Array:
         light = 1 + depth / 36  # between 0.5 and 1.5
         away = (columns.ravel() - across[:, None]) ** 2 + (rows.ravel() + balls[:, 2:]) ** 2
         pictures[k] = light @ np.exp(-away / 12)
-    return 255 * pictures / pictures.max()
+    return 255 / float(pictures.max()) * pictures
 
 
 def split(
