@@ -16,12 +16,13 @@ structured method made no progress.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from sdpkit.program.block import Block
+from sdpkit.program.epigraph import without_penalties
 from sdpkit.program.form import Program
 from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import SETUP_SECONDS, Driver
@@ -50,12 +51,19 @@ class Interior(OwnSolver):
     capabilities: Capabilities = field(
         default_factory=lambda: Capabilities(
             quadratic=True,
+            norms=True,
             second_order=True,
             warm_start=True,
             callback=True,
             summary="structured primal–dual interior point; certified, up to a few thousand points",
         )
     )
+
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities, but log dets beside second-order cones or norms."""
+        if program.has_log_det and (program.cones or program.norms):
+            return "takes no log det together with second-order cones or norms"
+        return super().accepts(program)
 
     def memory(self, program: Program) -> float:
         """Bytes: the Schur matrix and its factor, gathered measurements, a dozen n × n; for the
@@ -130,7 +138,7 @@ def has_structure(program: Program) -> bool:
     embedding does not. Anything else (linear matrix inequalities, structural design, control, free
     variables, many blocks) has no structure that it could use, and often no interior either.
     """
-    if program.cones:
+    if program.cones or program.norms:
         return False
     if not program.is_linear or any(block.features is not None for block in program.blocks):
         return True
@@ -142,14 +150,26 @@ def has_structure(program: Program) -> bool:
 def can_be_embedded(program: Program) -> bool:
     """Whether the embedding takes the program, in minutes."""
     entries = sum(block.size * (block.size + 1) / 2 for block in program.blocks)
-    return program.is_linear and entries <= _MOST_ENTRIES and program.n_rows <= _MOST_ROWS
+    small = entries <= _MOST_ENTRIES and program.n_rows <= _MOST_ROWS
+    return small and not program.has_log_det
 
 
 def _embedded(driver: Driver, reduction: Reduction) -> Answer:
-    """What the embedding finds."""
+    """What the embedding finds; it knows penalties as second-order cones."""
     floor = reduction.original.value_floor / (reduction.rhs_scale * reduction.cost_scale)
-    tol = driver.settings.tol
-    return driver.run(set_up(driver, lambda: EmbeddedPath(reduction, floor, tol)))
+    tol, form = driver.settings.tol, without_penalties(reduction.program)
+    flat = replace(reduction, program=form.program)
+    answer = driver.run(set_up(driver, lambda: EmbeddedPath(flat, floor, tol)))
+    ray = answer.matrix_ray
+    return replace(
+        answer,
+        x=None if answer.x is None else form.lifted(answer.x),
+        dual=None if answer.dual is None else form.multipliers(answer.dual),
+        multiplier_ray=None
+        if answer.multiplier_ray is None
+        else form.multipliers(answer.multiplier_ray),
+        matrix_ray=None if ray is None else (ray[0], form.lifted(ray[1])),
+    )
 
 
 def _on_face(block: Block) -> int:
