@@ -39,7 +39,7 @@ _INTEGER = ("GLPK_MI", "CBC", "SCIP", "ECOS_BB", "SCIPY")
 
 
 @dataclass(frozen=True)
-class CvxpyModel:
+class PickledModel:
     """A cvxpy problem for another process.
 
     Attributes
@@ -53,7 +53,7 @@ class CvxpyModel:
     fresh: int
 
     @classmethod
-    def of(cls, name: str, problem: Any) -> CvxpyModel:
+    def of(cls, name: str, problem: Any) -> PickledModel:
         """The model; refused where it cannot be pickled."""
         import cvxpy
         from cvxpy.lin_ops import lin_utils

@@ -20,7 +20,7 @@ from sdpkit.conic.conic_certificate import ConicCertificate
 from sdpkit.conic.cvxpy import CompiledModel, refuse_wild_values
 from sdpkit.conic.cvxpy_solver import _OFFSET, SdpkitSolver
 from sdpkit.conic.joint_step import DualPoint, best_of_a_solve, joint_step
-from sdpkit.conic.nonlinear_cones import MatrixRows, NonlinearData
+from sdpkit.conic.nonlinear_cones import BlockRows, NonlinearData
 from sdpkit.typing import Array
 
 
@@ -61,16 +61,16 @@ def nonlinear_data(data: dict[str, Any], sense: Literal["min", "max"]) -> Nonlin
     sizes = data[cvxpy.settings.PARAM_PROB].constr_map
     n_zero, n_nonneg = (sum(c.size for c in sizes[kind]) for kind in (Zero, NonNeg))
     start = n_zero + n_nonneg
-    blocks: list[MatrixRows] = []
+    blocks: list[BlockRows] = []
     for constraint in sizes[SOC]:
         for size in constraint.cone_sizes():
-            blocks.append(MatrixRows("soc", int(size), np.arange(start, start + size)))
+            blocks.append(BlockRows("soc", int(size), np.arange(start, start + size)))
             start += int(size)
     for constraint in sizes[PSD]:
         n = constraint.args[0].shape[-1]
         count = constraint.args[0].size // n**2
         for k in range(count):
-            blocks.append(MatrixRows("psd", n, start + k + count * np.arange(n**2)))
+            blocks.append(BlockRows("psd", n, start + k + count * np.arange(n**2)))
         start += constraint.args[0].size
     n_exp = sum(c.num_cones() for c in sizes[ExpCone])
     exponential = start + np.arange(3 * n_exp).reshape(-1, 3)
@@ -176,9 +176,11 @@ def _of_constraint(constraint: Any) -> float:
         return np.nan
     size = max(1.0, *(float(np.abs(value).max(initial=0.0)) for value in values))
     if isinstance(constraint, ExpCone):
-        off = _outside_exponential(*values)
+        x, y, z = values
+        off = _outside_exponential(x, y, z)
     elif isinstance(constraint, PowCone3D):
-        off = _outside_power(*values, np.asarray(constraint.alpha.value))
+        x, y, z = values
+        off = _outside_power(x, y, z, np.asarray(constraint.alpha.value))
     else:
         off = float(np.max(np.abs(constraint.violation()), initial=0.0))
     return off / size
