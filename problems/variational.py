@@ -428,13 +428,16 @@ class Residuals:
         """A(M), or R A(M)."""
         q = unknown.lengths(self.measured)
         if self.rows is None:
-            return named(f"A({unknown.name})", q)
-        return named(f"R A({unknown.name})", self.rows @ q)
+            lengths: Expression = named(f"A({unknown.name})", q)
+        else:
+            lengths = named(f"R A({unknown.name})", self.rows @ q)
+        return lengths
 
     @property
     def squared_lengths(self) -> Expression:
         """d, or R d."""
-        return named("d" if self.rows is None else "R d", self.squared)
+        lengths: Expression = named("d" if self.rows is None else "R d", self.squared)
+        return lengths
 
     def safe_bounds(self, omega: float, penalty: Penalty, fixed: Fixed | None = None) -> SafeBounds:
         """Multipliers one on all edges push M back: the repair direction, and for the norm, scaled

@@ -136,7 +136,7 @@ def _cost_vectors(program: Program, stacks: tuple[tuple[int, ...], ...]) -> list
             cost = program.blocks[k].cost.dense()
             if weights[k].any():
                 image = program.blocks[k].adjoint(weights[k])
-                cost = cost + (image.toarray() if sp.issparse(image) else image)
+                cost = cost + (image if isinstance(image, np.ndarray) else image.toarray())
             matrices.append(-program.sign * cost)
         cone = SemidefiniteStack(program.blocks[blocks[0]].size, len(blocks))
         out.append(cone.vector(np.array(matrices)))

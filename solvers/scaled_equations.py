@@ -277,7 +277,7 @@ class ScaledConstraints:
         for rows, part in zip(self.parts, scaling.parts, strict=True):
             continue_or_raise()
             scaled = rows.scaled(part)
-            columns.append(scaled.toarray() if sp.issparse(scaled) else scaled)
+            columns.append(scaled if isinstance(scaled, np.ndarray) else scaled.toarray())
         return self.equations.reduced(np.hstack(columns))
 
 
@@ -314,7 +314,7 @@ class NormalEquations:
     def _solved(self, g: Array) -> Array:
         if not g.size:
             return g
-        return self.unit * np.asarray(lapack.dpotrs(self.lower, self.unit * g, lower=1)[0])
+        return np.asarray(self.unit * lapack.dpotrs(self.lower, self.unit * g, lower=1)[0])
 
     def _times(self, v: Array) -> Array:
         return self.equations.values(self.scaling.unscaled(v))
@@ -389,7 +389,7 @@ def _multiplied(panel: Array, tau: Array, columns: Array, trans: str) -> Array:
 def _triangular(r: Array, g: Array, trans: int) -> Array:
     if not g.size:
         return g
-    return np.asarray(scipy.linalg.solve_triangular(r, g, trans=trans))
+    return np.asarray(scipy.linalg.solve_triangular(r, g, trans=1 if trans else 0))
 
 
 Factorisation = Callable[[ScaledConstraints, ProductScaling], Solved]

@@ -352,7 +352,7 @@ def _by_blending(program: Program, w: Array, eigenvalues: list[float], lack: flo
         return _NO_BOUND
     unequal, (lo, hi) = program.relations != 0, program.sign_box
     typical = float(np.abs(w[unequal]).mean()) if unequal.any() else 0.0
-    middle = into_conditions(program, -typical * program.relations)
+    middle = into_conditions(program, np.asarray(-typical * program.relations, dtype=float))
     inside = np.where(unequal, np.minimum(middle - lo, hi - middle), np.inf)
     least = min(_smallest_reduced_cost(program, middle), float(inside.min(initial=np.inf)))
     if not least >= 0 or _breaks_equations(program, middle):

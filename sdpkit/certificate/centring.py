@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -33,7 +34,7 @@ from sdpkit.numerics.deadline import continue_or_raise, current_deadline
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
-from sdpkit.typing import Array, Bools, Indices
+from sdpkit.typing import Array, Bools
 
 # Entries of the largest matrices, and seconds of an operation of a factorisation.
 _ENTRIES, _SECONDS = 2.5e7, 3e-10
@@ -49,7 +50,7 @@ _NEGLIGIBLE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class _Cone:
+class _MatrixCondition:
     """One semidefinite condition on w: S(w) − margin·I ⪰ 0 in coordinates of its face, or in units
     in which its diagonal is near one.
 
@@ -86,7 +87,7 @@ class DualBarrier:
     """
 
     program: Program
-    cones: tuple[_Cone, ...]
+    cones: tuple[_MatrixCondition, ...]
     linear: sp.csr_array
     limits: Array
     equations: sp.csc_array
@@ -211,7 +212,7 @@ def degree(program: Program) -> int:
     """ν, the number of the barrier's terms."""
     plain = int(np.sum(~program.free_x & (program.quadratic_x == 0)))
     unequal = int(np.count_nonzero(program.relations))
-    sizes = sum(block.size - block.null_basis.shape[1] for block in program.blocks)
+    sizes = sum(int(block.size - block.null_basis.shape[1]) for block in program.blocks)
     return max(1, sizes + plain + unequal + 2 * len(program.norms))
 
 
@@ -253,10 +254,10 @@ def _uncurved(program: Program, which: Bools) -> Bools:
     plain = which & (program.quadratic_x == 0)
     for penalty in program.norms:
         plain[list(penalty.group)] = False
-    return plain
+    return np.asarray(plain)
 
 
-def _cones(program: Program, w: Array) -> Iterator[_Cone]:
+def _cones(program: Program, w: Array) -> Iterator[_MatrixCondition]:
     at, rows = 0, program.matrix_rows
     weights = program.split(program.sign * program.cost_q)
     sizes = np.asarray(abs(program.rows_q).T @ np.abs(w)) + np.abs(program.cost_q)
@@ -275,7 +276,7 @@ def _cones(program: Program, w: Array) -> Iterator[_Cone]:
             on_face = block.face.T @ images @ block.face, block.face.T @ cost @ block.face
             if on_face[1].size:
                 margin = least * float(np.diag(absolute).max())
-                yield _Cone(*on_face, margin + _rounding(program, block, absolute), None)
+                yield _MatrixCondition(*on_face, margin + _rounding(program, block, absolute), None)
             continue
         slack = accurate_slack(program, k, w)
         diagonal = np.diag(absolute)
@@ -285,9 +286,9 @@ def _cones(program: Program, w: Array) -> Iterator[_Cone]:
         images, cost = _in_units(images, units), _in_units(cost, units)
         if slack is None:
             least += _rounding(program, block, _in_units(absolute, units))
-            yield _Cone(images, cost, least, None)
+            yield _MatrixCondition(images, cost, least, None)
         else:
-            yield _Cone(images, cost, least, partial(_accurate, program, k, units))
+            yield _MatrixCondition(images, cost, least, partial(_accurate, program, k, units))
 
 
 def _accurate(program: Program, k: int, units: Array, w: Array) -> Array:
@@ -329,7 +330,7 @@ def _shift(slack: Array) -> Array:
     return np.where(slack > tiny, 0.0, _SHIFT * np.abs(slack) + tiny)
 
 
-def _triangle(f: Array, t: Array) -> tuple[Array, Array, Indices]:
+def _triangle(f: Array, t: Array) -> tuple[Any, Any, Any]:
     """(R, Qᵀt, columns) of F = QR over independent columns; pivots only where they are needed."""
     q = f.shape[1]
     if len(f) >= q:
@@ -338,7 +339,7 @@ def _triangle(f: Array, t: Array) -> tuple[Array, Array, Indices]:
         if sizes.min(initial=np.inf) > _DEPENDENT:
             return both[:q, :q], both[:q, q], np.arange(q)
     continue_or_raise()
-    orthogonal, r, order = scipy.linalg.qr(f, mode="economic", pivoting=True)
+    orthogonal, r, order = map(np.asarray, scipy.linalg.qr(f, mode="economic", pivoting=True))
     sizes = np.abs(np.diag(r))
     rank = int(np.sum(sizes > _DEPENDENT * sizes.max(initial=0.0)))
     return r[:rank, :rank], orthogonal[:, :rank].T @ t, order[:rank]

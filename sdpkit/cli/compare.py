@@ -85,6 +85,11 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where runs are made, such as a cluster",
     )
+    _add_results(parser)
+
+
+def _add_results(parser: Any) -> None:
+    """The options about what is measured, kept and written."""
     parser.add_argument("--warm", action="store_true", help="also measure warm starts")
 
 

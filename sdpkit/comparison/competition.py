@@ -32,7 +32,7 @@ from sdpkit.comparison.hosts import processor as processor_here
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.comparison.models import (
     MODEL,
-    PickledModel,
+    ComparedModel,
     is_cvxpy_problem,
     is_cvxpy_solver,
     solvers_of_models,
@@ -492,7 +492,7 @@ def _entry(name: str, problem: Any, position: int) -> _Entry:
         return _Entry(described, problem=_pickled(problem.build(), f"{problem.name!r}"))
     if is_cvxpy_problem(problem):
         title = name or f"model-{position}"
-        model = PickledModel.of(title, problem)
+        model = ComparedModel.of(title, problem)
         return _Entry(
             Described(title, kind=MODEL, description="cvxpy model"), problem=_pickled(model, title)
         )

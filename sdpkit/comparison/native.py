@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdpkit.comparison.measuring import Timed, forget_peak, timed
-from sdpkit.comparison.models import PickledModel, fingerprint_of_model, native_arguments
+from sdpkit.comparison.models import ComparedModel, fingerprint_of_model, native_arguments
 from sdpkit.errors import InputError, SdpkitError, UnsuitableSolverError
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.solve import solve
@@ -32,12 +32,12 @@ _PROOF = (5.0, 0.5)
 _PACKAGES = {"HIGHS": "highspy", "SCIPY": "scipy", "GLPK": "cvxopt"}
 
 
-def describe_model(tell: Tell, model: PickledModel) -> None:
+def describe_model(tell: Tell, model: ComparedModel) -> None:
     """Compile the model and say what it is."""
     tell("described", _description(model.build()))
 
 
-def attempt_model(tell: Tell, trial: Trial, model: PickledModel) -> None:
+def attempt_model(tell: Tell, trial: Trial, model: ComparedModel) -> None:
     """Compile, solve, certify; raises what goes wrong."""
     import cvxpy
 

@@ -134,7 +134,7 @@ def certify_by_program(problem: cvxpy.Problem) -> Certificate:
         return certificate
     deadline = time_to_judge(_seconds_of(problem))
     bound = bound_inside(certificate, dual, _GOAL, deadline)
-    if bound is not None:
+    if bound is not None and bound.multipliers is not None:
         moved = certify(
             certificate.program, matrices, aux, certificate.program.sign * bound.multipliers
         )
@@ -368,7 +368,7 @@ class CompiledModel:
         for c in self.problem.constraints:
             if c.id in shown[0]:
                 probes = [_flat(_saved(c, duals[c.id])) for duals in shown]
-                out.append((c, _numbers(_placed(np.arange(probes[0].size), probes, m))))
+                out.append((c, _numbers(_placed(np.arange(float(probes[0].size)), probes, m))))
         return out
 
     def variables_at(self, x: Array) -> list[Any]:

@@ -142,7 +142,7 @@ class ConicData:
         keys = np.column_stack([is_equation, sign[:, None] * seen, sign * self.rhs[:n]]) + 0.0
         label = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
         mean = np.bincount(label, sign * y[:n]) / np.maximum(np.bincount(label), 1)
-        return np.r_[sign * mean[label], y[n:]]
+        return np.concatenate([sign * mean[label], y[n:]])
 
     @property
     def sign(self) -> float:

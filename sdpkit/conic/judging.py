@@ -21,7 +21,7 @@ from sdpkit.conic.cvxpy import CompiledModel, refuse_wild_values
 from sdpkit.conic.cvxpy_solver import _OFFSET, SdpkitSolver
 from sdpkit.conic.joint_step import DualPoint, best_of_a_solve, joint_step
 from sdpkit.conic.nonlinear_cones import BlockRows, NonlinearData
-from sdpkit.typing import Array
+from sdpkit.typing import Array, Bools
 
 
 class Judge(SdpkitSolver):
@@ -176,11 +176,10 @@ def _of_constraint(constraint: Any) -> float:
         return np.nan
     size = max(1.0, *(float(np.abs(value).max(initial=0.0)) for value in values))
     if isinstance(constraint, ExpCone):
-        x, y, z = values
-        off = _outside_exponential(x, y, z)
+        off = _outside_exponential(*values)
     elif isinstance(constraint, PowCone3D):
         x, y, z = values
-        off = _outside_power(x, y, z, np.asarray(constraint.alpha.value))
+        off = _outside_power(x, y, z, constraint.alpha.value)
     else:
         off = float(np.max(np.abs(constraint.violation()), initial=0.0))
     return off / size
@@ -190,11 +189,11 @@ def _outside_exponential(x: Any, y: Any, z: Any) -> float:
     """The least t ≥ 0 with (x − t, y + t, z + t) in the cone, for the worst of the triples."""
     x, y, z = (np.ravel(part).astype(float) for part in (x, y, z))
 
-    def inside(t: Array) -> Array:
+    def inside(t: Array) -> Bools:
         a, b, c = x - t, y + t, z + t
         with np.errstate(all="ignore"):
             good = a <= b * np.log(c / b)
-        return np.where((b > 0) & (c > 0), good, (b == 0) & (a <= 0) & (c >= 0))
+        return np.asarray(np.where((b > 0) & (c > 0), good, (b == 0) & (a <= 0) & (c >= 0)))
 
     return _least(inside, x, y, z)
 
@@ -204,11 +203,11 @@ def _outside_power(x: Any, y: Any, z: Any, alpha: Any) -> float:
     x, y, z = (np.ravel(part).astype(float) for part in (x, y, z))
     a = np.broadcast_to(np.ravel(alpha), x.shape)
 
-    def inside(t: Array) -> Array:
+    def inside(t: Array) -> Bools:
         u, v = x + t, y + t
         with np.errstate(all="ignore"):
             good = a * np.log(u) + (1 - a) * np.log(v) >= np.log(np.abs(z))
-        return np.where((u >= 0) & (v >= 0), good | (z == 0), False)
+        return np.asarray((u >= 0) & (v >= 0) & (good | (z == 0)))
 
     return _least(inside, x, y, z)
 
@@ -219,9 +218,9 @@ def _least(inside: Any, *points: Array) -> float:
     low, high = np.zeros(points[0].size), np.full(points[0].size, size)
     if not np.isfinite(size):
         return np.nan
-    done = inside(low).astype(bool)
+    done = inside(low)
     for _ in range(60):
         middle = (low + high) / 2
-        good = inside(middle).astype(bool)
+        good = inside(middle)
         low, high = np.where(good, low, middle), np.where(good, middle, high)
     return float(np.where(done, 0.0, high).max(initial=0.0))

@@ -135,7 +135,8 @@ def _kernel(image: Triangle) -> Basis | None:
         return None
     a = [[Fraction(image[max(i, j)][min(i, j)]) for j in range(n)] for i in range(n)]
     seen = [i for i in range(n) if any(a[i])]
-    left, pivots = list(seen), []
+    left = list(seen)
+    pivots: list[int] = []
     while left:
         continue_or_raise()
         pivot = max(left, key=lambda i: a[i][i])

@@ -232,7 +232,7 @@ def _proven(
     if power < 0:  # a denominator of one takes all bits
         point = [[[v << -power for v in row] for row in rows] for rows in point]
         x, power = [v << -power for v in x], 0
-    over, end = 1 << power, {}
+    over, end = 1 << power, dict[str, Any]()
     p, q = 0, 1
     if any(r):
         missed, bits = sum(v * v for v in r), power + 64

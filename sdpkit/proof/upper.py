@@ -170,8 +170,8 @@ def _newton_step(
         values = scipy.linalg.eigvalsh(s) if len(s) else np.ones(1)
         shift.append(max(-2 * float(values[0]), 1e-14 * float(np.abs(values).max())) + 1e-300)
     least = -2 * r[signed].min(initial=0.0) + 1e-15 * float(np.abs(r).max(initial=0.0)) + 1e-300
-    inverse = [np.linalg.inv(s + t * np.eye(len(s))) for s, t in zip(matrices, shift, strict=True)]
-    inverse = [(i + i.T) / 2 for i in inverse]
+    raised = [s + t * np.eye(len(s)) for s, t in zip(matrices, shift, strict=True)]
+    inverse = [np.asarray((i + i.T) / 2, dtype=float) for i in map(np.linalg.inv, raised)]
     margin = np.where(signed, np.where(r > 0, r, least), np.inf)
     weights = np.where(signed, 1 / margin**2, 0.0)
     hessian = floats.metric(inverse, weights)
@@ -188,7 +188,7 @@ def _newton_step(
         step = np.linalg.solve(scaled + 1e-15 * np.eye(len(scaled)), gradient / root) / root
     except (np.linalg.LinAlgError, ValueError):
         return None
-    decrement = float(np.sqrt(max(0.0, gradient @ step)))
+    decrement = float(np.sqrt(max(0.0, float(gradient @ step))))
     return np.asarray(step / (1 + decrement) if decrement > 0.25 else step)
 
 
