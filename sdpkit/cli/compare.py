@@ -27,13 +27,6 @@ def add_parser(commands: Any) -> None:
         description="Run solvers on a suite, each run in a separate process. Every run is saved "
         "as soon as it ends; repeat the command to continue where it was stopped.",
     )
-    _add_problems(parser)
-    _add_runs(parser)
-    _add_results(parser)
-
-
-def _add_problems(parser: argparse.ArgumentParser) -> None:
-    """Which problems are solved."""
     parser.add_argument(
         "files",
         nargs="*",
@@ -47,10 +40,6 @@ def _add_problems(parser: argparse.ArgumentParser) -> None:
         "--instances", nargs="+", help="only these: names of --list, or files .dat-s and .npz"
     )
     parser.add_argument("--list", action="store_true", help="show suites and instances, and stop")
-
-
-def _add_runs(parser: argparse.ArgumentParser) -> None:
-    """How they are solved."""
     parser.add_argument(
         "--solvers",
         nargs="+",
@@ -91,10 +80,6 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
 def _add_results(parser: Any) -> None:
     """The options about what is measured, kept and written."""
     parser.add_argument("--warm", action="store_true", help="also measure warm starts")
-
-
-def _add_results(parser: argparse.ArgumentParser) -> None:
-    """What is written and printed."""
     parser.add_argument("--runs", type=Path, help="file of runs (default compare-SUITE.jsonl)")
     parser.add_argument("--fresh", action="store_true", help="delete the runs in that file first")
     parser.add_argument("--csv", type=Path, help="write the table of runs")
