@@ -185,9 +185,9 @@ class FreeVariables:
         if not self.tau.size or not values.size:
             return values
         columns = np.asfortranarray(values.reshape(len(values), -1))
-        trans = "N" if back else "T"
-        work = lapack.dormqr("L", trans, self.factor, self.tau, columns, -1)[1][0]
-        out = lapack.dormqr("L", trans, self.factor, self.tau, columns, int(work))[0]
+        trans, reflectors = "N" if back else "T", self.factor[:, : self.tau.size]
+        work = lapack.dormqr("L", trans, reflectors, self.tau, columns, -1)[1][0]
+        out = lapack.dormqr("L", trans, reflectors, self.tau, columns, int(work))[0]
         return np.asarray(out.reshape(values.shape))
 
     def multipliers(self, costs: Array) -> tuple[Array, Array | None]:
