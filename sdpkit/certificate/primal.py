@@ -49,7 +49,7 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
     spectra = [extremes(m) for m in even]
     q = program.measure(even)
     scale = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
-    scale = scale or activity(program, q, x)
+    scale = scale or activity(program, q, x) or program.natural_size
     residual = float(row_residuals(program, even, q, x).max(initial=0.0))
     bounded = ~program.free_x
     residual = max(residual, ratio(np.maximum(-x[bounded], 0.0).max(initial=0.0), scale))
