@@ -183,6 +183,10 @@ def _of_constraint(constraint: Any) -> float:
     elif isinstance(constraint, PowCone3D):
         x, y, z = values
         off = _outside_power(x, y, z, constraint.alpha.value)
+    elif isinstance(constraint, SOC):  # cvxpy's own violation drops imaginary parts
+        t, X = values
+        lengths = np.linalg.norm(X, axis=constraint.axis if np.ndim(X) > 1 else None)
+        off = float(np.max(np.ravel(lengths) - np.ravel(np.real(t)), initial=0.0))
     else:
         off = float(np.max(np.abs(constraint.violation()), initial=0.0))
     return off / size
