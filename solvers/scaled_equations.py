@@ -32,6 +32,7 @@ from sdpkit.solvers.cone_algebra import (
 from sdpkit.solvers.conic_form import ConicForm, Equations
 from sdpkit.solvers.definite import Breakdown
 from sdpkit.solvers.in_time import stoppable_cholesky
+from sdpkit.solvers.lorentz import LorentzCones, LorentzRows
 from sdpkit.typing import Array, Indices
 
 # Up to this order T is written out for each matrix of a stack.
@@ -116,7 +117,7 @@ class _Supports:
     places: Indices
 
 
-class MatrixRows:
+class MatrixConstraints:
     """The columns of A for one matrix, as sparse matrices A_e."""
 
     def __init__(self, a: sp.csr_array, order: int) -> None:
@@ -220,7 +221,7 @@ class MatrixStackRows:
         columns, each = sp.csc_array(a), cone.size // cone.count
         self.each, self.rows = each, a.shape[0]
         self.parts = [
-            MatrixRows(sp.csr_array(columns[:, k * each : (k + 1) * each]), cone.order)
+            MatrixConstraints(sp.csr_array(columns[:, k * each : (k + 1) * each]), cone.order)
             for k in range(cone.count)
         ]
 
@@ -249,7 +250,9 @@ class ScaledConstraints:
         self.parts: list[Any] = []
         for part, span in zip(form.cone.parts, form.cone.spans, strict=True):
             mine = sp.csr_array(columns[:, span])
-            if not isinstance(part, SemidefiniteStack):
+            if isinstance(part, LorentzCones):
+                self.parts.append(LorentzRows(mine, part))
+            elif not isinstance(part, SemidefiniteStack):
                 self.parts.append(OrthantRows(mine))
             elif part.order <= _SMALL_ORDER:
                 self.parts.append(SmallRows(mine, part))

@@ -179,7 +179,7 @@ def test_violations_are_those_of_the_model() -> None:
     power = brentq(lambda v: (1.5 + v) * (4 + v) - 2.5**2, 0, 1)
     exponential = brentq(lambda v: (1.5 + v) * np.exp(-v / (1.5 + v)) - (1 + v), 0, 9)
     violations = {
-        cp.SOC(t, z): 1e-3 / np.sqrt(8),
+        cp.SOC(t, z): 1e-3 / t.value,
         cp.SOC(s, Z): 0.5 / 5,
         cp.PowCone3D(a, 4.0, 2.0, 0.5): 0.0,
         cp.PowCone3D(a, 4.0, 2.5, 0.5): power / 4,

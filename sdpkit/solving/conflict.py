@@ -168,14 +168,20 @@ def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
     """
     if not program.n_rows:
         return
+<<<<<<< HEAD
     limit = _limit(program)
     free = np.flatnonzero(program.free_x)
+=======
+    size = float((np.abs(program.rhs) / program.row_norms).max())
+    limit = _FAR * (size if size > 0 else 1.0)
+    free = np.flatnonzero(program.cone_x.lines)
+>>>>>>> main
     shift = np.asarray(program.rows_x[:, free].sum(axis=1)).ravel()
     rows_q, total = [], []
     for block, span in zip(program.blocks, program.spans, strict=True):
         rows_q += [program.rows_q[:, span], sp.csr_array((program.n_rows, block.size))]
         total += [np.zeros(block.n_measurements), np.ones(block.size)]
-    total_q, total_x = np.concatenate(total), np.ones(program.n_auxiliary)
+    total_q, total_x = np.concatenate(total), program.cone_x.unit + program.cone_x.lines
     yield (
         Program.of(
             [with_unit_vectors(block) for block in program.blocks],
@@ -184,6 +190,8 @@ def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
             rows_q=sp.vstack([sp.hstack(rows_q), sp.csr_array(total_q[None, :])]),
             rows_x=sp.vstack([program.rows_x, sp.csr_array(total_x[None, :])]),
             relations=np.r_[program.relations, -1],
+            free_x=program.cone_x.inside,
+            cones=program.cones,
             name=f"{program.name} within limits",
         ),
         limit,
