@@ -298,13 +298,3 @@ def test_solve_names_the_way_for_a_cvxpy_model() -> None:
     model = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 1])
     with pytest.raises(sdpkit.InputError, match=r"sdpkit.solve\(sdpkit.from_cvxpy\(model\)\)"):
         sdpkit.solve(model)
-
-
-def test_other_solvers_are_not_called_where_only_a_bound_is_missing() -> None:
-    """Without strictly feasible multipliers no solver's multipliers bound an optimum."""
-    program = sdpkit.from_cvxpy(theirs.lp_5().prob)
-    with pytest.warns(sdpkit.ConvergenceWarning):
-        solution = sdpkit.solve(program)
-    assert solution.status == sdpkit.Status.INACCURATE
-    assert not solution.attempts
-    assert solution.objective == pytest.approx(theirs.lp_5().expect_val, abs=1e-5)

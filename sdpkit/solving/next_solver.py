@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from sdpkit.errors import SolverError
 from sdpkit.numerics.deadline import Deadline
 from sdpkit.numerics.interruption import is_interrupted
@@ -27,8 +25,6 @@ _SHARE = 0.5
 _PATIENCE, _LEAST_SECONDS = 10.0, 60.0
 # A solver that expects to need so many times what it would be given is not called.
 _HOPELESS = 3.0
-# DIMACS errors of accurate values, as a share of the tolerance.
-_ACCURATE = 0.1
 
 
 def may_be_asked(run: Run, candidate: Candidate) -> bool:
@@ -43,17 +39,7 @@ def may_be_asked(run: Run, candidate: Candidate) -> bool:
     stopped = stop is Stop.INTERRUPTED or (stop is Stop.ITERATION_LIMIT and iterations is not None)
     limited = any(block.max_rank is not None for block in candidate.program.blocks)
     ended = candidate.is_settled or candidate.ray is not None or is_interrupted()
-    return not (stopped or limited or ended or _lacks_only_a_bound(candidate))
-
-
-def _lacks_only_a_bound(candidate: Candidate) -> bool:
-    """Whether the values are accurate and no multipliers near them bound the optimum.
-
-    Where no multipliers are strictly feasible, those of another solver bound nothing either.
-    """
-    certificate = candidate.certificate
-    errors = np.abs(certificate.dimacs)
-    return math.isinf(certificate.safe_bound) and bool((errors <= _ACCURATE * candidate.tol).all())
+    return not (stopped or limited or ended)
 
 
 def further_answers(run: Run, first: Candidate) -> Iterator[tuple[Choice, Answer]]:
