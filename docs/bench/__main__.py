@@ -52,11 +52,8 @@ TABLES = {
     "mixtures": ("bench.mixtures", "mixtures", ("data",)),
     "mmc": ("bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ()),
-<<<<<<< HEAD
     "cvxpy-suite": ("bench.cvxpy_suite", "cvxpy_suite", ()),
-=======
     "judging": ("bench.judging", "judging", ("data", "only")),
->>>>>>> main
     "limits": ("bench.limits", "limits", ("time_limit", "solvers")),
     "limits-whole": ("bench.limits", "whole", ()),
     "classifier": ("bench.estimators", "classifier", ("data", "repeats")),

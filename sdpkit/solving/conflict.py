@@ -168,14 +168,8 @@ def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
     """
     if not program.n_rows:
         return
-<<<<<<< HEAD
     limit = _limit(program)
-    free = np.flatnonzero(program.free_x)
-=======
-    size = float((np.abs(program.rhs) / program.row_norms).max())
-    limit = _FAR * (size if size > 0 else 1.0)
     free = np.flatnonzero(program.cone_x.lines)
->>>>>>> main
     shift = np.asarray(program.rows_x[:, free].sum(axis=1)).ravel()
     rows_q, total = [], []
     for block, span in zip(program.blocks, program.spans, strict=True):
