@@ -26,7 +26,7 @@ Point = tuple[tuple[Array, ...] | None, Array | None, Array | None]
 
 
 @dataclass(frozen=True)
-class CvxpyModel:
+class WrittenModel:
     """A cvxpy problem and how to read (matrices, x, w of the maximisation) from it."""
 
     problem: Any
@@ -49,7 +49,7 @@ def _cost_vectors(program: Program) -> list[Array]:
     ]
 
 
-def lmi_form(program: Program) -> CvxpyModel:
+def lmi_form(program: Program) -> WrittenModel:
     """Over the multipliers; M is read from those of the cones."""
     import cvxpy as cp
 
@@ -73,7 +73,7 @@ def lmi_form(program: Program) -> CvxpyModel:
         _curved_x(program, np.asarray(w.value), x)
         return tuple(_lower(cone.dual_value) for cone in cones), x, np.asarray(w.value)
 
-    return CvxpyModel(problem, read)
+    return WrittenModel(problem, read)
 
 
 def _lower(dual: Any) -> Array:
@@ -184,7 +184,7 @@ def _fill_cones(members: Indices) -> Callable[[Array, Any], None]:
     return place
 
 
-def matrix_form(program: Program) -> CvxpyModel:
+def matrix_form(program: Program) -> WrittenModel:
     """Over the matrices and x; w is read from the multipliers of the constraints."""
     import cvxpy as cp
 
@@ -227,7 +227,7 @@ def matrix_form(program: Program) -> CvxpyModel:
         found = np.zeros(program.n_auxiliary) if not program.n_auxiliary else np.asarray(x.value)
         return tuple(np.asarray(z.value) for z in matrices), found, w
 
-    return CvxpyModel(problem, read)
+    return WrittenModel(problem, read)
 
 
 def _related(expression: Any, relation: int, rhs: Array) -> Any:

@@ -19,7 +19,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from sdpkit.numerics.sparse_spectrum import SparseSpectrum, elimination_order
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.solvers.in_time import stoppable
@@ -115,6 +114,8 @@ class SphereModel:
         n = span.stop - span.start
         slack = sp.csc_array(sp.diags_array(w) - self.cost[span, span])
         if n >= _SPARSE_SIZE and slack.nnz <= _SPARSE_SHARE * n**2:
+            from sdpkit.numerics.sparse_spectrum import SparseSpectrum
+
             return SparseSpectrum(slack, self._orders[span.start]).lowest(k)
         values, vectors = scipy.linalg.eigh(slack.toarray(), subset_by_index=[0, min(k, n) - 1])
         return values, vectors
@@ -122,6 +123,8 @@ class SphereModel:
     @cached_property
     def _orders(self) -> dict[int, Indices]:
         """Orders of low fill, by the first row of each block."""
+        from sdpkit.numerics.sparse_spectrum import elimination_order
+
         return {span.start: elimination_order(self.cost[span, span]) for span in self.spans}
 
     def multipliers(self, w: Array) -> Array:

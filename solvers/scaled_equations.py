@@ -117,7 +117,7 @@ class _Supports:
     places: Indices
 
 
-class MatrixRows:
+class MatrixConstraints:
     """The columns of A for one matrix, as sparse matrices A_e."""
 
     def __init__(self, a: sp.csr_array, order: int) -> None:
@@ -221,7 +221,7 @@ class MatrixStackRows:
         columns, each = sp.csc_array(a), cone.size // cone.count
         self.each, self.rows = each, a.shape[0]
         self.parts = [
-            MatrixRows(sp.csr_array(columns[:, k * each : (k + 1) * each]), cone.order)
+            MatrixConstraints(sp.csr_array(columns[:, k * each : (k + 1) * each]), cone.order)
             for k in range(cone.count)
         ]
 

@@ -26,6 +26,10 @@ from sdpkit.typing import Array
 _ROUNDING = 1e-12
 # Reduced costs of doubtful sign that are decided in rational arithmetic, at most.
 _DOUBTS = 2000
+# Multipliers whose terms are this many times the costs are granted none.
+_MODERATE = 1e5
+# Slacks are granted this many times the rounding of their sums, where no other bound is known.
+_GRANTED = 100.0
 # Steps onto the equations of free variables.
 _MAX_CORRECTIONS = 6
 # The residual that directions of facial reduction may have.
@@ -86,7 +90,9 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
     if not np.isfinite(w).all():
         return SafeBound(np.inf, "the multipliers overflow")
     if _breaks_equations(program, w):
-        return SafeBound(np.inf, "the multipliers violate an equation of a free variable")
+        zero = _by_zero(program, np.inf) if not program.has_log_det else _NO_BOUND
+        broken = SafeBound(np.inf, "the multipliers violate an equation of a free variable")
+        return zero if np.isfinite(zero.value) else broken
     if eigenvalues is None or not np.array_equal(given, w):
         eigenvalues = slack_eigenvalues(program, w)
     if min(eigenvalues) == -np.inf:
@@ -111,6 +117,7 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
     candidates.append(_by_scaling(program, w, eigenvalues))
     if not any(np.isfinite(bound.value) for bound in candidates):
         candidates.append(_by_blending(program, w, eigenvalues, lack))
+        candidates.append(_by_rounding(program, w))
     candidates.append(_by_zero(program, min(bound.value for bound in candidates)))
     return min(candidates, key=lambda bound: bound.value)
 
@@ -125,7 +132,7 @@ def _breaks_equations(program: Program, w: Array) -> bool:
         if float(np.linalg.norm(r[group])) - penalty.weight > allowed:
             return True
     plain = program.equations_x
-    return bool(np.any(np.abs(r[plain]) > _ROUNDING * sums[plain]))
+    return bool(np.any(np.abs(r[plain]) > _granted(program, w)[plain]))
 
 
 def _beyond_rounding(program: Program, w: Array, eigenvalues: list[float]) -> list[float]:
@@ -213,7 +220,7 @@ def _price_of_equations(program: Program, w: Array) -> float:
     off = np.abs(program.reduced_costs(w)) + _hidden(program, w)
     for j in np.flatnonzero(plain) if plain.sum() <= _DOUBTS else ():
         off[j] = 0.0 if exact_reduced_cost(program, w, int(j)) == 0 else off[j]
-    return float(off[plain].sum() * (np.abs(program.rhs) / program.row_norms).max(initial=0.0))
+    return float(off[plain].sum() * _largest_size(program))
 
 
 def _hidden(program: Program, w: Array) -> Array:
@@ -256,7 +263,7 @@ def into_conditions(program: Program, w: Array) -> Array:
     free = program.equations_x
     if not free.any():
         return w
-    equations = sp.csr_array(program.rows_x.T)[np.flatnonzero(free)]
+    equations, sizes = sp.csr_array(program.rows_x.T)[np.flatnonzero(free)], np.abs(w)
     for _ in range(_MAX_CORRECTIONS):
         # Multipliers at an end of their box stay there.
         inside = (w > lo) & (w < hi)
@@ -267,7 +274,7 @@ def into_conditions(program: Program, w: Array) -> Array:
         step = scipy.sparse.linalg.lsqr(part, residual, atol=1e-15, btol=1e-15)[0]
         moved = w[inside] - step
         # What cancels to rounding is zero: otherwise it would break its equation by all of itself.
-        moved[np.abs(moved) <= _ROUNDING * np.abs(w[inside])] = 0.0
+        moved[np.abs(moved) <= _ROUNDING * sizes[inside]] = 0.0
         w = w.copy()
         w[inside] = moved
         w = np.clip(w, lo, hi)
@@ -336,6 +343,52 @@ def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBoun
     if _leaves_linear_conditions(program, blend):
         return _NO_BOUND
     return SafeBound(_value(program, blend), "anchor", blend)
+
+
+def _by_rounding(program: Program, w: Array) -> SafeBound:
+    """The bound of multipliers that are feasible up to rounding, which is priced for matrices and
+    variables as large as the constraints suggest. `verify` grants nothing."""
+    scale = _cost_scale(program)
+    roundings = slack_roundings(program, w)
+    if max(roundings) > _GRANTED * _MODERATE * EPS * scale:
+        return _NO_BOUND
+    values = slack_eigenvalues(program, w)
+    if any(v < -_GRANTED * r for v, r in zip(values, roundings, strict=True)):
+        return _NO_BOUND
+    plain = ~program.free_x & (program.quadratic_x == 0)
+    off, granted = np.maximum(-program.reduced_costs(w), 0.0)[plain], _granted(program, w)
+    outside = cone_lack(program, w) if program.cones else 0.0
+    most = float(granted[program.cone_x.heads].min(initial=np.inf))
+    if np.any(off > granted[plain]) or outside > most or not _in_sign_box(program, w):
+        return _NO_BOUND
+    pairs = zip(program.blocks, values, roundings, strict=True)
+    off_matrices = sum(block.size * (max(0.0, -v) + r) for block, v, r in pairs)
+    hidden = float(_hidden(program, w)[plain].sum())
+    short = float(off.sum()) + hidden + off_matrices + len(program.cones) * outside
+    price = short * _largest_size(program)
+    return SafeBound(_value(program, w) + price, "dual feasible up to rounding", w)
+
+
+def _cost_scale(program: Program) -> float:
+    """The size of the costs."""
+    linear = np.abs(np.concatenate([program.cost_x, program.cost_q])).max(initial=0.0)
+    return max(float(linear), *(block.cost.magnitude() for block in program.blocks))
+
+
+def _granted(program: Program, w: Array) -> Array:
+    """(n_x,) what rounding may leave of an equation; less than that of huge terms that cancel."""
+    sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
+    return np.asarray(_ROUNDING * np.minimum(sums, _MODERATE * _cost_scale(program)))
+
+
+def _in_sign_box(program: Program, w: Array) -> bool:
+    lo, hi = program.sign_box
+    return bool(np.all((w >= lo) & (w <= hi)))
+
+
+def _largest_size(program: Program) -> float:
+    """How large the constraints suggest that a variable may be."""
+    return float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
 
 
 def _by_zero(program: Program, best: float) -> SafeBound:

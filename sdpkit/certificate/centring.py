@@ -125,8 +125,10 @@ class DualBarrier:
 
     # -- one step ----------------------------------------------------------------------------
 
+    @np.errstate(over="raise", divide="raise", invalid="raise")
     def step(self, w: Array, mu: float) -> tuple[Array, bool]:
-        """(the next multipliers, whether they meet every condition)"""
+        """(the next multipliers, whether they meet every condition); FloatingPointError beyond
+        the floating-point range"""
         rows, targets, factors = [], [], []
         for cone in self.cones:
             continue_or_raise()

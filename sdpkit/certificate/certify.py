@@ -11,7 +11,9 @@ first, let S(w) be the dual slack and λ its smallest eigenvalue on the face. Th
     scaling            s·Aᵀ(w) ⪰ C:                s·bᵀw, for the best such s
                        (with a log det: S(sw) ≻ 0 and the linear conditions, s next to one)
 
-each bound the optimum from above, and the smallest is taken. A minimisation is the negated
+each bound the optimum from above, and the smallest is taken. Where there is none, multipliers that
+are feasible up to the rounding of moderate sums bound it with a price for that rounding; `verify`
+grants nothing. A minimisation is the negated
 maximisation. Eigenvalues are floating point here; `Certificate.verify` makes them rigorous.
 
 The certificate of a program with a family of comparisons uses the multipliers α of *some* of them,

@@ -87,15 +87,20 @@ def _decided(run: Run, program: Program, solver: Solver) -> Feasibility:
         point = FeasiblePoint(*found.point)
         if point.proof(program):
             return Feasibility(point=point)
+    inexact: Ray | None = None
     if found.dual is not None:
         ray = certify_infeasible(program, program.sign * found.dual)
-        if ray.passes(RAY_TOL):
+        if ray.passes(RAY_TOL) and ray.proof:
             return Feasibility(ray=ray)
+        inexact = ray if ray.passes(RAY_TOL) else None
     asked, face = found.dual is not None, Face.of(program)
     if face is None or not all(has_simple_null(block) for block in program.blocks):
-        return Feasibility(is_asked=asked)
+        return Feasibility(ray=inexact, is_asked=asked)
     dual = found.dual / face.scales if found.dual is not None else None
-    return replace(_on_faces(run, program, face, dual, solver), is_asked=asked)
+    on_faces = replace(_on_faces(run, program, face, dual, solver), is_asked=asked)
+    if inexact is None or on_faces.ray is not None or on_faces.point is not None:
+        return on_faces
+    return replace(on_faces, ray=inexact)
 
 
 def _on_faces(
@@ -171,7 +176,9 @@ def _deepest_point(run: Run, program: Program, solver: Solver) -> _Deepest:
     answer = None if able is None else run.ask_aside(asked, able)
     if answer is None:
         return _Deepest()
-    dual = None if answer.dual is None else answer.dual[: program.n_rows]
+    # Constraints that contradict each other have a ray and no multipliers.
+    dual = answer.multiplier_ray if answer.dual is None else answer.dual
+    dual = None if dual is None else dual[: program.n_rows]
     if dual is not None and not np.isfinite(dual).all():
         dual = None
     if answer.matrices is None or answer.x is None:
