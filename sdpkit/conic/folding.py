@@ -71,8 +71,8 @@ class Folding:
         matrix = sp.csr_array(fold @ data.matrix @ shared.T)
         quadratic = shared.multiply(shared) @ data.quadratic
         unequal = np.arange(starts[1], starts[2])
-        away = np.unique(matrix[starts[2] :].indices)
-        away = np.union1d(away, np.flatnonzero(quadratic))
+        of_cones = matrix[int(starts[2]) :].indices.astype(np.int64)
+        away = np.union1d(of_cones, np.flatnonzero(quadratic)).astype(np.int64)
         pairs, back = _pairs(matrix, unequal, away)
         columns = sp.csr_array(shared.T @ pairs)
         cones = tuple(
@@ -225,7 +225,7 @@ def _groups(keys: Array, signed: bool) -> tuple[Indices, Array]:
 def _tail_groups(keys: Array) -> tuple[Indices, Array]:
     """The same of a second-order cone: its head stands alone, and zeros have the weight 0."""
     label, weight = np.zeros(len(keys), dtype=np.int64), np.ones(len(keys))
-    zero = ~keys.any(axis=1)
+    zero: Bools = np.all(keys == 0, axis=1)
     zero[0] = False
     weight[zero] = 0.0
     tail = np.flatnonzero(~zero)[1:]
