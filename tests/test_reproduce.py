@@ -207,7 +207,10 @@ def test_all_are_listed_with_a_line_each(capsys: pytest.CaptureFixture[str]) -> 
         (["table-2.1", "--points", "9"], "table-2.1 does not use --points; it uses --runs"),
         (["figure-2.10", "--runs", "3"], "figure-2.10 does not use --runs; it has no such options"),
         (["figure-2.3", "--data", "."], "figure-2.3 does not use --data; it uses --points"),
-        (["figure-3.17"], "needs data that are not part of sdpkit: uscities.npz with X (n, 2)"),
+        (
+            ["figure-3.3"],
+            "figure-3.3 needs data that are not part of sdpkit: uscities.npz with X (n, 2)",
+        ),
         (["figure-2.3", "--csv", "x"], "--csv can only be used with --all"),
         (["--all"], "--all needs one of --quick (minutes) and --full"),
         (["--all", "--quick", "--full"], "--all needs one of"),
