@@ -105,8 +105,9 @@ def _warm_up(arguments: dict[str, Any]) -> None:
     import cvxpy
 
     x = cvxpy.Variable()
+    model = cvxpy.Problem(cvxpy.Minimize(x), [x >= 1, x <= 2])
     try:
-        cvxpy.Problem(cvxpy.Minimize(x), [x >= 1, x <= 2]).solve(**arguments)
+        model.solve(**arguments)
     except (cvxpy.error.SolverError, SdpkitError, ValueError, TypeError):
         return  # what goes wrong here will go wrong again when it counts
 
