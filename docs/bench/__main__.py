@@ -52,6 +52,7 @@ TABLES = {
     "mixtures": ("bench.mixtures", "mixtures", ("data",)),
     "mmc": ("bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ()),
+    "cvxpy-suite": ("bench.cvxpy_suite", "cvxpy_suite", ()),
     "judging": ("bench.judging", "judging", ("data", "only")),
     "limits": ("bench.limits", "limits", ("time_limit", "solvers")),
     "limits-whole": ("bench.limits", "whole", ()),

@@ -80,7 +80,8 @@ def _corrected(
         continue_or_raise()
         n, side = block.size, block.face if whole else basis
         images = program.matrix_rows[:, at : at + n * n].toarray().reshape(-1, n, n)
-        rows.append((side.T @ images @ basis).reshape(program.n_rows, -1).T)
+        sizes = (program.n_rows, side.shape[1] * basis.shape[1])
+        rows.append((side.T @ images @ basis).reshape(sizes).T)
         left.append((side.T @ slack @ basis).ravel())
         at += n * n
     system = np.vstack(rows)[:, kept]

@@ -49,7 +49,7 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
     spectra = [extremes(m) for m in even]
     q = program.measure(even)
     scale = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
-    scale = scale or activity(program, q, x)
+    scale = scale or activity(program, q, x) or program.natural_size
     residual = float(row_residuals(program, even, q, x).max(initial=0.0))
     residual = max(residual, ratio(program.cone_x.short(x), scale))
     for block, matrix, s in zip(program.blocks, matrices, even, strict=True):

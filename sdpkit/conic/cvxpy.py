@@ -241,9 +241,10 @@ class CompiledModel:
         plain, self.log_dets = without_log_dets(self.problem)
         refuse_atoms(plain)
         try:
-            self.compiled, self.chain, self.inverse_data = plain.get_problem_data(
-                solver=SdpkitSolver()
-            )
+            with without_values(plain):
+                self.compiled, self.chain, self.inverse_data = plain.get_problem_data(
+                    solver=SdpkitSolver()
+                )
         except cvxpy.error.SolverError as error:
             raise InputError(f"the model needs cones that sdpkit does not take: {error}") from error
         if self.compiled.get("P") is not None:
@@ -418,6 +419,21 @@ def _unit(variable: Any) -> complex:
 def _numbers(labels: Array) -> Indices:
     """Whole numbers, −1 for NaN."""
     return np.where(np.isnan(labels), -1, np.rint(np.nan_to_num(labels))).astype(np.int64)
+
+
+@contextmanager
+def without_values(problem: Any) -> Iterator[None]:
+    """Compile as before the first solve: some atoms of cvxpy look at the values of their arguments,
+    and not all of these can be compiled with values."""
+    variables = problem.variables()
+    before = [v._value for v in variables]
+    try:
+        for v in variables:
+            v._value = None
+        yield
+    finally:
+        for v, value in zip(variables, before, strict=True):
+            v._value = value
 
 
 @contextmanager

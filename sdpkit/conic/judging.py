@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from cvxpy.constraints import PSD, SOC, ExpCone, NonNeg, PowCone3D, Zero
 
 from sdpkit.conic.conic_certificate import ConicCertificate
-from sdpkit.conic.cvxpy import CompiledModel, refuse_wild_values
+from sdpkit.conic.cvxpy import CompiledModel, refuse_wild_values, without_values
 from sdpkit.conic.cvxpy_solver import _OFFSET, SdpkitSolver
 from sdpkit.conic.joint_step import DualPoint, best_of_a_solve, joint_step
 from sdpkit.conic.nonlinear_cones import BlockRows, NonlinearData
@@ -48,7 +48,10 @@ class NonlinearModel(CompiledModel):
 
     def __post_init__(self) -> None:
         self.log_dets: list[Any] = []
-        self.compiled, self.chain, self.inverse_data = self.problem.get_problem_data(solver=Judge())
+        # Another problem of the same parts: cvxpy keeps what it compiled for the next solve.
+        plain = cvxpy.Problem(self.problem.objective, self.problem.constraints)
+        with without_values(plain):
+            self.compiled, self.chain, self.inverse_data = plain.get_problem_data(solver=Judge())
         if self.compiled.get(cvxpy.settings.P) is not None:
             self._refuse_wrong_squares(self.problem)
 
@@ -191,6 +194,10 @@ def _of_constraint(constraint: Any) -> float:
     elif isinstance(constraint, PowCone3D):
         x, y, z = values
         off = _outside_power(x, y, z, constraint.alpha.value)
+    elif isinstance(constraint, SOC):  # cvxpy's own violation drops imaginary parts
+        t, X = values
+        lengths = np.linalg.norm(X, axis=constraint.axis if np.ndim(X) > 1 else None)
+        off = float(np.max(np.ravel(lengths) - np.ravel(np.real(t)), initial=0.0))
     else:
         off = float(np.max(np.abs(constraint.violation()), initial=0.0))
     return off / size

@@ -20,8 +20,9 @@ from sdpkit.certificate.rays import Ray
 from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics.deadline import Abandoned, current_deadline
 from sdpkit.program.form import Program
+from sdpkit.program.gram import trace
 from sdpkit.solution.answer import Settings
-from sdpkit.solution.solution import Status
+from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.auxiliary import with_unit_vectors
 from sdpkit.solving.feasibility import decide
 from sdpkit.solving.registry import get_solver
@@ -153,7 +154,9 @@ def decided(program: Program) -> Decision:
         solution = solve(plain)
     if solution.status is Status.INFEASIBLE and solution.ray is not None:
         return _infeasible(plain, solution.ray, np.inf)
-    return Decision(True if solution.status is Status.OPTIMAL else None)
+    # Far away a small relative residual shows no feasible point.
+    is_met = solution.status is Status.OPTIMAL and _size(solution) <= _limit(plain)
+    return Decision(True if is_met else None)
 
 
 def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
@@ -165,8 +168,7 @@ def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
     """
     if not program.n_rows:
         return
-    size = float((np.abs(program.rhs) / program.row_norms).max())
-    limit = _FAR * (size if size > 0 else 1.0)
+    limit = _limit(program)
     free = np.flatnonzero(program.cone_x.lines)
     shift = np.asarray(program.rows_x[:, free].sum(axis=1)).ravel()
     rows_q, total = [], []
@@ -188,6 +190,17 @@ def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
         ),
         limit,
     )
+
+
+def _limit(program: Program) -> float:
+    """The size of points beyond which rounding hides whether they are feasible."""
+    size = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
+    return _FAR * (size if size > 0 else 1.0)
+
+
+def _size(solution: Solution) -> float:
+    """The sum of all traces and variables of a point."""
+    return float(sum(trace(m) for m in solution.matrices) + np.abs(solution.x).sum())
 
 
 def _infeasible(program: Program, ray: Ray, size: float) -> Decision:

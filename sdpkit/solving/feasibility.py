@@ -176,7 +176,9 @@ def _deepest_point(run: Run, program: Program, solver: Solver) -> _Deepest:
     answer = None if able is None else run.ask_aside(asked, able)
     if answer is None:
         return _Deepest()
-    dual = None if answer.dual is None else answer.dual[: program.n_rows]
+    # Constraints that contradict each other have a ray and no multipliers.
+    dual = answer.multiplier_ray if answer.dual is None else answer.dual
+    dual = None if dual is None else dual[: program.n_rows]
     if dual is not None and not np.isfinite(dual).all():
         dual = None
     if answer.matrices is None or answer.x is None:
