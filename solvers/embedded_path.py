@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdpkit.certificate.rounding import slack_roundings
+from sdpkit.program.epigraph import without_penalties
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.reduction import Reduction
@@ -66,7 +67,8 @@ class EmbeddedPath:
 
     Attributes
     ----------
-    form: the equations over cones;  free: their free variables;  first: y₀ with A_fᵀy₀ = c_f
+    penalties: the program with second-order cones in place of penalties
+    form: its equations over cones;  free: their free variables;  first: y₀ with A_fᵀy₀ = c_f
     embedding: of what is left of them, in units of `rhs_unit` and `cost_unit`
     is_repairable: whether the certificate may know a direction that repairs multipliers
     point, now: the iterate;  best: the best one
@@ -76,7 +78,8 @@ class EmbeddedPath:
 
     def __init__(self, reduction: Reduction, value_floor: float, tol: float) -> None:
         self.reduction, self.tol, self.goal = reduction, tol, 0.3 * tol
-        self.form = form = ConicForm.of(reduction.program)
+        self.penalties = without_penalties(reduction.program)
+        self.form = form = ConicForm.of(self.penalties.program)
         self.value_floor = value_floor
         self.is_repairable = reduction.original.repair_direction is not None
         self.free = FreeVariables.of(form.a_free)
@@ -283,21 +286,22 @@ class EmbeddedPath:
 
     def answer(self, stop: Stop) -> Answer:
         """The best point, or the ray."""
-        form, sign = self.form, self.form.program.sign
+        form, sign, plain = self.form, self.form.program.sign, self.penalties
         if stop is Stop.CLAIMS_INFEASIBLE:
             found = self.equations.contradiction
             y = self.equations.multipliers(self.point.y) if found is None else found
-            return Answer(stop, "", multiplier_ray=-sign * y)
+            return Answer(stop, "", multiplier_ray=plain.multipliers(-sign * y))
         if stop is Stop.CLAIMS_UNBOUNDED:
             x, free = self._matrix_ray()
-            return Answer(stop, "", matrix_ray=(form.matrices(x), form.auxiliary(x, free)))
+            along = plain.lifted(form.auxiliary(x, free))
+            return Answer(stop, "", matrix_ray=(form.matrices(x), along))
         best = self.best
         return Answer(
             stop,
             "",
             matrices=form.matrices(best.x),
-            x=form.auxiliary(best.x, best.free),
-            dual=-sign * best.y,
+            x=plain.lifted(form.auxiliary(best.x, best.free)),
+            dual=plain.multipliers(-sign * best.y),
         )
 
     def _matrix_ray(self) -> tuple[Array, Array]:

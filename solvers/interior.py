@@ -51,12 +51,19 @@ class Interior(OwnSolver):
     capabilities: Capabilities = field(
         default_factory=lambda: Capabilities(
             quadratic=True,
+            norms=True,
             second_order=True,
             warm_start=True,
             callback=True,
             summary="structured primal–dual interior point; certified, up to a few thousand points",
         )
     )
+
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities, but log dets beside second-order cones or norms."""
+        if program.has_log_det and (program.cones or program.norms):
+            return "takes no log det together with second-order cones or norms"
+        return super().accepts(program)
 
     def memory(self, program: Program) -> float:
         """Bytes: the Schur matrix and its factor, gathered measurements, a dozen n × n; for the
@@ -150,7 +157,7 @@ def has_structure(program: Program) -> bool:
     embedding does not. Anything else (linear matrix inequalities, structural design, control, free
     variables, many blocks) has no structure that it could use, and often no interior either.
     """
-    if program.cones:
+    if program.cones or program.norms:
         return False
     if not program.is_linear or any(block.features is not None for block in program.blocks):
         return True
@@ -162,7 +169,8 @@ def has_structure(program: Program) -> bool:
 def can_be_embedded(program: Program) -> bool:
     """Whether the embedding takes the program, in minutes."""
     entries = sum(block.size * (block.size + 1) / 2 for block in program.blocks)
-    return program.is_linear and entries <= _MOST_ENTRIES and program.n_rows <= _MOST_ROWS
+    small = entries <= _MOST_ENTRIES and program.n_rows <= _MOST_ROWS
+    return small and not program.has_log_det
 
 
 def _on_face(block: Block) -> int:

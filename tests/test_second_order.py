@@ -19,6 +19,7 @@ from sdpkit import Block, Cost, InputError, NormPenalty, Program, SecondOrderCon
 from sdpkit.certificate.certify import certify
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
 from sdpkit.program.arrow import arrow_point, without_second_order_cones
+from sdpkit.program.epigraph import without_penalties
 from sdpkit.program.sdpa import write_sdpa
 from sdpkit.program.second_order import VariableCone
 from sdpkit.solution.solution import Status
@@ -418,3 +419,40 @@ def test_many_small_cones_take_no_time() -> None:
     median, away = solution.x[-2:], points - solution.x[-2:]
     pull = (away / np.linalg.norm(away, axis=1)[:, None]).sum(axis=0)
     assert np.linalg.norm(pull) < 0.5, median
+
+
+# -- penalties as cones ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_penalties_become_cones_with_the_same_optimum(seed: int) -> None:
+    r = np.random.default_rng(seed)
+    program = random_program(seed)
+    n, free = program.n_auxiliary, program.free_x
+    columns = 0.05 * r.standard_normal((program.n_rows, 5))  # the norm costs more than they gain
+    more = Program.of(
+        program.blocks,
+        program.rhs,
+        rows_q=program.rows_q,
+        rows_x=sp.hstack([program.rows_x, sp.csr_array(columns)]),
+        cost_x=np.r_[program.cost_x, np.zeros(5)],
+        free_x=np.r_[free, [True, True, False, True, True]],
+        quadratic_x=np.r_[np.zeros(n), 1.5, 0.2, 3.0, 0.0, 0.0],
+        norms=[NormPenalty(0.7, (n + 3, n + 4))],
+        cones=program.cones,
+    )
+    form = without_penalties(more)
+    assert form.program.n_rows == more.n_rows + 2
+    assert len(form.program.cones) == len(program.cones) + 2
+    here = sdpkit.solve(more, solver="interior", tol=1e-7)
+    there = sdpkit.solve(more, solver="clarabel", tol=1e-7)
+    assert here.status is Status.OPTIMAL
+    assert here.objective == pytest.approx(there.objective, rel=1e-5, abs=1e-5)
+
+
+def test_log_dets_beside_cones_are_refused_by_name() -> None:
+    program = shortest()
+    curved = replace(program, blocks=(replace(program.blocks[0], log_det=1.0),))
+    with pytest.raises(sdpkit.errors.UnsuitableSolverError, match="log det together with"):
+        sdpkit.solve(curved, solver="interior")
+    assert sdpkit.solve(curved, solver="clarabel").status is Status.OPTIMAL

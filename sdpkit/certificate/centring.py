@@ -253,7 +253,8 @@ def centres(program: Program, w: Array, mu: float, least: float) -> Iterator[Arr
     try:
         barrier = DualBarrier.of(program, w)
         for _ in range(_MAX_STEPS):
-            w, inside = barrier.step(w, mu)
+            with np.errstate(all="ignore"):  # what overflows is seen below
+                w, inside = barrier.step(w, mu)
             if not np.isfinite(w).all():
                 return
             if inside:
