@@ -200,11 +200,5 @@ def next_solver(run: Run, candidate: Candidate) -> Candidate | None:
 
 
 REPAIRS: tuple[Strategy, ...] = (onto_constraints, slacks_as_returned, inside_the_dual)
-_ON_ONE_PROGRAM: tuple[Strategy, ...] = (
-    existence,
-    *REPAIRS,
-    existence,
-    no_solution,
-    with_margin,
-)
+_ON_ONE_PROGRAM: tuple[Strategy, ...] = (*REPAIRS, existence, no_solution, with_margin)
 ESCALATION: tuple[Strategy, ...] = (*_ON_ONE_PROGRAM, smaller_face, next_solver)
