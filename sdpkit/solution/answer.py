@@ -81,6 +81,8 @@ class Answer:
     multiplier_ray: (m,) w that shows infeasibility, or None
     matrix_ray: (matrices, x) that shows unboundedness, or None
     rows: for a program with a family, the comparisons that `dual` belongs to
+    smoothing: instead of both, γ > 0: the multipliers are weight·clip(½ + z/γ, 0, 1) for every
+        comparison z of the family at `matrices`
     """
 
     stop: Stop
@@ -96,6 +98,7 @@ class Answer:
     history: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     rows: Rows | None = None
+    smoothing: float = 0.0
 
     @property
     def hit_limit(self) -> bool:

@@ -81,6 +81,8 @@ class Solution:
         before a solver was called
     x: (n_x,) auxiliary variables;  dual: (m,) multipliers w
     rows: for a program with a family, the comparisons that `dual` belongs to
+    smoothing: where these are too many to be listed, γ > 0: the multiplier of a comparison z is
+        weight·clip(½ + z/γ, 0, 1)
     ray: the verified proof of infeasibility or unboundedness, if that is the status
     solver, reason: who solved it and why it was chosen
     trajectory: the steps, if the problem took several programs; times and iterations are sums
@@ -107,6 +109,7 @@ class Solution:
     history: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     rows: Rows | None = None
+    smoothing: float = 0.0
     trajectory: Trajectory | None = None
     stop: Stop | None = None
     attempts: tuple[Attempt, ...] = ()

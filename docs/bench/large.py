@@ -1,0 +1,43 @@
+"""LMNN on many points: what it costs from a thousand to a million, with the memory beside the time.
+
+The points are drawn, since no installable package carries a labelled set of this size: classes that
+overlap and differ in size by a factor of forty, features of different scales, tails of a Student
+distribution, and copies of points, some of them under another label.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdpkit.typing import Array, Indices
+
+# Degrees of freedom of the tails, the share of points that are copies, and how far apart the
+# centres of classes are, in units of the spread of a class.
+_TAILS, _COPIES, _APART = 5.0, 0.01, 1.7
+
+
+def many_points(n: int, d: int = 30, classes: int = 10, seed: int = 0) -> tuple[Array, Indices]:
+    """(n, d) points in single precision and (n,) labels.
+
+    >>> X, y = many_points(1000)
+    >>> X.shape, bool(np.bincount(y).max() > 10 * np.bincount(y).min())
+    ((1000, 30), True)
+    """
+    rng = np.random.default_rng(seed)
+    informative = d // 3
+    centres = np.zeros((classes, d))
+    centres[:, :informative] = _APART * rng.standard_normal((classes, informative))
+    mixing = rng.standard_normal((d, d)) / np.sqrt(d) + np.eye(d)
+    scales = np.geomspace(10.0, 0.1, d)
+    sizes = np.geomspace(1.0, 0.025, classes)
+    y = rng.choice(classes, n, p=sizes / sizes.sum())
+    X = np.empty((n, d), dtype=np.float32)
+    for start in range(0, n, 1 << 16):
+        some = slice(start, min(n, start + (1 << 16)))
+        count = some.stop - some.start
+        tails = np.sqrt(_TAILS / rng.chisquare(_TAILS, count))[:, None]
+        noise = rng.standard_normal((count, d)) * tails
+        X[some] = (centres[y[some]] + noise) @ mixing * scales
+    copies = rng.choice(n, int(_COPIES * n), replace=False)
+    X[copies] = X[rng.integers(0, n, copies.size)]
+    return X, y
