@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sdpkit.numerics.threads import workers
-from sdpkit.solvers.hinge_program import Factors, HingeProgram
+from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
 from sdpkit.solvers.working_set import WorkingSet, pass_over, shared_out
 from sdpkit.typing import Array
 
@@ -52,14 +52,12 @@ class InnerProblem:
     Attributes
     ----------
     gamma: γ, the cost of moving α away from a;  pool: threads that share the work
-    shift: per block Δ where the cost is I + Δ, or None
     """
 
     problem: HingeProgram
     working: WorkingSet
     gamma: float
     pool: Any
-    shift: list[Array] | None = None
 
     def at(self, factors: Factors) -> InnerPoint:
         """The augmented Lagrangian and its gradient 2(L + weight·(Laplacian·Y)ᵀX)."""
@@ -70,11 +68,10 @@ class InnerProblem:
             small = factor.T.astype(problem.dtype)
             _write_product(self.pool, place.features, small, outputs[place.rows, span])
         found = pass_over(working, outputs, working.a, self.gamma, self.pool)
-        costly = self._costly(factors)
-        square, weight = _inner(factors, costly), problem.weight
+        square, weight = squared_norm(factors), problem.weight
         gradient = [
-            2 * (part + weight * _across(self.pool, found.pull[place.rows, span], place.features))
-            for part, place, span in zip(costly, working.places, columns, strict=True)
+            2 * (factor + weight * _across(self.pool, found.pull[place.rows, span], place.features))
+            for factor, place, span in zip(factors, working.places, columns, strict=True)
         ]
 
         def in_the_cone() -> Factors:
@@ -89,12 +86,6 @@ class InnerProblem:
             problem.dtype is np.float32,
             in_the_cone,
         )
-
-    def _costly(self, factors: Factors) -> Factors:
-        """L·(I + Δ)."""
-        if self.shift is None:
-            return factors
-        return [factor + factor @ delta for factor, delta in zip(factors, self.shift, strict=True)]
 
     def images(self, alpha: Array) -> list[Array]:
         """Per block weight·Σα_t(C_ij − C_il), (d, d), in the precision of the inner problem.
@@ -120,11 +111,6 @@ class InnerProblem:
             ends = np.cumsum([0, *widths]).tolist()
             return [slice(*ends[k : k + 2]) for k in range(len(widths))], ends[-1]
         return [slice(0, width) for width in widths], max(widths)
-
-
-def _inner(left: Factors, right: Factors) -> float:
-    """Σ_b <L_b, R_b>."""
-    return float(sum(np.vdot(a, b) for a, b in zip(left, right, strict=True)))
 
 
 def _slices(rows: int) -> list[slice]:

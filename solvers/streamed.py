@@ -22,13 +22,13 @@ that, it is doubled. A pass keeps the pairs that it found near, which makes the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.linalg
 
-from sdpkit.program.families import RowFamily
+from sdpkit.program.families import RowFamily, spread_out
 from sdpkit.program.kept_pairs import Keeping
 from sdpkit.program.smoothed import Smoothed
 from sdpkit.solution.answer import Answer, Stop
@@ -39,12 +39,14 @@ from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
 from sdpkit.solvers.inner import InTheFactor
 from sdpkit.solvers.multiplier_method import moved
 from sdpkit.solvers.working_set import WorkingSet
-from sdpkit.typing import Array
+from sdpkit.typing import Array, Indices
 
 
 @runtime_checkable
 class StreamedFamily(RowFamily, Protocol):
-    """A family whose rows can be summed without a list."""
+    """A family whose rows can be summed without a list, and which knows its rows by anchors."""
+
+    anchors: Indices
 
     @property
     def keeping(self) -> Keeping:
@@ -53,6 +55,12 @@ class StreamedFamily(RowFamily, Protocol):
     def smoothed(self, outputs: Any, features: Any, width: float) -> Smoothed:
         """All hinges, and the multipliers of a width."""
 
+    def of_anchors(self, anchors: Indices) -> StreamedFamily:
+        """The rows of some anchors."""
+
+    def farthest_targets(self, outputs: Any) -> Array:
+        """The largest squared distance of each anchor from a target neighbour."""
+
 
 @dataclass(frozen=True)
 class StreamSettings:
@@ -60,15 +68,17 @@ class StreamSettings:
     family."""
 
     least_points: int = 100_000
-    anchors: tuple[int, ...] = (2_000, 8_000, 30_000)  # of the parts, one after the other
+    anchors: tuple[int, ...] = (4_000, 16_000)  # of the parts, one after the other
+    outliers: float = 0.002  # of the anchors: those whose targets are farthest are in every part
+    goals: tuple[float, ...] = (0.2, 1e-2)  # the gaps to which the first parts are solved
     width: float = 0.25  # of the first multipliers
-    accuracies: tuple[float, ...] = (3e-2, 1e-2)  # of the first parts; of the others, see below
-    accuracy: float = 0.15  # of tol: the gap to which a part is solved
+    accuracy: float = 0.2  # of tol: the gap to which a corrected part is solved
     smoothing: float = 0.3  # of tol: what the smoothing may cost
-    slack: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)  # of one working set after the other
-    drift: float = 0.01  # relative change of L, squared, after which a part is searched again
+    slacks: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)  # of one working set after the other
+    drift: float = 0.01  # relative change of L, squared, at which a working set is renewed
     look_steps: int = 8
-    most_steps: int = 400  # on one working set
+    most_steps: int = 150  # on one working set
+    most_sets: int = 30  # working sets of a part, one after the other
     least_cost: float = 0.25  # an eigenvalue of I + Δ below this says that the part is too small
     gain: float = 0.5  # a gap that shrinks by less says so too
     thin: float = 1e-3  # of the longest direction of L: shorter ones are left out of full passes
@@ -87,13 +97,14 @@ def is_streamed(problem: HingeProgram) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A full pass at some factors.
+    """A pass over comparisons at some factors.
 
     Attributes
     ----------
     factors, width: the point and the width of its multipliers
     images: per block weight·Σα_t(C_ij − C_il)
-    upper, lower: the bounds;  loss: what the smoothing costs, relative
+    upper, lower: the bounds, for the comparisons of this pass
+    loss: what the smoothing costs, relative
     """
 
     factors: Factors
@@ -115,6 +126,8 @@ class StreamedSearch:
     Attributes
     ----------
     factors: L of every block;  width: γ
+    outliers: the comparisons of the anchors whose target neighbours are farthest
+    ordinary: the other anchors;  anchors: how many of these a part has;  part: their comparisons
     best: the pass with the smallest gap
     """
 
@@ -124,16 +137,21 @@ class StreamedSearch:
         self.problem, self.tol, self.pool, self.memory = problem, tol, pool, memory
         self.factors, self.width = start, STREAM.width
         self.best: Found | None = None
-        self.part: Part | None = None
-        self.anchors = STREAM.anchors[-1]
+        self.has_begun = False
+        family: Any = problem.family
+        order = np.argsort(family.farthest_targets(problem.outputs(start)), kind="stable")
+        count = order.size - int(STREAM.outliers * order.size)
+        self.ordinary = np.sort(family.anchors[order[:count]])
+        self.outliers = self._of(family.anchors[order[count:]], 1.0)
+        self.anchors, self.part = 0, self.outliers
 
     def step(self, driver: Driver) -> None:
-        """A part, with its gradient corrected after the first pass, and a pass over all."""
-        if self.part is None:
+        """A pass over all comparisons, and a part whose gradient it corrects."""
+        if not self.has_begun:
             self._begin(driver)
         if driver.must_stop:
             return
-        found = self._pass(self.problem, [_thinned(factor) for factor in self.factors])
+        found = self._pass([self.problem], [_thinned(factor) for factor in self.factors])
         last, self.best = self.best, _better(self.best, found)
         driver.record(
             lambda: self.problem.matrices(found.factors),
@@ -145,36 +163,28 @@ class StreamedSearch:
         )
         if found.gap <= self.tol:
             driver.end(Stop.DONE, f"gap {found.gap:.1e} after {driver.iterations} steps")
-            return
-        if last is not None and found.gap > STREAM.gain * last.gap and not self._enlarge():
+        elif last is not None and found.gap > STREAM.gain * last.gap and not self._enlarge():
             driver.end(Stop.DONE, f"gap {self.best.gap:.1e}, which further passes do not improve")
-            return
-        self._set_width(found)
-        self._correct(driver, found)
+        else:
+            self._set_width(found)
+            self._correct(found, driver)
 
     def _begin(self, driver: Driver) -> None:
         """Larger and larger parts, each from the solution of the last."""
-        goals = (*STREAM.accuracies, STREAM.accuracy * self.tol)
-        for anchors, goal in zip(STREAM.anchors, goals, strict=True):
-            self.part = Part(self.problem, anchors, self.pool, self.memory)
-            self.factors = self.part.minimise(self.factors, self.width, None, goal, driver)
+        nothing = [np.zeros((x.shape[1],) * 2) for x in self.problem.features]
+        for level, (anchors, goal) in enumerate(zip(STREAM.anchors, STREAM.goals, strict=True)):
+            self._take(anchors)
+            self._minimise(nothing, max(goal, STREAM.accuracy * self.tol), driver, level)
             if driver.must_stop:
                 return
-            self._set_width(self._pass(self.part.problem, self.factors))
-        self.problem.family.keeping.start(self.memory / 4, STREAM.margin)
+        self.has_begun = True
+        family: Any = self.problem.family
+        family.keeping.start(self.memory / 4, STREAM.margin)
 
-    def _set_width(self, found: Found) -> None:
-        """A smaller width where the smoothing costs too much: by γ²."""
-        allowed = STREAM.smoothing * self.tol
-        if found.loss > 1.3 * allowed:
-            self.width = found.width * float(np.sqrt(allowed / found.loss))
-
-    def _correct(self, driver: Driver, found: Found) -> None:
-        """The minimiser of the part with the gradient of the whole."""
-        assert self.part is not None
-        goal = STREAM.accuracy * self.tol
+    def _correct(self, found: Found, driver: Driver) -> None:
+        """The minimiser of the part with the gradient of the whole at what was found."""
         while True:
-            mine = self._pass(self.part.problem, found.factors, found.width)
+            mine = self._pass(self._pieces, found.factors, found.width)
             shift = [a - b for a, b in zip(found.images, mine.images, strict=True)]
             least = min(float(scipy.linalg.eigvalsh(delta)[0]) for delta in shift)
             if 1 + least >= STREAM.least_cost:
@@ -182,35 +192,87 @@ class StreamedSearch:
             if not self._enlarge():
                 driver.end(Stop.DONE, f"gap {found.gap:.1e}: parts say too little of the whole")
                 return
-        self.factors = self.part.minimise(self.factors, self.width, shift, goal, driver)
+        self._minimise(shift, STREAM.accuracy * self.tol, driver, len(STREAM.slacks) - 1)
+
+    def _minimise(self, shift: list[Array], goal: float, driver: Driver, first: int) -> None:
+        """Minimise the part with a shifted cost, to a relative gap of `goal` besides what the
+        smoothing costs. The `first` slacks are for worse starts."""
+        unit = self.problem.family.unit
+        for k in range(first, STREAM.most_sets):
+            found = self._pass(self._pieces, self.factors, shift=shift)
+            wider = self.width
+            self._set_width(found)
+            if (found.gap - found.loss <= goal and self.width == wider) or driver.must_stop:
+                return
+            slack = STREAM.slacks[min(k, len(STREAM.slacks) - 1)] * unit
+            inner = PartProblem.of(self._pieces, found, shift, self.width * unit, slack, self.pool)
+            self.factors = inner.descended(self.factors, 0.3 * goal, driver)
+
+    def _set_width(self, found: Found) -> None:
+        """A smaller width where the smoothing costs too much: by γ²."""
+        allowed = STREAM.smoothing * self.tol
+        if found.loss > 1.3 * allowed:
+            self.width = found.width * float(np.sqrt(allowed / found.loss))
 
     def _enlarge(self) -> bool:
         """A part of twice as many anchors; False if it is the whole."""
-        if self.anchors >= self.problem.family.n_points:
+        if self.anchors >= self.ordinary.size:
             return False
-        self.anchors *= 2
-        self.part = Part(self.problem, self.anchors, self.pool, self.memory)
+        self._take(2 * self.anchors)
         return True
 
-    def _pass(self, problem: HingeProgram, factors: Factors, width: float | None = None) -> Found:
-        """All comparisons of a problem at some factors."""
+    def _take(self, anchors: int) -> None:
+        """So many of the ordinary anchors, against all points, each with a larger weight."""
+        self.anchors = min(anchors, self.ordinary.size)
+        chosen = self.ordinary[spread_out(self.ordinary.size, self.anchors / self.ordinary.size)]
+        self.part = self._of(chosen, self.ordinary.size / chosen.size)
+
+    def _of(self, anchors: Indices, factor: float) -> HingeProgram:
+        """The comparisons of some anchors, with a weight that is larger by a factor."""
+        whole: Any = self.problem.family
+        family = whole.of_anchors(anchors)
+        family.keeping.start(self.memory / 16, 1.5)
+        return replace(self.problem, family=family, weight=factor * self.problem.weight)
+
+    @property
+    def _pieces(self) -> list[HingeProgram]:
+        """The part and the outliers."""
+        pieces: list[Any] = [self.part, self.outliers]
+        return [piece for piece in pieces if piece.family.anchors.size]
+
+    def _pass(
+        self,
+        problems: list[HingeProgram],
+        factors: Factors,
+        width: float | None = None,
+        shift: list[Array] | None = None,
+    ) -> Found:
+        """All comparisons of some problems together, with a cost I + shift."""
         width = self.width if width is None else width
-        family: Any = problem.family
-        outputs = problem.outputs(factors)
-        sums = family.smoothed(outputs, problem.features, width * family.unit)
-        weight = problem.weight
-        images = [weight * image for image in sums.images]
-        upper = squared_norm(factors) + weight * sums.hinges
-        lower = problem.share(images) * weight * sums.worth
-        loss = weight * (sums.hinges - sums.inner) / max(upper, np.finfo(float).tiny)
+        sizes = [x.shape[1] for x in self.problem.features]
+        images, costs = [np.zeros((d, d)) for d in sizes], [np.eye(d) for d in sizes]
+        costs = [c + s for c, s in zip(costs, shift, strict=True)] if shift else costs
+        outputs = self.problem.outputs(factors)
+        hinges = worth = inner = 0.0
+        for problem in problems:
+            family: Any = problem.family
+            sums = family.smoothed(outputs, problem.features, width * family.unit)
+            hinges += problem.weight * sums.hinges
+            worth += problem.weight * sums.worth
+            inner += problem.weight * sums.inner
+            for total, image in zip(images, sums.images, strict=True):
+                total += problem.weight * image
+        linear = sum(float(np.vdot(L @ c, L)) for L, c in zip(factors, costs, strict=True))
+        upper = linear + hinges
+        lower = min(_share(*pair) for pair in zip(costs, images, strict=True)) * worth
+        loss = (hinges - inner) / max(upper, np.finfo(float).tiny)
         return Found(factors, width, images, upper, lower, loss)
 
     def answer(self, stop: Stop) -> Answer:
         """The best pass; before the first one, the point that there is."""
         found = self.best
-        factors, width = (
-            (self.factors, self.width) if found is None else (found.factors, found.width)
-        )
+        factors = self.factors if found is None else found.factors
+        width = self.width if found is None else found.width
         return Answer(
             stop,
             "",
@@ -223,73 +285,93 @@ class StreamedSearch:
         """It keeps no checkpoints."""
 
 
-class Part:
-    """Some of the anchors against all points.
+@dataclass(frozen=True, eq=False)
+class PartProblem:
+    """The smoothed objective of a part near some factors.
+
+    Comparisons that are or may become violated are listed.
 
     Attributes
     ----------
-    problem: the program of these comparisons, each with a larger weight
+    listed: the comparisons of each piece;  deltas: per block Δ, where the cost is I + Δ
+    scale: the size of the objective
     """
 
-    def __init__(self, whole: HingeProgram, anchors: int, pool: Any, memory: float) -> None:
-        share = min(1.0, anchors / whole.family.n_points)
-        self.problem, self.pool = whole.part(share), pool
-        family: Any = self.problem.family
-        family.keeping.start(memory / 8, 1.5)
+    listed: list[InnerProblem]
+    deltas: list[Array]
+    scale: float
 
-    def minimise(
-        self,
-        factors: Factors,
-        width: float,
-        shift: list[Array] | None,
-        goal: float,
-        driver: Driver,
-    ) -> Factors:
-        """The minimiser of the smoothed objective, to a relative gap of `goal`."""
-        family, gamma = self.problem.family, width * self.problem.family.unit
-        for slack in STREAM.slack:
-            rows = family.near(self.problem.outputs(factors), gamma / 2 + slack * family.unit)
-            working = WorkingSet.of(self.problem, rows, np.full(rows.size, 0.5), factors)
-            inner = InnerProblem(self.problem, working, gamma, self.pool, shift)
-            before = factors
-            factors = _descended(inner, factors, goal, driver)
-            if driver.must_stop or moved(before, factors) < STREAM.drift * slack:
+    @classmethod
+    def of(
+        cls,
+        pieces: list[HingeProgram],
+        found: Found,
+        shift: list[Array],
+        gamma: float,
+        slack: float,
+        pool: Any,
+    ) -> PartProblem:
+        """The comparisons of the pieces that are violated, or nearly, at what was found."""
+        listed, outputs = [], pieces[0].outputs(found.factors)
+        for piece in pieces:
+            family: Any = piece.family
+            rows = family.near(outputs, gamma / 2 + slack)
+            if not rows.size:
+                continue
+            working = WorkingSet.of(piece, rows, np.full(rows.size, 0.5), found.factors)
+            listed.append(InnerProblem(piece, working, gamma, pool))
+        return cls(listed, shift, found.upper)
+
+    def at(self, factors: Factors) -> InnerPoint:
+        """The sum of the pieces; each of them has the cost I, and one is meant."""
+        points = [inner.at(factors) for inner in self.listed]
+        extra, own = len(points) - 1, squared_norm(factors)
+        costly = [L @ delta for L, delta in zip(factors, self.deltas, strict=True)]
+        linear = sum(float(np.vdot(a, b)) for a, b in zip(costly, factors, strict=True))
+        gradient = [2 * (c - extra * L) for c, L in zip(costly, factors, strict=True)]
+        for point in points:
+            gradient = [a + b for a, b in zip(gradient, point.gradient, strict=True)]
+        value = sum(point.value for point in points) + linear - extra * own
+        alpha = np.concatenate([np.empty(0), *(point.alpha for point in points)])
+        single = any(point.single for point in points)
+        return InnerPoint(factors, value, gradient, value, alpha, single, list)
+
+    def descended(self, factors: Factors, goal: float, driver: Driver) -> Factors:
+        """Quasi-Newton steps until the gap is at the goal, or L has moved far."""
+        method, start, point = InTheFactor(factors), factors, self.at(factors)
+        for count in range(1, STREAM.most_steps):
+            found = method.step(self.at, point)
+            driver.count()
+            if found is None:
+                break  # as well as rounding allows
+            point = found
+            if driver.must_stop or moved(start, point.factors) > STREAM.drift:
                 break
-        return factors
+            if count % STREAM.look_steps == 0 and self._gap(point) <= goal:
+                break
+        return point.factors
+
+    def _gap(self, point: InnerPoint) -> float:
+        """The duality gap of the smoothed objective, as a share of the whole objective."""
+        costs = [np.eye(len(delta)) + delta for delta in self.deltas]
+        images = [np.zeros_like(delta) for delta in self.deltas]
+        ends = np.cumsum([inner.working.rows.size for inner in self.listed])[:-1]
+        parts = np.split(point.alpha, ends)
+        for inner, alpha in zip(self.listed, parts, strict=True):
+            images = [a + b for a, b in zip(images, inner.images(alpha), strict=True)]
+        least = min(float(scipy.linalg.eigvalsh(c)[0]) for c in costs)
+        if least <= 0:
+            return np.inf
+        share, bound = min(_share(*pair) for pair in zip(costs, images, strict=True)), 0.0
+        for inner, alpha in zip(self.listed, parts, strict=True):
+            worth = float(inner.working.terms.row_constants @ alpha)
+            change = float(np.square(share * alpha - 0.5).sum())
+            bound += inner.problem.weight * (share * worth - 0.5 * inner.gamma * change)
+        return (point.value - bound) / max(self.scale, np.finfo(float).tiny)
 
 
-def _descended(inner: InnerProblem, factors: Factors, goal: float, driver: Driver) -> Factors:
-    """Quasi-Newton steps until the gap is at the goal, or L has moved far."""
-    method, start, point = InTheFactor(factors), factors, inner.at(factors)
-    for count in range(1, STREAM.most_steps):
-        found = method.step(inner.at, point)
-        driver.count()
-        if found is None or driver.must_stop:
-            break
-        point = found
-        is_look = count % STREAM.look_steps == 0
-        far = moved(start, point.factors) > STREAM.drift
-        if is_look and (far or _gap(inner, point) <= goal):
-            break
-    return point.factors
-
-
-def _gap(inner: InnerProblem, point: InnerPoint) -> float:
-    """The relative duality gap of the smoothed objective of a part."""
-    problem, working = inner.problem, inner.working
-    images = inner.images(point.alpha)
-    shift = inner.shift or [np.zeros_like(image) for image in images]
-    share = min(_share(*pair) for pair in zip(shift, images, strict=True))
-    alpha = share * point.alpha
-    change = float(np.square(alpha - working.a).sum())
-    worth = float(working.terms.row_constants @ alpha)
-    bound = problem.weight * (worth - 0.5 * inner.gamma * change)
-    return (point.value - bound) / max(point.objective, np.finfo(float).tiny)
-
-
-def _share(delta: Array, image: Array) -> float:
-    """The largest θ ≤ 1 with I + Δ + θ·image ⪰ 0."""
-    cost = np.eye(len(delta)) + delta
+def _share(cost: Array, image: Array) -> float:
+    """The largest θ ≤ 1 with C + θ·image ⪰ 0, for C ≻ 0."""
     least = float(scipy.linalg.eigvalsh(image, cost, subset_by_index=[0, 0])[0])
     return 1.0 if least >= -1 else -1 / least
 

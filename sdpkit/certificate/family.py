@@ -33,7 +33,7 @@ def certify_family(
 ) -> Certificate:
     primal = primal_side(program, blocks, aux)
     dual = _NO_FAMILY_DUAL
-    if smoothing > 0:
+    if smoothing:
         dual = _smoothed_dual(program, primal.matrices, smoothing)
     elif rows is not None and alpha is not None and np.isfinite(alpha).all():
         dual = _family_dual(program, rows, alpha) if _are_rows(program, rows) else _NOT_ROWS
@@ -131,7 +131,7 @@ def _smoothed_dual(program: Program, matrices: list[Matrix], width: float) -> _F
     """The same for multipliers of a formula, summed over all comparisons and never listed."""
     sums = smoothed_sums(program, matrices, width)
     if sums is None:
-        return replace(_NO_FAMILY_DUAL, source="the comparisons of this program have to be listed")
+        return replace(_NO_FAMILY_DUAL, source="the multipliers cannot be summed")
     costs = [block.cost.dense() for block in program.blocks]
     slacks = [cost + image for cost, image in zip(costs, sums.images, strict=True)]
     smallest = min(float(scipy.linalg.eigvalsh(s, subset_by_index=[0, 0])[0]) for s in slacks)

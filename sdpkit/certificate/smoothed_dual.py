@@ -42,12 +42,15 @@ class SmoothedSums:
 
 
 def smoothed_sums(program: Program, matrices: list[Matrix], width: float) -> SmoothedSums | None:
-    """The sums at a point; None where the family cannot be summed without a list. What searches
+    """The sums at a point; None where there is no such width, or the
+    family cannot be summed without a list. What searches
     have kept is forgotten afterwards."""
     family = program.family
     features = [block.features for block in program.blocks]
     whole = not any(block.null.shape[1] for block in program.blocks)
     if not hasattr(family, "smoothed") or any(x is None for x in features) or not whole:
+        return None
+    if not 0 < width < np.inf or not all(np.isfinite(np.asarray(m)).all() for m in matrices):
         return None
     found = family.smoothed(program.outputs(matrices), features, width)
     family.keeping.stop()

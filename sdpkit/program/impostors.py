@@ -203,11 +203,24 @@ class Impostors:
 
     def part(self, share: float) -> Impostors:
         """The rows of about this share of the anchors, evenly spread."""
-        anchors = np.unique(self.target_pairs[:, 0])
-        chosen = anchors[spread_out(anchors.size, share)]
-        return replace(
-            self, target_pairs=self.target_pairs[np.isin(self.target_pairs[:, 0], chosen)]
-        )
+        return self.of_anchors(self.anchors[spread_out(self.anchors.size, share)])
+
+    @cached_property
+    def anchors(self) -> Indices:
+        """The points that have target neighbours."""
+        return np.flatnonzero(np.diff(self.target_starts))
+
+    def of_anchors(self, anchors: Indices) -> Impostors:
+        """The rows of some anchors."""
+        chosen = np.zeros(self.n_points, dtype=bool)
+        chosen[anchors] = True
+        return replace(self, target_pairs=self.target_pairs[chosen[self.target_pairs[:, 0]]])
+
+    def farthest_targets(self, outputs: Sequence[Array]) -> Array:
+        """The largest squared distance of each of `anchors` from a target neighbour."""
+        stacked, columns = side_by_side(self, outputs)
+        near = lengths(stacked, columns, self.block_of, self.target_pairs)
+        return np.maximum.reduceat(near, self.target_starts[self.anchors])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The family as plain arrays."""
