@@ -8,8 +8,8 @@ it has a gradient, and at its minimiser the α are feasible multipliers that nob
 (`sdpkit.program.smoothed`). The bounds are then apart by what the smoothing costs, γ² times a
 number that a pass over all comparisons tells.
 
-The full objective F is known by a few such passes. In between a part f of it, on a few of the
-anchors against all points, is minimised with its gradient corrected at the last point L_k
+The full objective F is known by a few such passes. In between a part f of it, all anchors against
+a few of the points, is minimised with its gradient corrected at the last point L_k
 (a surrogate as of Jordan, Lee and Yang 2019, in the matrix M = LᵀL):
 
     L_{k+1} = argmin  f(M) + <∇F(M_k) − ∇f(M_k), M>
@@ -28,7 +28,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.linalg
 
-from sdpkit.program.families import RowFamily, spread_out
+from sdpkit.program.families import RowFamily
 from sdpkit.program.kept_pairs import Keeping
 from sdpkit.program.smoothed import Smoothed
 from sdpkit.solution.answer import Answer, Stop
@@ -39,14 +39,12 @@ from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
 from sdpkit.solvers.inner import InTheFactor
 from sdpkit.solvers.multiplier_method import moved
 from sdpkit.solvers.working_set import WorkingSet
-from sdpkit.typing import Array, Indices
+from sdpkit.typing import Array
 
 
 @runtime_checkable
 class StreamedFamily(RowFamily, Protocol):
-    """A family whose rows can be summed without a list, and which knows its rows by anchors."""
-
-    anchors: Indices
+    """A family whose rows can be summed without a list, and which has parts by impostors."""
 
     @property
     def keeping(self) -> Keeping:
@@ -55,11 +53,8 @@ class StreamedFamily(RowFamily, Protocol):
     def smoothed(self, outputs: Any, features: Any, width: float) -> Smoothed:
         """All hinges, and the multipliers of a width."""
 
-    def of_anchors(self, anchors: Indices) -> StreamedFamily:
-        """The rows of some anchors."""
-
-    def farthest_targets(self, outputs: Any) -> Array:
-        """The largest squared distance of each anchor from a target neighbour."""
+    def with_impostors(self, share: float) -> StreamedFamily:
+        """The rows in which the impostor is one of a share of the points."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +63,17 @@ class StreamSettings:
     family."""
 
     least_points: int = 100_000
-    anchors: tuple[int, ...] = (4_000, 16_000)  # of the parts, one after the other
-    outliers: float = 0.002  # of the anchors: those whose targets are farthest are in every part
-    goals: tuple[float, ...] = (0.2, 1e-2)  # the gaps to which the first parts are solved
+    shares: tuple[float, ...] = (0.02, 0.08)  # of the impostors in the first parts
+    goals: tuple[float, ...] = (0.1, 5e-3)  # the errors to which the first parts are solved
     width: float = 0.25  # of the first multipliers
-    accuracy: float = 0.2  # of tol: the gap to which a corrected part is solved
+    accuracy: float = 0.1  # of tol: the error to which a corrected part is solved
     smoothing: float = 0.3  # of tol: what the smoothing may cost
     slacks: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)  # of one working set after the other
     drift: float = 0.01  # relative change of L, squared, at which a working set is renewed
     look_steps: int = 8
     most_steps: int = 150  # on one working set
     most_sets: int = 30  # working sets of a part, one after the other
-    least_cost: float = 0.25  # an eigenvalue of I + Δ below this says that the part is too small
-    gain: float = 0.5  # a gap that shrinks by less says so too
+    gain: float = 0.6  # a gap that shrinks by less says that the part is too small
     thin: float = 1e-3  # of the longest direction of L: shorter ones are left out of full passes
     margin: float = 1.2  # by which the kept pairs of a pass reach beyond what it needs
 
@@ -126,8 +119,7 @@ class StreamedSearch:
     Attributes
     ----------
     factors: L of every block;  width: γ
-    outliers: the comparisons of the anchors whose target neighbours are farthest
-    ordinary: the other anchors;  anchors: how many of these a part has;  part: their comparisons
+    share: of the impostors in the part;  part: their comparisons, each with a larger weight
     best: the pass with the smallest gap
     """
 
@@ -138,12 +130,7 @@ class StreamedSearch:
         self.factors, self.width = start, STREAM.width
         self.best: Found | None = None
         self.has_begun = False
-        family: Any = problem.family
-        order = np.argsort(family.farthest_targets(problem.outputs(start)), kind="stable")
-        count = order.size - int(STREAM.outliers * order.size)
-        self.ordinary = np.sort(family.anchors[order[:count]])
-        self.outliers = self._of(family.anchors[order[count:]], 1.0)
-        self.anchors, self.part = 0, self.outliers
+        self.share, self.part = 1.0, problem
 
     def step(self, driver: Driver) -> None:
         """A pass over all comparisons, and a part whose gradient it corrects."""
@@ -151,7 +138,7 @@ class StreamedSearch:
             self._begin(driver)
         if driver.must_stop:
             return
-        found = self._pass([self.problem], [_thinned(factor) for factor in self.factors])
+        found = self._pass(self.problem, [_thinned(factor) for factor in self.factors])
         last, self.best = self.best, _better(self.best, found)
         driver.record(
             lambda: self.problem.matrices(found.factors),
@@ -172,8 +159,8 @@ class StreamedSearch:
     def _begin(self, driver: Driver) -> None:
         """Larger and larger parts, each from the solution of the last."""
         nothing = [np.zeros((x.shape[1],) * 2) for x in self.problem.features]
-        for level, (anchors, goal) in enumerate(zip(STREAM.anchors, STREAM.goals, strict=True)):
-            self._take(anchors)
+        for level, (share, goal) in enumerate(zip(STREAM.shares, STREAM.goals, strict=True)):
+            self._take(share)
             self._minimise(nothing, max(goal, STREAM.accuracy * self.tol), driver, level)
             if driver.must_stop:
                 return
@@ -183,30 +170,31 @@ class StreamedSearch:
 
     def _correct(self, found: Found, driver: Driver) -> None:
         """The minimiser of the part with the gradient of the whole at what was found."""
-        while True:
-            mine = self._pass(self._pieces, found.factors, found.width)
-            shift = [a - b for a, b in zip(found.images, mine.images, strict=True)]
-            least = min(float(scipy.linalg.eigvalsh(delta)[0]) for delta in shift)
-            if 1 + least >= STREAM.least_cost:
-                break
-            if not self._enlarge():
-                driver.end(Stop.DONE, f"gap {found.gap:.1e}: parts say too little of the whole")
-                return
-        self._minimise(shift, STREAM.accuracy * self.tol, driver, len(STREAM.slacks) - 1)
+        mine = self._pass(self.part, found.factors, found.width)
+        shift = [a - b for a, b in zip(found.images, mine.images, strict=True)]
+        self._minimise(shift, STREAM.accuracy * self.tol, driver, len(STREAM.slacks) - 1, mine)
 
-    def _minimise(self, shift: list[Array], goal: float, driver: Driver, first: int) -> None:
-        """Minimise the part with a shifted cost, to a relative gap of `goal` besides what the
-        smoothing costs. The `first` slacks are for worse starts."""
+    def _minimise(
+        self,
+        shift: list[Array],
+        goal: float,
+        driver: Driver,
+        first: int,
+        found: Found | None = None,
+    ) -> None:
+        """Minimise the part with a shifted cost, to an error of `goal`. The `first` slacks are for
+        worse starts; `found` is a pass over the part at the start, if there was one."""
         unit = self.problem.family.unit
         for k in range(first, STREAM.most_sets):
-            found = self._pass(self._pieces, self.factors, shift=shift)
+            found = found or self._pass(self.part, self.factors)
             wider = self.width
             self._set_width(found)
-            if (found.gap - found.loss <= goal and self.width == wider) or driver.must_stop:
+            error = _error(found.factors, found.images, shift, found.upper)
+            if (error <= goal and self.width == wider) or driver.must_stop:
                 return
             slack = STREAM.slacks[min(k, len(STREAM.slacks) - 1)] * unit
-            inner = PartProblem.of(self._pieces, found, shift, self.width * unit, slack, self.pool)
-            self.factors = inner.descended(self.factors, 0.3 * goal, driver)
+            inner = PartProblem.of(self.part, found, shift, self.width * unit, slack, self.pool)
+            self.factors, found = inner.descended(self.factors, 0.3 * goal, driver), None
 
     def _set_width(self, found: Found) -> None:
         """A smaller width where the smoothing costs too much: by γ²."""
@@ -215,57 +203,36 @@ class StreamedSearch:
             self.width = found.width * float(np.sqrt(allowed / found.loss))
 
     def _enlarge(self) -> bool:
-        """A part of twice as many anchors; False if it is the whole."""
-        if self.anchors >= self.ordinary.size:
+        """A part of twice as many impostors; False if it is the whole."""
+        if self.share >= 1:
             return False
-        self._take(2 * self.anchors)
+        self._take(2 * self.share)
         return True
 
-    def _take(self, anchors: int) -> None:
-        """So many of the ordinary anchors, against all points, each with a larger weight."""
-        self.anchors = min(anchors, self.ordinary.size)
-        chosen = self.ordinary[spread_out(self.ordinary.size, self.anchors / self.ordinary.size)]
-        self.part = self._of(chosen, self.ordinary.size / chosen.size)
-
-    def _of(self, anchors: Indices, factor: float) -> HingeProgram:
-        """The comparisons of some anchors, with a weight that is larger by a factor."""
+    def _take(self, share: float) -> None:
+        """The comparisons with a share of the impostors, each with a larger weight."""
         whole: Any = self.problem.family
-        family = whole.of_anchors(anchors)
-        family.keeping.start(self.memory / 16, 1.5)
-        return replace(self.problem, family=family, weight=factor * self.problem.weight)
-
-    @property
-    def _pieces(self) -> list[HingeProgram]:
-        """The part and the outliers."""
-        pieces: list[Any] = [self.part, self.outliers]
-        return [piece for piece in pieces if piece.family.anchors.size]
+        self.share = min(1.0, share)
+        family = whole.with_impostors(self.share)
+        family.keeping.start(self.memory / 8, 1.5)
+        weight = self.problem.weight * whole.n_rows / family.n_rows
+        self.part = replace(self.problem, family=family, weight=weight)
 
     def _pass(
         self,
-        problems: list[HingeProgram],
+        problem: HingeProgram,
         factors: Factors,
         width: float | None = None,
-        shift: list[Array] | None = None,
     ) -> Found:
-        """All comparisons of some problems together, with a cost I + shift."""
+        """All comparisons of a problem."""
         width = self.width if width is None else width
-        sizes = [x.shape[1] for x in self.problem.features]
-        images, costs = [np.zeros((d, d)) for d in sizes], [np.eye(d) for d in sizes]
-        costs = [c + s for c, s in zip(costs, shift, strict=True)] if shift else costs
-        outputs = self.problem.outputs(factors)
-        hinges = worth = inner = 0.0
-        for problem in problems:
-            family: Any = problem.family
-            sums = family.smoothed(outputs, problem.features, width * family.unit)
-            hinges += problem.weight * sums.hinges
-            worth += problem.weight * sums.worth
-            inner += problem.weight * sums.inner
-            for total, image in zip(images, sums.images, strict=True):
-                total += problem.weight * image
-        linear = sum(float(np.vdot(L @ c, L)) for L, c in zip(factors, costs, strict=True))
-        upper = linear + hinges
-        lower = min(_share(*pair) for pair in zip(costs, images, strict=True)) * worth
-        loss = (hinges - inner) / max(upper, np.finfo(float).tiny)
+        family: Any = problem.family
+        sums = family.smoothed(problem.outputs(factors), problem.features, width * family.unit)
+        images = [problem.weight * image for image in sums.images]
+        upper = squared_norm(factors) + problem.weight * sums.hinges
+        lower = problem.share(images) * problem.weight * sums.worth
+        lost = problem.weight * (sums.hinges - sums.inner)
+        loss = lost / max(upper, np.finfo(float).tiny)
         return Found(factors, width, images, upper, lower, loss)
 
     def answer(self, stop: Stop) -> Answer:
@@ -289,55 +256,41 @@ class StreamedSearch:
 class PartProblem:
     """The smoothed objective of a part near some factors.
 
-    Comparisons that are or may become violated are listed.
-
     Attributes
     ----------
-    listed: the comparisons of each piece;  deltas: per block Δ, where the cost is I + Δ
-    scale: the size of the objective
+    inner: the comparisons that are violated there, or nearly
+    shift: per block Δ, where the cost is I + Δ;  scale: the size of the objective
     """
 
-    listed: list[InnerProblem]
-    deltas: list[Array]
+    inner: InnerProblem
+    shift: list[Array]
     scale: float
 
     @classmethod
     def of(
         cls,
-        pieces: list[HingeProgram],
+        part: HingeProgram,
         found: Found,
         shift: list[Array],
         gamma: float,
         slack: float,
         pool: Any,
     ) -> PartProblem:
-        """The comparisons of the pieces that are violated, or nearly, at what was found."""
-        listed, outputs = [], pieces[0].outputs(found.factors)
-        for piece in pieces:
-            family: Any = piece.family
-            rows = family.near(outputs, gamma / 2 + slack)
-            if not rows.size:
-                continue
-            working = WorkingSet.of(piece, rows, np.full(rows.size, 0.5), found.factors)
-            listed.append(InnerProblem(piece, working, gamma, pool))
-        return cls(listed, shift, found.upper)
+        """The comparisons within `slack` of being violated at what was found."""
+        rows = part.family.near(part.outputs(found.factors), gamma / 2 + slack)
+        working = WorkingSet.of(part, rows, np.full(rows.size, 0.5), found.factors)
+        return cls(InnerProblem(part, working, gamma, pool), shift, found.upper)
 
     def at(self, factors: Factors) -> InnerPoint:
-        """The sum of the pieces; each of them has the cost I, and one is meant."""
-        points = [inner.at(factors) for inner in self.listed]
-        extra, own = len(points) - 1, squared_norm(factors)
-        costly = [L @ delta for L, delta in zip(factors, self.deltas, strict=True)]
-        linear = sum(float(np.vdot(a, b)) for a, b in zip(costly, factors, strict=True))
-        gradient = [2 * (c - extra * L) for c, L in zip(costly, factors, strict=True)]
-        for point in points:
-            gradient = [a + b for a, b in zip(gradient, point.gradient, strict=True)]
-        value = sum(point.value for point in points) + linear - extra * own
-        alpha = np.concatenate([np.empty(0), *(point.alpha for point in points)])
-        single = any(point.single for point in points)
-        return InnerPoint(factors, value, gradient, value, alpha, single, list)
+        """The inner problem with the shifted cost."""
+        point = self.inner.at(factors)
+        extra = [L @ delta for L, delta in zip(factors, self.shift, strict=True)]
+        linear = sum(float(np.vdot(a, b)) for a, b in zip(extra, factors, strict=True))
+        gradient = [2 * a + b for a, b in zip(extra, point.gradient, strict=True)]
+        return replace(point, value=point.value + linear, gradient=gradient)
 
     def descended(self, factors: Factors, goal: float, driver: Driver) -> Factors:
-        """Quasi-Newton steps until the gap is at the goal, or L has moved far."""
+        """Quasi-Newton steps until the error is at the goal, or L has moved far."""
         method, start, point = InTheFactor(factors), factors, self.at(factors)
         for count in range(1, STREAM.most_steps):
             found = method.step(self.at, point)
@@ -347,33 +300,23 @@ class PartProblem:
             point = found
             if driver.must_stop or moved(start, point.factors) > STREAM.drift:
                 break
-            if count % STREAM.look_steps == 0 and self._gap(point) <= goal:
+            if count % STREAM.look_steps == 0 and self._is_solved(point, goal):
                 break
         return point.factors
 
-    def _gap(self, point: InnerPoint) -> float:
-        """The duality gap of the smoothed objective, as a share of the whole objective."""
-        costs = [np.eye(len(delta)) + delta for delta in self.deltas]
-        images = [np.zeros_like(delta) for delta in self.deltas]
-        ends = np.cumsum([inner.working.rows.size for inner in self.listed])[:-1]
-        parts = np.split(point.alpha, ends)
-        for inner, alpha in zip(self.listed, parts, strict=True):
-            images = [a + b for a, b in zip(images, inner.images(alpha), strict=True)]
-        least = min(float(scipy.linalg.eigvalsh(c)[0]) for c in costs)
-        if least <= 0:
-            return np.inf
-        share, bound = min(_share(*pair) for pair in zip(costs, images, strict=True)), 0.0
-        for inner, alpha in zip(self.listed, parts, strict=True):
-            worth = float(inner.working.terms.row_constants @ alpha)
-            change = float(np.square(share * alpha - 0.5).sum())
-            bound += inner.problem.weight * (share * worth - 0.5 * inner.gamma * change)
-        return (point.value - bound) / max(self.scale, np.finfo(float).tiny)
+    def _is_solved(self, point: InnerPoint, goal: float) -> bool:
+        images = self.inner.images(point.alpha)
+        return _error(point.factors, images, self.shift, self.scale) <= goal
 
 
-def _share(cost: Array, image: Array) -> float:
-    """The largest θ ≤ 1 with C + θ·image ⪰ 0, for C ≻ 0."""
-    least = float(scipy.linalg.eigvalsh(image, cost, subset_by_index=[0, 0])[0])
-    return 1.0 if least >= -1 else -1 / least
+def _error(factors: Factors, images: list[Array], shift: list[Array], scale: float) -> float:
+    """What keeps the bounds apart besides the smoothing, where the images, shifted, are those of
+    all comparisons: multipliers that are not feasible, and S = I + image with <S, M> ≠ 0."""
+    slacks = [np.eye(len(a)) + a + b for a, b in zip(images, shift, strict=True)]
+    lows = [float(scipy.linalg.eigvalsh(slack, subset_by_index=[0, 0])[0]) for slack in slacks]
+    inner = sum(float(np.vdot(L @ S, L)) for L, S in zip(factors, slacks, strict=True))
+    share = 1 / (1 + max(0.0, -min(lows)))
+    return (1 - share) + abs(inner) / max(scale, np.finfo(float).tiny)
 
 
 def _thinned(factor: Array) -> Array:

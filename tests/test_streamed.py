@@ -149,7 +149,7 @@ def test_points_without_meaning_prove_nothing(wine: sdpkit.Solution) -> None:
 
 @pytest.fixture
 def small_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = replace(streamed.STREAM, least_points=500, anchors=(300, 600))
+    settings = replace(streamed.STREAM, least_points=500, shares=(0.1, 0.3))
     monkeypatch.setattr(streamed, "STREAM", settings)
     monkeypatch.setattr("sdpkit.program.families._MOST_POINTS", 500)
     monkeypatch.setattr("sdpkit.program.families._NEAR_POINTS", 64)

@@ -7,8 +7,15 @@ distribution, and copies of points, some of them under another label.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import numpy as np
 
+import sdpkit
+from sdpkit.comparison.measuring import peak_bytes, timed, timed_solve
 from sdpkit.typing import Array, Indices
 
 # Degrees of freedom of the tails, the share of points that are copies, and how far apart the
@@ -44,3 +51,31 @@ def many_points(n: int, d: int = 30, classes: int = 10, seed: int = 0) -> tuple[
     kept = copies.size // 50  # copies under another label
     y[copies[kept:]] = y[originals[kept:]]
     return X, y
+
+
+def large(sizes: list[int] | None = None, tol: float = 1e-3) -> None:
+    """A row for each number of points, every one measured in a process of its own."""
+    print(
+        f"{'points':>9}{'targets':>9}{'solve':>9}{'certify':>9}{'wall':>9}{'peak':>10}{'gap':>9}"
+        "   (CPU seconds; wall seconds of all; GiB)"
+    )
+    for n in sizes or (1000, 3000, 10_000, 30_000, 100_000):
+        here = Path(__file__).resolve().parents[1]
+        code = f"import sys; sys.path.insert(0, {str(here)!r}); import bench.large as b; b.row({n}, {tol})"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def row(n: int, tol: float) -> None:
+    """The figures of n points."""
+    X, y = many_points(n)
+    began = time.perf_counter()
+    built = timed(lambda: sdpkit.LMNN(X, y))
+    run = timed_solve(built.result, "factored", tol=tol)
+    wall, solution = time.perf_counter() - began, run.result
+    share = solution.times.certify / max(solution.times.total, 1e-9)
+    print(
+        f"{n:>9}{built.cpu_seconds:>9.1f}{(1 - share) * run.cpu_seconds:>9.1f}"
+        f"{share * run.cpu_seconds:>9.1f}{wall:>9.1f}{peak_bytes() / 2**30:>10.2f}"
+        f"{solution.certificate.relative_gap:>9.1e}   {solution.status}, {solution.iterations} steps",
+        flush=True,
+    )

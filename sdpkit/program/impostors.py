@@ -63,6 +63,7 @@ class Impostors:
         Points in different groups are kept apart at no cost (see `sdpkit.problems.lmnn`).
     search: "blocks" (matrix products), "tree" (a ball tree per class, thesis 2.1.9) or "auto"
     summed: every block measures every distance, and they add up; block_of is 0 then
+    only: the points that count as impostors, or None for all
 
     >>> family = Impostors.of([[0, 1], [1, 0]], labels=[0, 0, 1])
     >>> points = [np.array([[0.0], [1.0], [1.5]])]
@@ -77,6 +78,7 @@ class Impostors:
     groups: Indices | None
     search: Literal["auto", "blocks", "tree"] = "auto"
     summed: bool = False
+    only: Indices | None = None
 
     noun = "comparison"
     formula = "Σ[1 + q_ij − q_il]₊"
@@ -113,8 +115,11 @@ class Impostors:
     @cached_property
     def n_rows(self) -> int:
         """The number of triplets, groups not considered."""
-        _, number, sizes = np.unique(self.labels, return_inverse=True, return_counts=True)
-        return int(np.sum(self.n_points - sizes[number[self.target_pairs[:, 0]]]))
+        counted = self.labels if self.only is None else self.labels[self.only]
+        _, number = np.unique(self.labels, return_inverse=True)
+        sizes = np.bincount(number if self.only is None else number[self.only])
+        sizes = np.pad(sizes, (0, int(number.max(initial=0)) + 1 - sizes.size))
+        return int(np.sum(counted.size - sizes[number[self.target_pairs[:, 0]]]))
 
     @cached_property
     def target_starts(self) -> Indices:
@@ -167,6 +172,7 @@ class Impostors:
     def everything(self) -> Rows:
         """All rows."""
         pairs = np.argwhere(self.labels[:, None] != self.labels[None, :])
+        pairs = pairs[self._is_impostor[pairs[:, 1]]]
         if self.groups is not None:
             group = self.groups[self.block_of[pairs[:, 1]]]
             each = np.arange(len(pairs))
@@ -196,6 +202,7 @@ class Impostors:
         anchor = self.target_pairs[target, 0]
         start, other = np.divmod(pair, self.n_points)
         known &= (start == anchor) & (self.labels[anchor] != self.labels[other])
+        known &= self._is_impostor[other]
         if self.groups is not None:
             block = self.block_of[other]
             known &= self.groups[block, anchor] == self.groups[block, other]
@@ -203,24 +210,23 @@ class Impostors:
 
     def part(self, share: float) -> Impostors:
         """The rows of about this share of the anchors, evenly spread."""
-        return self.of_anchors(self.anchors[spread_out(self.anchors.size, share)])
+        anchors = np.unique(self.target_pairs[:, 0])
+        chosen = anchors[spread_out(anchors.size, share)]
+        return replace(
+            self, target_pairs=self.target_pairs[np.isin(self.target_pairs[:, 0], chosen)]
+        )
+
+    def with_impostors(self, share: float) -> Impostors:
+        """The rows in which the impostor is one of about this share of the points, evenly spread
+        over the classes."""
+        return replace(self, only=np.sort(self._in_order[spread_out(self.n_points, share)]))
 
     @cached_property
-    def anchors(self) -> Indices:
-        """The points that have target neighbours."""
-        return np.flatnonzero(np.diff(self.target_starts))
-
-    def of_anchors(self, anchors: Indices) -> Impostors:
-        """The rows of some anchors."""
-        chosen = np.zeros(self.n_points, dtype=bool)
-        chosen[anchors] = True
-        return replace(self, target_pairs=self.target_pairs[chosen[self.target_pairs[:, 0]]])
-
-    def farthest_targets(self, outputs: Sequence[Array]) -> Array:
-        """The largest squared distance of each of `anchors` from a target neighbour."""
-        stacked, columns = side_by_side(self, outputs)
-        near = lengths(stacked, columns, self.block_of, self.target_pairs)
-        return np.maximum.reduceat(near, self.target_starts[self.anchors])
+    def _is_impostor(self) -> Bools:
+        """(n,) the points that count as impostors."""
+        is_impostor = np.full(self.n_points, self.only is None)
+        is_impostor[self.only if self.only is not None else []] = True
+        return is_impostor
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The family as plain arrays."""
@@ -232,12 +238,14 @@ class Impostors:
         }
         if self.summed:
             out["summed"] = np.array(True)
+        if self.only is not None:
+            out["only"] = self.only
         return out if self.groups is None else {**out, "groups": self.groups}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Impostors:
         """The family that gave these arrays."""
-        return cls.of(
+        whole = cls.of(
             arrays["target_pairs"],
             arrays["labels"],
             weight=float(arrays["weight"]),
@@ -245,6 +253,12 @@ class Impostors:
             groups=arrays.get("groups"),
             summed=bool(arrays.get("summed", False)),
         )
+        if "only" not in arrays:
+            return whole
+        only = whole_numbers(arrays["only"], "only")
+        if only.ndim != 1 or (only.size and not 0 <= only.min() <= only.max() < whole.n_points):
+            raise InputError(f"only names points outside 0 … {whole.n_points - 1}")
+        return replace(whole, only=np.unique(only))
 
     # -- the search --------------------------------------------------------------------------
 
@@ -299,9 +313,11 @@ class Impostors:
         rounding = 1e-15 * (stacked.shape[1] + 8) * spread
         radius = np.sqrt(np.maximum(reach, 0.0)) * (1 + 1e-12) + rounding
         for block, label in np.unique(np.c_[self.block_of, self.labels], axis=0):
-            members = np.flatnonzero((self.block_of == block) & (self.labels == label))
+            members = np.flatnonzero(
+                (self.block_of == block) & (self.labels == label) & self._is_impostor
+            )
             asking = np.flatnonzero((self.labels != label) & np.isfinite(reach))
-            if not asking.size:
+            if not asking.size or not members.size:
                 continue
             points = stacked[:, columns[block] : columns[block + 1]]
             tree, shared = BallTree(points[members]), self._group(block)
@@ -323,7 +339,7 @@ class Impostors:
         may have anchors of several classes, and then hold pairs of one class too, which do not
         count.
         """
-        both = not self.block_of.any() and 2 * asks.sum() > self.n_points
+        both = self.only is None and not self.block_of.any() and 2 * asks.sum() > self.n_points
         rows = self._in_order if both else self._in_order[asks[self._in_order]]
         bounds = np.searchsorted(self.labels[rows], np.unique(self.labels)) if both else [0]
         parts = np.split(rows, bounds)
@@ -353,7 +369,9 @@ class Impostors:
     def _members(self, block: int) -> Indices:
         """The points of a block in the order of their classes."""
         in_order = self._in_order
-        return np.asarray(in_order[self.block_of[in_order] == block])
+        return np.asarray(
+            in_order[(self.block_of[in_order] == block) & self._is_impostor[in_order]]
+        )
 
     def _over_pairs(
         self, stacked: Array, columns: Indices, reach: Array, work: Callable[..., Any]
