@@ -63,7 +63,8 @@ class StreamSettings:
     family."""
 
     least_points: int = 100_000
-    shares: tuple[float, ...] = (0.02, 0.08)  # of the impostors in the first parts
+    impostors: int = 1_000  # in the first part of 50,000 points, and as their root of more
+    rows: float = 1.5e6  # violated comparisons of the second part
     goals: tuple[float, ...] = (0.1, 5e-3)  # the errors to which the first parts are solved
     width: float = 0.25  # of the first multipliers
     accuracy: float = 0.1  # of tol: the error to which a corrected part is solved
@@ -75,7 +76,8 @@ class StreamSettings:
     most_sets: int = 30  # working sets of a part, one after the other
     gain: float = 0.6  # a gap that shrinks by less says that the part is too small
     thin: float = 1e-3  # of the longest direction of L: shorter ones are left out of full passes
-    margin: float = 1.2  # by which the kept pairs of a pass reach beyond what it needs
+    margin: float = 1.06  # by which the kept pairs of a pass reach beyond what it needs
+    part_margin: float = 1.3  # the same, of a part, where L moves more
 
 
 STREAM = StreamSettings()
@@ -97,7 +99,7 @@ class Found:
     factors, width: the point and the width of its multipliers
     images: per block weight·Σα_t(C_ij − C_il)
     upper, lower: the bounds, for the comparisons of this pass
-    loss: what the smoothing costs, relative
+    loss: what the smoothing costs, relative;  count: of comparisons with a multiplier
     """
 
     factors: Factors
@@ -106,6 +108,7 @@ class Found:
     upper: float
     lower: float
     loss: float
+    count: int
 
     @property
     def gap(self) -> float:
@@ -159,11 +162,14 @@ class StreamedSearch:
     def _begin(self, driver: Driver) -> None:
         """Larger and larger parts, each from the solution of the last."""
         nothing = [np.zeros((x.shape[1],) * 2) for x in self.problem.features]
-        for level, (share, goal) in enumerate(zip(STREAM.shares, STREAM.goals, strict=True)):
+        share = STREAM.impostors / np.sqrt(50_000.0 * self.problem.family.n_points)
+        for level, goal in enumerate(STREAM.goals):
             self._take(share)
-            self._minimise(nothing, max(goal, STREAM.accuracy * self.tol), driver, level)
+            goal = max(goal, STREAM.accuracy * self.tol)
+            found = self._minimise(nothing, goal, driver, level)
             if driver.must_stop:
                 return
+            share = self.share * max(1.0, STREAM.rows / max(found.count, 1))
         self.has_begun = True
         family: Any = self.problem.family
         family.keeping.start(self.memory / 4, STREAM.margin)
@@ -181,20 +187,24 @@ class StreamedSearch:
         driver: Driver,
         first: int,
         found: Found | None = None,
-    ) -> None:
-        """Minimise the part with a shifted cost, to an error of `goal`. The `first` slacks are for
-        worse starts; `found` is a pass over the part at the start, if there was one."""
+    ) -> Found:
+        """Minimise the part with a shifted cost, to an error of `goal`; the last pass over it.
+
+        The `first` slacks are for worse starts; `found` is a pass at the start, if there was one.
+        """
         unit = self.problem.family.unit
+        found = found or self._pass(self.part, self.factors)
         for k in range(first, STREAM.most_sets):
-            found = found or self._pass(self.part, self.factors)
             wider = self.width
             self._set_width(found)
             error = _error(found.factors, found.images, shift, found.upper)
             if (error <= goal and self.width == wider) or driver.must_stop:
-                return
+                break
             slack = STREAM.slacks[min(k, len(STREAM.slacks) - 1)] * unit
             inner = PartProblem.of(self.part, found, shift, self.width * unit, slack, self.pool)
-            self.factors, found = inner.descended(self.factors, 0.3 * goal, driver), None
+            self.factors = inner.descended(self.factors, 0.3 * goal, driver)
+            found = self._pass(self.part, self.factors)
+        return found
 
     def _set_width(self, found: Found) -> None:
         """A smaller width where the smoothing costs too much: by γ²."""
@@ -214,7 +224,7 @@ class StreamedSearch:
         whole: Any = self.problem.family
         self.share = min(1.0, share)
         family = whole.with_impostors(self.share)
-        family.keeping.start(self.memory / 8, 1.5)
+        family.keeping.start(self.memory / 8, STREAM.part_margin)
         weight = self.problem.weight * whole.n_rows / family.n_rows
         self.part = replace(self.problem, family=family, weight=weight)
 
@@ -233,7 +243,7 @@ class StreamedSearch:
         lower = problem.share(images) * problem.weight * sums.worth
         lost = problem.weight * (sums.hinges - sums.inner)
         loss = lost / max(upper, np.finfo(float).tiny)
-        return Found(factors, width, images, upper, lower, loss)
+        return Found(factors, width, images, upper, lower, loss, sums.count)
 
     def answer(self, stop: Stop) -> Answer:
         """The best pass; before the first one, the point that there is."""

@@ -13,6 +13,7 @@ from sklearn.datasets import load_wine
 import sdpkit
 from sdpkit import LMNN, InputError, Status
 from sdpkit.certificate.certify import certify
+from sdpkit.errors import ConvergenceWarning
 from sdpkit.program.families import laplacians, values
 from sdpkit.program.impostors import Impostors
 from sdpkit.solvers import factored, streamed
@@ -149,7 +150,7 @@ def test_points_without_meaning_prove_nothing(wine: sdpkit.Solution) -> None:
 
 @pytest.fixture
 def small_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = replace(streamed.STREAM, least_points=500, shares=(0.1, 0.3))
+    settings = replace(streamed.STREAM, least_points=500, impostors=500, rows=6000)
     monkeypatch.setattr(streamed, "STREAM", settings)
     monkeypatch.setattr("sdpkit.program.families._MOST_POINTS", 500)
     monkeypatch.setattr("sdpkit.program.families._NEAR_POINTS", 64)
@@ -174,7 +175,8 @@ def test_streamed_and_listed_agree(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_scale")
 def test_a_streamed_run_that_is_cut_short_is_certified() -> None:
     X, y = clouds(1200, 6, 3)
-    found = sdpkit.solve(LMNN(X, y), solver="factored", max_iter=5)
+    with pytest.warns(ConvergenceWarning, match="iteration limit"):
+        found = sdpkit.solve(LMNN(X, y), solver="factored", max_iter=5)
     assert found.status is Status.ITERATION_LIMIT
     assert np.isfinite(found.objective)
     assert found.certificate.safe_bound <= found.objective
