@@ -8,6 +8,7 @@ a share of Σα(tr C_ij + tr C_il).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -45,7 +46,7 @@ def smoothed_sums(program: Program, matrices: list[Matrix], width: float) -> Smo
     """The sums at a point; None where there is no such width, or the
     family cannot be summed without a list. What searches
     have kept is forgotten afterwards."""
-    family = program.family
+    family: Any = program.family
     features = [block.features for block in program.blocks]
     whole = not any(block.null.shape[1] for block in program.blocks)
     if not hasattr(family, "smoothed") or any(x is None for x in features) or not whole:
