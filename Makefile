@@ -49,16 +49,12 @@ figures: $(VENV)/installed
 bench: $(VENV)/installed
 	$(RUN) docs/bench $(NAME) $(ARGS)
 
-# The site, in docs/_build/html; opens from disk. Needs npm once, for MathJax.
-docs/node_modules/mathjax: docs/package.json docs/package-lock.json
-	cd docs && npm ci --no-audit --no-fund
-	touch $@
-
+# The site, in docs/_build/html; opens from disk. It takes about ten minutes.
 $(VENV)/docs: $(VENV)/installed
 	$(RUN) -m pip install --quiet -e '.[docs]'
 	touch $@
 
-docs: $(VENV)/docs docs/node_modules/mathjax
+docs: $(VENV)/docs
 	PYTHONPATH=$(CURDIR) $(RUN) -m sphinx -W --keep-going -j 2 -b html docs docs/_build/html
 
 # Spelling, and phrases that readers stumble over.

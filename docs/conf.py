@@ -40,7 +40,6 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = [
     "_build",
-    "node_modules",
     "examples",
     "auto_examples/**.ipynb",
     "auto_examples/**.py",
@@ -71,7 +70,7 @@ os.environ["PYTHONWARNINGS"] = ",".join(
     f"error:{status}" for status in ("inaccurate", "iteration_limit", "time_limit")
 )
 
-# MathJax from npm, with its fonts inside of the one file: no request leaves the machine.
+# MathJax with its fonts inside of the one file: no request leaves the machine.
 mathjax_path = "mathjax/tex-svg-full.js"
 mathjax3_config = {"svg": {"fontCache": "global"}}
 

@@ -52,15 +52,22 @@ class CoveringEllipsoid:
 
     Parameters
     ----------
-    X: (m, d) the points
-    center: (d,) the ellipsoid's centre, or None to find the best
-    gamma: γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace have one too
+    X : array-like of shape (m, d)
+        The points.
+    center : array-like of shape (d,) or None, default None
+        The ellipsoid's centre, or None to find the best.
+    gamma : float, default 0.0
+        γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace have one too.
 
     Attributes
     ----------
-    points: (m, d) X as a read-only copy
-    origin: (d,) the given centre, or the mean of the points: where coordinates begin
+    points : array of shape (m, d)
+        X as a read-only copy.
+    origin : array of shape (d,)
+        The given centre, or the mean of the points: where coordinates begin.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> problem = CoveringEllipsoid(np.vstack([np.eye(3), -np.eye(3)]))       # the octahedron
     >>> solution = sdpkit.solve(problem)

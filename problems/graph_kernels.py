@@ -42,6 +42,8 @@ _FIRST_OCTAVE, _LAST_OCTAVE = 1.0, 1 / 64
 def gaussian_weights(X: ArrayLike, width: float, new: ArrayLike | None = None) -> Array:
     """(n, n) exp(−‖x_i − x_j‖²/2σ²), or (b, n) between new points and X.
 
+    Examples
+    --------
     >>> gaussian_weights([[0.0], [1.0]], width=1.0).round(4)
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
@@ -63,6 +65,8 @@ def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
     half of the time: the eigenvectors are those without loops, and no eigenvalue is negative, as
     theorem 3 needs it.
 
+    Examples
+    --------
     >>> adjacency_weights([[0.0], [1.0], [3.0]], n_neighbors=1)
     array([[1., 1., 0.],
            [1., 2., 1.],
@@ -83,6 +87,8 @@ def laplacian_kernel(weights: ArrayLike, new: ArrayLike | None = None) -> Array:
     For new points, `new` are their weights to the n nodes, (b, n), and the result is their rows
     of kernel values, as a `Metric` takes them.
 
+    Examples
+    --------
     >>> K = laplacian_kernel(adjacency_weights([[0.0], [1.0], [3.0]], n_neighbors=1))
     >>> K
     array([[ 0.125,  0.   , -0.125],
@@ -109,6 +115,8 @@ def laplacian_eigenmap(weights: ArrayLike, n_components: int) -> Array:
     Its columns are the bottom generalised eigenvectors of the Laplacian L = D − W, without the
     constant one, those of the smallest eigenvalues first. Signs make each largest entry positive.
 
+    Examples
+    --------
     >>> W = adjacency_weights([[0.0], [1.0], [3.0]], n_neighbors=1)
     >>> laplacian_eigenmap(W, 1).round(4) + 0.0
     array([[ 0.5],
@@ -184,6 +192,8 @@ def learned_width(X: ArrayLike, y: ArrayLike, start: float | None = None) -> Lea
     to the nearest neighbour and the largest distance: below, no point has neighbours, and any
     vectors are eigenvectors.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> found = learned_width(X, y)

@@ -86,32 +86,54 @@ class LMNN:
 
     Parameters
     ----------
-    X: (n, D) points;  y: (n,) labels of any kind
-    kernel: (n, n) Gram matrix instead of X; needs `rank` or `ridge`
-    rank: the number of kernel-PCA features
-    triplets: (m, 3) rows (i, j, l) instead of labels, j to be nearer to i than l
-    n_neighbors: k target neighbours per point, nearest in Euclidean distance, ties by index. A
-        class with fewer than k + 1 members uses all of its others; a class of one has no targets
-        but its point is an impostor to the rest.
-    targets: (n, k) target neighbours instead, −1 where there are fewer
-    mu: μ, the weight of the push term; the pull term has 1 − μ
-    ridge: add ridge·tr M to the objective
-    metrics: "single", "per_class", a number of k-means clusters, or (n,) cluster numbers
-    n_components: rows of a rectangular L; the problem is then not convex and its solution local
-    search: how impostors are found, "auto", "blocks" or "tree"; the result is the same
-    random_state: the seed of k-means
-    memory_limit: bytes, or a text such as "4GiB": large arrays are kept in temporary files
-
-    X may also be a memory-mapped array, a list of paths of .npy files, the path of a folder of
-    .parquet files, or a Dask array: parts are read one by one (`sdpkit.stored`).
+    X : array-like of shape (n, D) or None, default None
+        Points; also a memory-mapped array, a list of paths of .npy files, the path of a folder of
+        .parquet files, or a Dask array, whose parts are read one by one (`sdpkit.stored`).
+    y : array-like of shape (n,) or None, default None
+        Labels of any kind.
+    kernel : array-like of shape (n, n) or None, default None
+        Gram matrix instead of X; needs `rank` or `ridge`.
+    rank : int or None, default None
+        The number of kernel-PCA features.
+    triplets : array-like of shape (m, 3) or None, default None
+        Rows (i, j, l) instead of labels, j to be nearer to i than l.
+    n_neighbors : int, default 3
+        k target neighbours per point, nearest in Euclidean distance, ties by index. A class with
+        fewer than k + 1 members uses all of its others; a class of one has no targets but its point
+        is an impostor to the rest.
+    targets : array-like of shape (n, k) or None, default None
+        Target neighbours instead, −1 where there are fewer.
+    mu : float, default 0.5
+        μ, the weight of the push term; the pull term has 1 − μ.
+    ridge : float, default 0.0
+        Add ridge·tr M to the objective.
+    metrics : {"single", "per_class"} or int or array-like, default "single"
+        "single", "per_class", a number of k-means clusters, or (n,) cluster numbers.
+    n_components : int or None, default None
+        Rows of a rectangular L; the problem is then not convex and its solution local.
+    search : {"auto", "blocks", "tree"}, default "auto"
+        How impostors are found, "auto", "blocks" or "tree"; the result is the same.
+    random_state : int, default 0
+        The seed of k-means.
+    memory_limit : float or str or None, default None
+        Bytes, or a text such as "4GiB": arrays that would take an eighth of it are kept in
+        temporary files.
 
     Attributes
     ----------
-    points: (n, D) X, or the kernel, as a read-only copy
-    classes: (c,) the labels in order;  labels: (n,) their numbers
-    target_pairs: (p, 2) pairs (i, j), j a target neighbour of i
-    block_of: (n,) the metric by which the distance to a point is measured
+    points : array of shape (n, D)
+        X, or the kernel, as a read-only copy.
+    classes : NDArray
+        (c,) the labels in order.
+    labels : array of int, shape (n,)
+        Their numbers.
+    target_pairs : array of int, shape (p, 2)
+        Pairs (i, j), j a target neighbour of i.
+    block_of : array of int, shape (n,)
+        The metric by which the distance to a point is measured.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -544,6 +566,8 @@ class LMNN:
         Where both problems count the same triplets, multipliers keep their size relative to the
         pull. None if the problems differ in the number of features or of metrics.
 
+        Examples
+        --------
         >>> import sdpkit
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)

@@ -58,22 +58,37 @@ class Localization:
 
     Parameters
     ----------
-    lengths: (n, n) matrix, dense or sparse, of measured lengths (nonzeros; stored entries of a
-        sparse one), or a `NeighborhoodGraph`. Two measurements of one pair are averaged.
-    anchors: (a, r) known positions;  anchor_lengths: (n, a) measured lengths from each sensor to
-        each anchor, dense (nonzeros) or sparse
-    n_basis: m, or None for no reduction: every position on its own (small networks)
-    penalty: "squared" or "norm" of the residuals
-    omega: ω without anchors; None takes (1−ω)/ω = κ/30 (see `VariationalMVU`)
-    n_components: r; None takes the anchors' dimension, 2 without anchors
+    lengths : array-like of shape (n, n)
+        Matrix, dense or sparse, of measured lengths (nonzeros; stored entries of a sparse one), or
+        a `NeighborhoodGraph`. Two measurements of one pair are averaged.
+    anchors : array-like of shape (a, r) or None, default None
+        Known positions.
+    anchor_lengths : array-like of shape (n, a) or None, default None
+        Measured lengths from each sensor to each anchor, dense (nonzeros) or sparse.
+    n_basis : int or None, default 10
+        m, or None for no reduction: every position on its own (small networks).
+    penalty : {"squared", "norm"}, default "squared"
+        "squared" or "norm" of the residuals.
+    omega : float or None, default None
+        ω without anchors; None takes (1−ω)/ω = κ/30 (see `VariationalMVU`).
+    n_components : int or None, default None
+        r; None takes the anchors' dimension, 2 without anchors.
 
     Attributes
     ----------
-    network: the lengths between sensors as a graph
-    free: the variational program without anchors, or None;  frame: that with anchors, or None
-    omega_used: ω, given or chosen; 1 with anchors
-    dimension: r, given or chosen
+    network : NeighborhoodGraph
+        The lengths between sensors as a graph.
+    free : VariationalMVU or None
+        The variational program without anchors, or None.
+    frame : Anchored or None
+        That with anchors, or None.
+    omega_used : float
+        ω, given or chosen; 1 with anchors.
+    dimension : int
+        r, given or chosen.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> true = np.random.default_rng(0).random((200, 2))
     >>> graph = sdpkit.graphs.neighborhood_graph(true, radius=0.25)

@@ -65,20 +65,29 @@ class MMC:
 
     Parameters
     ----------
-    X: (n, D) points
-    y: (n,) labels: pairs of the same label are similar, all others dissimilar
-    similar, dissimilar: (m, 2) pairs given instead
-    diagonal: only diagonal M
-    max_pairs: at most so many dissimilar pairs, evenly spread over all of them, and no more
-        similar ones than ten times that; a sum over fewer pairs is another problem, and a note
-        says so
+    X : array-like of shape (n, D)
+        Points.
+    y : array-like of shape (n,) or None, default None
+        Labels: pairs of the same label are similar, all others dissimilar.
+    similar, dissimilar : array-like of shape (m, 2) or None, default None
+        Pairs given instead.
+    diagonal : bool, default False
+        Only diagonal M.
+    max_pairs : int or None, default None
+        At most so many dissimilar pairs, evenly spread over all of them, and no more similar ones
+        than ten times that; a sum over fewer pairs is another problem, and a note says so.
 
     Attributes
     ----------
-    points: (n, D) X as a read-only copy
-    similar_pairs, dissimilar_pairs: (m, 2) the pairs i < j that the sums run over, each once
-    notes: what was left out
+    points : array of shape (n, D)
+        X as a read-only copy.
+    similar_pairs, dissimilar_pairs : array of int, shape (m, 2)
+        The pairs i < j that the sums run over, each once.
+    notes : tuple of str
+        What was left out.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)

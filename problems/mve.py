@@ -60,19 +60,27 @@ class MVE(Unfolding):
 
     Parameters
     ----------
-    n_components: d, the dimensions to pull in
-    weights: the α instead, falling; the last holds for all further eigenvalues, and
-        `n_components` only says how many coordinates are looked at
-    start: where B comes from at first: the input's "kernel" (the Gram matrix of X, of distances or
-        of shortest paths), "mvu" (the first step is MVU, whose value then is T), or "random"
-        (seeded by `random_state`)
-    min_gain: stop when a step gains no more than this share of the objective (`tol` at least)
-    max_steps: at most so many values of B
+    n_components : int, default 2
+        d, the dimensions to pull in.
+    weights : sequence of float or None, default None
+        The α instead, falling; the last holds for all further eigenvalues, and `n_components` only
+        says how many coordinates are looked at.
+    start : {"kernel", "mvu", "random"}, default "kernel"
+        Where B comes from at first: the input's "kernel" (the Gram matrix of X, of distances or of
+        shortest paths), "mvu" (the first step is MVU, whose value then is T), or "random" (seeded
+        by `random_state`).
+    min_gain : float, default 0.0001
+        Stop when a step gains no more than this share of the objective (`tol` at least).
+    max_steps : int, default 50
+        At most so many values of B.
 
     Attributes
     ----------
-    alpha: the α, given by `weights` or chosen by `n_components`
+    alpha : tuple of float
+        The α, given by `weights` or chosen by `n_components`.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> star = sdpkit.datasets.star_graph(8, 3)                   # eight spokes of three points
     >>> mvu = sdpkit.MVU(graph=star)

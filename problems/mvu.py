@@ -51,27 +51,48 @@ class MVU(Unfolding):
 
     Parameters
     ----------
-    X: (n, D) points; or one of
-    distances: (n, n) lengths (not squared)
-    kernel: (n, n) Gram matrix, d = A_ii + A_jj − 2A_ij
-    graph: adjacency matrix, dense or sparse. With X, distances or kernel its nonzeros are the
-        edges; alone, its entries are the edges' lengths.
-    edges, n_neighbors, radius: other ways to say which pairs are edges (default 4 neighbours)
-    angles: join the neighbours of each point too, so that angles are preserved
-    connect: what to do with a disconnected graph in the forms that maximise: "error", "bridge"
-        (thesis 3.1.12, seeded by `random_state`), or "components" (unfold each on its own)
-    form: "equality", "inequality", "slack" or "min_trace"; `sdpkit.problems.mvu` states them
-    omega: the slack form's ω; None takes one from the boundedness threshold (`omega_default`)
-    full: no pair of points may come closer than it was (FULL); needs X, distances or kernel
-    facial_reduction: "auto" or "off"
+    X : array-like of shape (n, D) or None, default None
+        Points; or one of.
+    distances : array-like of shape (n, n) or None, default None
+        Lengths (not squared).
+    kernel : array-like of shape (n, n) or None, default None
+        Gram matrix, d = A_ii + A_jj − 2A_ij.
+    graph : object or None, default None
+        Adjacency matrix, dense or sparse. With X, distances or kernel its nonzeros are the edges;
+        alone, its entries are the edges' lengths.
+    edges : array-like or None, default None
+        Other ways to say which pairs are edges (default 4 neighbours).
+    n_neighbors : int or None, default None
+        Other ways to say which pairs are edges (default 4 neighbours).
+    radius : float or None, default None
+        Other ways to say which pairs are edges (default 4 neighbours).
+    angles : bool, default False
+        Join the neighbours of each point too, so that angles are preserved.
+    connect : {"error", "bridge", "components"}, default "error"
+        What to do with a disconnected graph in the forms that maximise: "error", "bridge" (thesis
+        3.1.12, seeded by `random_state`), or "components" (unfold each on its own).
+    form : {"equality", "inequality", "slack", "min_trace"}, default "equality"
+        "equality", "inequality", "slack" or "min_trace"; `sdpkit.problems.mvu` states them.
+    omega : float or None, default None
+        The slack form's ω; None takes one from the boundedness threshold (`omega_default`).
+    full : bool, default False
+        No pair of points may come closer than it was (FULL); needs X, distances or kernel.
+    facial_reduction : {"auto", "off"}, default "auto"
+        "auto" or "off".
 
     Attributes
     ----------
-    neighborhood: the graph over all points
-    group: (n,) the node of each point; points joined by edges of length zero share one
-    parts: the semidefinite unknowns, one per connected component that is unfolded apart
-    omega_used: ω of the slack form, given or chosen; None in the other forms
+    neighborhood : NeighborhoodGraph
+        The graph over all points.
+    group : array of int, shape (n,)
+        The node of each point; points joined by edges of length zero share one.
+    parts : tuple of Part
+        The semidefinite unknowns, one per connected component that is unfolded apart.
+    omega_used : float or None
+        ω of the slack form, given or chosen; None in the other forms.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> problem = MVU(graph=sdpkit.datasets.path_graph(4))        # four points on a string
     >>> solution = sdpkit.solve(problem, solver="clarabel")

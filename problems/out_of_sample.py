@@ -51,15 +51,24 @@ class OutOfSample:
 
     Parameters
     ----------
-    neighbors: (k, r) coordinates y_i of its neighbours in the embedding
-    distances: (k,) lengths ‖x_i − x_t‖ (not squared) to them in the input
-    variant: "centred" (around the neighbours' mean) or "published" (the thesis's)
+    neighbors : array-like of shape (k, r)
+        Coordinates y_i of its neighbours in the embedding.
+    distances : array-like of shape (k,)
+        Lengths ‖x_i − x_t‖ (not squared) to them in the input.
+    variant : {"centred", "published"}, default "centred"
+        "centred" (around the neighbours' mean) or "published" (the thesis's).
 
     Attributes
     ----------
-    anchors: (k, r) the neighbours around `origin`;  squared: (k,) squared distances to them
-    origin: (r,) the neighbours' mean, or zero for the published program
+    anchors : array of shape (k, r)
+        The neighbours around `origin`.
+    squared : array of shape (k,)
+        Squared distances to them.
+    origin : array of shape (r,)
+        The neighbours' mean, or zero for the published program.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> corners = np.array([[10.0, 0.0], [11.0, 0.0], [10.0, 1.0]])
     >>> lengths = np.linalg.norm(corners - [13.0, 2.0], axis=1)

@@ -58,20 +58,34 @@ class PairMargins:
 
     Parameters
     ----------
-    X: (n, D) points
-    y: (n,) labels: pairs of the same label are similar, all others dissimilar
-    similar, dissimilar: (m, 2) pairs given instead
-    upper: u, the squared distance that similar pairs keep within
-    lower: l ≥ u, the squared distance that dissimilar pairs keep beyond
-    weight: the cost of a unit of violation
-    cost: C, "identity" or a symmetric positive definite (D, D) matrix
+    X : array-like of shape (n, D)
+        Points.
+    y : array-like of shape (n,) or None, default None
+        Labels: pairs of the same label are similar, all others dissimilar.
+    similar, dissimilar : array-like of shape (m, 2) or None, default None
+        Pairs given instead.
+    upper : float, default 1.0
+        u, the squared distance that similar pairs keep within.
+    lower : float, default 2.0
+        l ≥ u, the squared distance that dissimilar pairs keep beyond.
+    weight : float, default 1.0
+        The cost of a unit of violation.
+    cost : {"identity"} or array-like, default "identity"
+        C, "identity" or a symmetric positive definite (D, D) matrix.
 
     Attributes
     ----------
-    points: (n, D) X as a read-only copy
-    classes: (c,) the labels in order;  labels: (n,) their numbers; one class if pairs are given
-    cost_matrix: (D, D) C
+    points : array of shape (n, D)
+        X as a read-only copy.
+    classes : NDArray
+        (c,) the labels in order.
+    labels : array of int, shape (n,)
+        Their numbers; one class if pairs are given.
+    cost_matrix : array of shape (D, D)
+        C.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)

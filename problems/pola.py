@@ -49,16 +49,28 @@ class POLA:
 
     Parameters
     ----------
-    beta: the loss that a pair may keep in batch learning
-    max_iter: passes over the pairs at most
+    beta : float, default 0.001
+        The loss that a pair may keep in batch learning.
+    max_iter : int, default 1000
+        Passes over the pairs at most.
 
     Attributes
     ----------
-    matrix_: (d, d) M;  threshold_: b
-    components_: (r, d) L with M = LᵀL
-    losses_: the loss of every pair when it came, of all calls since the last `fit`
-    n_iter_: passes of the last `fit`;  converged_: whether no loss exceeded beta in the last one
+    matrix_ : array of shape (d, d)
+        M.
+    threshold_ : float
+        b.
+    components_ : array of shape (r, d)
+        L with M = LᵀL.
+    losses_ : list of float
+        The loss of every pair when it came, of all calls since the last `fit`.
+    n_iter_ : int
+        Passes of the last `fit`.
+    converged_ : bool
+        Whether no loss exceeded beta in the last one.
 
+    Examples
+    --------
     >>> pairs = np.array([[[0.0, 0.0], [0.0, 3.0]], [[0.0, 0.0], [1.0, 0.0]]])
     >>> model = POLA().fit(pairs, [1, -1])            # the second feature does not matter
     >>> model.predict(pairs), model.converged_

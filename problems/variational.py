@@ -71,20 +71,44 @@ class VariationalMVU:
 
     Parameters
     ----------
-    X, distances, kernel, graph, edges, n_neighbors, radius: as for `MVU`
-    connect: "error" or "bridge" for a disconnected graph, seeded by `random_state`
-    n_basis: m; where `basis` is a matrix, its columns count
-    basis: "laplacian", "lle" (needs X), or Q itself, (n, m); it is centred and orthonormalised
-    penalty: "squared" or "norm" of the residuals
-    omega: ω; None takes (1−ω)/ω = κ/10 (squared) or κ/(4√|E|) (norm)
-    compress: replace |E| residuals by m(m+1)/2 + 1 with the same norm
+    X : object or None, default None
+        As for `MVU`.
+    distances : object or None, default None
+        As for `MVU`.
+    kernel : object or None, default None
+        As for `MVU`.
+    graph : object or None, default None
+        As for `MVU`.
+    edges : array-like or None, default None
+        As for `MVU`.
+    n_neighbors : int or None, default None
+        As for `MVU`.
+    radius : float or None, default None
+        As for `MVU`.
+    connect : {"error", "bridge"}, default "error"
+        "error" or "bridge" for a disconnected graph, seeded by `random_state`.
+    n_basis : int, default 10
+        m; where `basis` is a matrix, its columns count.
+    basis : object, default "laplacian"
+        "laplacian", "lle" (needs X), or Q itself, (n, m); it is centred and orthonormalised.
+    penalty : {"squared", "norm"}, default "squared"
+        "squared" or "norm" of the residuals.
+    omega : float or None, default None
+        ω; None takes (1−ω)/ω = κ/10 (squared) or κ/(4√|E|) (norm).
+    compress : bool, default True
+        Replace |E| residuals by m(m+1)/2 + 1 with the same norm.
 
     Attributes
     ----------
-    neighborhood: the graph
-    Q: (n, m) the basis, orthonormal and orthogonal to the constant
-    omega_used: ω, given or chosen
+    neighborhood : NeighborhoodGraph
+        The graph.
+    Q : array of shape (n, m)
+        The basis, orthonormal and orthogonal to the constant.
+    omega_used : float
+        ω, given or chosen.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> X = sdpkit.datasets.swiss_roll(500, noise_dims=0)
     >>> problem = VariationalMVU(X, n_neighbors=6)
@@ -428,13 +452,16 @@ class Residuals:
         """A(M), or R A(M)."""
         q = unknown.lengths(self.measured)
         if self.rows is None:
-            return named(f"A({unknown.name})", q)
-        return named(f"R A({unknown.name})", self.rows @ q)
+            lengths: Expression = named(f"A({unknown.name})", q)
+        else:
+            lengths = named(f"R A({unknown.name})", self.rows @ q)
+        return lengths
 
     @property
     def squared_lengths(self) -> Expression:
         """d, or R d."""
-        return named("d" if self.rows is None else "R d", self.squared)
+        lengths: Expression = named("d" if self.rows is None else "R d", self.squared)
+        return lengths
 
     def safe_bounds(self, omega: float, penalty: Penalty, fixed: Fixed | None = None) -> SafeBounds:
         """Multipliers one on all edges push M back: the repair direction, and for the norm, scaled

@@ -38,16 +38,16 @@ from sdpkit.graphs.graph import NeighborhoodGraph as NeighborhoodGraph
 from sdpkit.interfaces.query_metric import QueryMetric as QueryMetric
 from sdpkit.numerics.threads import set_threads as set_threads
 from sdpkit.papers.sweep import neighbor_sweep as neighbor_sweep
+from sdpkit.problems.distance_mixture import DistanceMixture as DistanceMixture
 from sdpkit.problems.ellipsoid import CoveringEllipsoid as CoveringEllipsoid
 from sdpkit.problems.graph_kernels import adjacency_weights as adjacency_weights
 from sdpkit.problems.graph_kernels import gaussian_weights as gaussian_weights
 from sdpkit.problems.graph_kernels import laplacian_eigenmap as laplacian_eigenmap
 from sdpkit.problems.graph_kernels import laplacian_kernel as laplacian_kernel
 from sdpkit.problems.graph_kernels import learned_width as learned_width
+from sdpkit.problems.kernel_mixture import KernelMixture as KernelMixture
 from sdpkit.problems.lmnn import LMNN as LMNN
 from sdpkit.problems.localization import Localization as Localization
-from sdpkit.problems.mixtures import DistanceMixture as DistanceMixture
-from sdpkit.problems.mixtures import KernelMixture as KernelMixture
 from sdpkit.problems.mmc import MMC as MMC
 from sdpkit.problems.mve import MVE as MVE
 from sdpkit.problems.mvu import MVU as MVU
@@ -67,6 +67,7 @@ from sdpkit.program.safe import NormPenalty as NormPenalty
 from sdpkit.program.safe import SafeBounds as SafeBounds
 from sdpkit.program.sdpa import read_sdpa as read_sdpa
 from sdpkit.program.sdpa import write_sdpa as write_sdpa
+from sdpkit.program.second_order import SecondOrderCone as SecondOrderCone
 from sdpkit.results import placement
 from sdpkit.results import quality as quality
 from sdpkit.results.ellipsoid import Ellipsoid as Ellipsoid

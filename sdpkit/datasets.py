@@ -62,6 +62,8 @@ def swiss_roll(
     dimension is normal with standard deviation `noise`. `return_parameters` gives the places
     (t, h), (n, 2), as well. noise_dims=0 is the roll in three dimensions without noise.
 
+    Examples
+    --------
     >>> X, places = swiss_roll(50, noise_dims=0, return_parameters=True)
     >>> X.shape, places.shape
     ((50, 3), (50, 2))
@@ -82,6 +84,8 @@ def trefoil_knot(
     A closed curve that only unties in four dimensions. The default n is that of figure 3.8 of
     the thesis, which takes 4 neighbours.
 
+    Examples
+    --------
     >>> trefoil_knot(100).shape
     (100, 3)
     """
@@ -103,6 +107,8 @@ def spokes(
     Unfolding a star pulls every spoke into a dimension of its own, which is what minimum volume
     embedding was made to avoid.
 
+    Examples
+    --------
     >>> X = spokes(4, 2)
     >>> (X - X[0]).round(9)[1:3] + 0.0
     array([[1., 0.],
@@ -132,6 +138,8 @@ def comb(
     neighbour of the next. The defaults are 300 points, as in figure 3.15 of Weinberger (2007): a
     curve almost everywhere, which unfolding spreads into more dimensions than it had.
 
+    Examples
+    --------
     >>> X = comb(2, 1, spacing=2)
     >>> X - X[0]
     array([[0., 0.],
@@ -155,6 +163,8 @@ def concentric_circles(n: int = 40, gap: float = 0.14) -> tuple[Array, Indices]:
     Points stand at the same angles on both, so that with a small gap the nearest neighbour of
     every point is on the other circle.
 
+    Examples
+    --------
     >>> X, y = concentric_circles(4)
     >>> X.shape, y.tolist()
     ((8, 2), [0, 0, 0, 0, 1, 1, 1, 1])
@@ -170,6 +180,8 @@ def balance_scale() -> tuple[Array, Indices]:
     Columns are left weight, left distance, right weight, right distance, each 1 to 5; the class is
     0 in balance, 1 if the left side goes down, 2 if the right one does.
 
+    Examples
+    --------
     >>> X, y = balance_scale()
     >>> X.shape, np.bincount(y).tolist()
     ((625, 4), [49, 288, 288])
@@ -182,6 +194,8 @@ def balance_scale() -> tuple[Array, Indices]:
 def path_graph(n: int) -> sparse.csr_array:
     """Adjacency of the path 0 – 1 – … – n−1 with unit lengths, (n, n).
 
+    Examples
+    --------
     >>> path_graph(3).toarray()
     array([[0., 1., 0.],
            [1., 0., 1.],
@@ -193,6 +207,8 @@ def path_graph(n: int) -> sparse.csr_array:
 def cycle_graph(n: int) -> sparse.csr_array:
     """Adjacency of the cycle of n ≥ 3 nodes with unit lengths, (n, n).
 
+    Examples
+    --------
     >>> cycle_graph(4).toarray()[0]
     array([0., 1., 0., 1.])
     """
@@ -205,6 +221,8 @@ def star_graph(n_spokes: int = 8, points_per_spoke: int = 5) -> sparse.csr_array
     Node 0 is the centre, then follow the spokes from the inside out: the points of `spokes`,
     joined along the spokes only.
 
+    Examples
+    --------
     >>> star_graph(2, 1).toarray()
     array([[0., 1., 1.],
            [1., 0., 0.],

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,18 +171,20 @@ def points_of(X: Any, name: str = "X") -> NDArray[Any]:
 def _parts(X: Any, name: str) -> Iterator[_Part]:
     if isinstance(X, np.memmap):
         for rows in rows_of(X):
-            yield _Part(f"{name}, rows {rows.start} to {rows.stop - 1}", lambda rows=rows: X[rows])
+            yield _Part(
+                f"{name}, rows {rows.start} to {rows.stop - 1}", partial(X.__getitem__, rows)
+            )
     elif isinstance(X, str | os.PathLike) and Path(X).is_dir():
         files = sorted(Path(X).glob("*.parquet"))
         if not files:
             raise InputError(f"the folder {X} of {name} has no files *.parquet")
         for path in files:
-            yield _Part(str(path), lambda path=path: _parquet(path))
+            yield _Part(str(path), partial(_parquet, path))
     elif isinstance(X, str | os.PathLike):
-        yield _Part(str(X), lambda: _npy(X))
+        yield _Part(str(X), partial(_npy, X))
     elif isinstance(X, list | tuple):
         for path in X:
-            yield _Part(str(path), lambda path=path: _npy(path))
+            yield _Part(str(path), partial(_npy, path))
     else:
         if X.ndim != 2:
             raise InputError(f"{name} has shape {X.shape}, expected (n, D)")

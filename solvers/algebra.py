@@ -38,7 +38,7 @@ SOLVED = 1e-11  # the relative residual that solutions have to reach
 _DENSE_IMAGE = 250  # up to this size a sparse matrix costs more than it saves
 
 
-class Cone:
+class BlockAlgebra:
     """The linear algebra of one block: measurements V, cost C, rows A_q restricted to it."""
 
     def __init__(self, block: Block, rows: sp.csr_array, cost_q: Array, sign: float) -> None:
@@ -166,20 +166,20 @@ class Cone:
         return np.asarray(self.v[rows] @ np.ascontiguousarray(columns[:, : rows.stop]))
 
 
-class TreeCone(Cone):
+class TreeCone(BlockAlgebra):
     """A cone of graph edges in the coordinates of a spanning tree, M = T Z Tᵀ.
 
     A measurement is the path between its ends.
     """
 
-    def __init__(self, cone: Cone, tree: Tree) -> None:
+    def __init__(self, cone: BlockAlgebra, tree: Tree) -> None:
         self.n, self.rows, self.row_weights = cone.n, cone.rows, cone.row_weights
         self.sparse, self.pairs, self.slack, self.tree = True, None, None, tree
         self.v = tree.paths(cone.v)
         self.cost = tree.congruent(cone.cost)
 
     @classmethod
-    def of(cls, cone: Cone, matrix: Array) -> TreeCone | None:
+    def of(cls, cone: BlockAlgebra, matrix: Array) -> TreeCone | None:
         """The cone along the tree that is shortest under M; None where there are no edges.
 
         Nodes that were solved for leave measurements of several entries, which follow the tree
@@ -243,7 +243,7 @@ class RowEquations:
     digits that it lacks.
     """
 
-    def __init__(self, cones: Sequence[Cone], n_rows: int) -> None:
+    def __init__(self, cones: Sequence[BlockAlgebra], n_rows: int) -> None:
         self.cones, self.refinements = cones, 1
         self.rate = 0.0  # steps of conjugate gradients that the last solution took, per digit
         self.buffer = np.zeros((n_rows, n_rows))
@@ -251,7 +251,7 @@ class RowEquations:
         if n_rows >= _SINGLE_ROWS:
             self.single = SingleFactor(np.empty((n_rows, n_rows), dtype=np.float32))
 
-    def over(self, cones: Sequence[Cone]) -> RowEquations:
+    def over(self, cones: Sequence[BlockAlgebra]) -> RowEquations:
         """The equations of the same rows over finer cones, in the same buffer.
 
         The last digits of a step decide how well stiff rows are met: they are refined more often.
@@ -410,7 +410,7 @@ class EntryEquations:
         (D + RRᵀ)⁻¹ = D⁻¹ − D⁻¹ R (I + RᵀD⁻¹R)⁻¹ Rᵀ D⁻¹
     """
 
-    def __init__(self, cones: Sequence[Cone]) -> None:
+    def __init__(self, cones: Sequence[BlockAlgebra]) -> None:
         self.cones = cones
 
     @staticmethod

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sdpkit.program.form import Program
-from sdpkit.solution.answer import Answer, Stop
+from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.reduction import Reduction
 from sdpkit.solvers.definite import Breakdown
@@ -65,9 +65,14 @@ class CentralPath:
             driver.end(*verdict)
 
     @property
+    def error(self) -> float:
+        """How far the best point is from optimal."""
+        return np.inf if self.best is None else self.measures.worst
+
+    @property
     def is_near(self) -> bool:
         """Whether the best point is near a solution."""
-        return self.best is not None and self.measures.worst < _NEAR_ERROR
+        return self.error < _NEAR_ERROR
 
     @property
     def _is_doubtful(self) -> bool:
@@ -128,7 +133,8 @@ class CentralPath:
             return self._converged_at(self.measures)
         if now.dual < -_DIVERGED * method.scale_c and now.dual_residual < 1e-6:
             return Stop.CLAIMS_INFEASIBLE, "the dual objective diverges"
-        if now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order:
+        far = now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order
+        if far and now.primal_residual * method.scale_b < now.primal / _DIVERGED:
             return Stop.CLAIMS_UNBOUNDED, "the primal objective diverges"
         patience, waited = _PATIENCE_ITERATIONS, max(self.stalled, self.slow)
         words = f"hardly any progress for {waited} iterations; the best point is returned"
@@ -167,23 +173,15 @@ class CentralPath:
 # -- where it begins ------------------------------------------------------------------------
 
 
-def follow_central_path(driver: Driver, reduction: Reduction) -> tuple[Answer, bool]:
-    """The answer for the reduced program, from a warm start if there is one, and whether the
-    errors meet the tolerance."""
-    settings = driver.settings
+def central_paths(settings: Settings, reduction: Reduction) -> Iterator[CentralPath]:
+    """From a warm start, if there is one, and from a start of its own."""
     unit = reduction.rhs_scale * reduction.cost_scale
-    method = PredictorCorrector(reduction.program, reduction.original.value_floor / unit)
-    method.meet_short_rows(settings.tol)
+    floor = reduction.original.value_floor / unit
+    method = PredictorCorrector(reduction.program, floor, settings.tol)
     given = None if settings.warm_start is None else reduction.lower(settings.warm_start)
     if given is not None:
-        path = CentralPath(method, method.warm(*given), reduction, settings.tol)
-        answer = driver.run(path)
-        if path.converged or answer.stop in (Stop.TIME_LIMIT, Stop.INTERRUPTED):
-            return answer, path.converged
-        driver = driver.again()  # a warm start that leads nowhere is forgotten
-    start = _cold_start(method, reduction)
-    path = CentralPath(method, start, reduction, settings.tol)
-    return driver.run(path), path.converged
+        yield CentralPath(method, method.warm(*given), reduction, settings.tol)
+    yield CentralPath(method, _cold_start(method, reduction), reduction, settings.tol)
 
 
 def _cold_start(method: PredictorCorrector, reduction: Reduction) -> Iterate:
@@ -220,4 +218,4 @@ def _bounds_the_trace(program: Program, direction: Array) -> bool:
     )
 
 
-__all__ = ["CentralPath", "follow_central_path"]
+__all__ = ["CentralPath", "central_paths"]

@@ -10,7 +10,8 @@ interior x and s a scaling is a linear map T that takes both to the same point
     semidefinite    T V = G V Gᵀ  with  X = LLᵀ, S = RRᵀ, RᵀL = UDVᵀ, G = L V D^(−½),   λ = D
 
 Matrices of equal size are stacked, so that many small ones cost as little as a few.
-A further kind of cone is one more class with the methods of `Scaling`.
+Second-order cones are in `sdpkit.solvers.lorentz`; a further kind of cone is one more class with
+the methods of `Scaling`.
 """
 
 from __future__ import annotations

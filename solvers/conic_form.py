@@ -11,6 +11,7 @@ are left out of them; where the others contradict one, a combination of them pro
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +23,7 @@ from scipy.linalg import lapack
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.form import Program
 from sdpkit.solvers.cone_algebra import Cone, Orthant, ProductCone, SemidefiniteStack
+from sdpkit.solvers.lorentz import LorentzCones
 from sdpkit.typing import Array, Indices
 
 # Columns of free variables, at unit norm, that are this near to others depend on them.
@@ -44,7 +46,8 @@ class ConicForm:
     ----------
     program: a maximisation or a minimisation, reduced, without penalties and log dets
     cone: K, its first part nonnegative
-    stacks: for each semidefinite part the indices of the program's blocks in it
+    stacks: for each semidefinite part the indices of the program's blocks in it; these parts
+        follow the nonnegative one, and second-order cones come last
     a: (m, N) csr array A;  a_free: (m, n_f) dense A_f;  b: (m,)
     c: (N,);  c_free: (n_f,)
     """
@@ -66,22 +69,31 @@ class ConicForm:
             by_order[block.size].append(k)
         stacks = tuple(tuple(blocks) for blocks in by_order.values())
         semidefinite = [SemidefiniteStack(n, len(blocks)) for n, blocks in by_order.items()]
-        bounded = np.flatnonzero(~program.free_x)
+        bounded, members = np.flatnonzero(~program.free_x), program.cone_x.members
         slack = program.slack_columns
         linear = sp.hstack([program.rows_x[:, bounded], slack])
         costs = -program.sign * program.cost_x
         parts: list[Cone] = [Orthant(bounded.size + slack.shape[1]), *semidefinite]
+        if program.cones:
+            parts.append(LorentzCones(np.array([c.members.size for c in program.cones])))
         order = [k for blocks in stacks for k in blocks]
-        free = np.flatnonzero(program.free_x)
+        free = np.flatnonzero(program.cone_x.lines)
         return cls(
             program,
             ProductCone(tuple(parts)),
             stacks,
-            sp.csr_array(sp.hstack([linear, _matrix_columns(program, order)])),
+            sp.csr_array(
+                sp.hstack([linear, _matrix_columns(program, order), program.rows_x[:, members]])
+            ),
             program.rows_x[:, free].toarray(),
             program.rhs,
             np.concatenate(
-                [costs[bounded], np.zeros(slack.shape[1]), *_cost_vectors(program, stacks)]
+                [
+                    costs[bounded],
+                    np.zeros(slack.shape[1]),
+                    *_cost_vectors(program, stacks),
+                    costs[members],
+                ]
             ),
             costs[free],
         )
@@ -91,20 +103,35 @@ class ConicForm:
         """Aᵀ."""
         return sp.csr_array(self.a.T)
 
+    @property
+    def semidefinite(self) -> Iterator[tuple[SemidefiniteStack, slice, tuple[int, ...]]]:
+        """The semidefinite parts, where their vectors are, and their blocks."""
+        for number, blocks in enumerate(self.stacks, start=1):
+            part = self.cone.parts[number]
+            assert isinstance(part, SemidefiniteStack)
+            yield part, self.cone.spans[number], blocks
+
+    @property
+    def second_order(self) -> Iterator[tuple[LorentzCones, slice]]:
+        """The second-order cones and where their vectors are, if there are any."""
+        last = self.cone.parts[-1]
+        if isinstance(last, LorentzCones):
+            yield last, self.cone.spans[-1]
+
     def matrices(self, x: Array) -> tuple[Array, ...]:
         """The program's matrices in a vector of the cone."""
         found: dict[int, Array] = {}
-        places = zip(self.cone.parts[1:], self.cone.spans[1:], self.stacks, strict=True)
-        for part, span, blocks in places:
-            assert isinstance(part, SemidefiniteStack)
+        for part, span, blocks in self.semidefinite:
             found.update(zip(blocks, part.matrices(x[span]), strict=True))
         return tuple(found[k] for k in range(len(found)))
 
     def auxiliary(self, x: Array, free: Array) -> Array:
         """The program's auxiliary variables."""
-        out = np.empty(self.program.n_auxiliary)
+        out, cone = np.empty(self.program.n_auxiliary), self.program.cone_x
         bounded = ~self.program.free_x
-        out[bounded], out[~bounded] = x[: int(bounded.sum())], free
+        out[bounded], out[cone.lines] = x[: int(bounded.sum())], free
+        for _, span in self.second_order:
+            out[cone.members] = x[span]
         return out
 
 
@@ -136,7 +163,7 @@ def _cost_vectors(program: Program, stacks: tuple[tuple[int, ...], ...]) -> list
             cost = program.blocks[k].cost.dense()
             if weights[k].any():
                 image = program.blocks[k].adjoint(weights[k])
-                cost = cost + (image.toarray() if sp.issparse(image) else image)
+                cost = cost + (image if isinstance(image, np.ndarray) else image.toarray())
             matrices.append(-program.sign * cost)
         cone = SemidefiniteStack(program.blocks[blocks[0]].size, len(blocks))
         out.append(cone.vector(np.array(matrices)))
@@ -186,8 +213,9 @@ class FreeVariables:
             return values
         columns = np.asfortranarray(values.reshape(len(values), -1))
         trans = "N" if back else "T"
-        work = lapack.dormqr("L", trans, self.factor, self.tau, columns, -1)[1][0]
-        out = lapack.dormqr("L", trans, self.factor, self.tau, columns, int(work))[0]
+        vectors = self.factor[:, : self.tau.size]  # there may be more columns than equations
+        work = lapack.dormqr("L", trans, vectors, self.tau, columns, -1)[1][0]
+        out = lapack.dormqr("L", trans, vectors, self.tau, columns, int(work))[0]
         return np.asarray(out.reshape(values.shape))
 
     def multipliers(self, costs: Array) -> tuple[Array, Array | None]:

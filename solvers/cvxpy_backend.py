@@ -24,7 +24,7 @@ from sdpkit.solution.options import check_names
 from sdpkit.solution.process import apart, can_fork
 from sdpkit.solution.reduction import reduce
 from sdpkit.solution.solver import Capabilities, OwnSolver, digits
-from sdpkit.solvers.cvxpy_models import CvxpyModel, Point, lmi_form, matrix_form
+from sdpkit.solvers.cvxpy_models import Point, WrittenModel, lmi_form, matrix_form
 from sdpkit.solvers.licences import without_licence
 
 _MOSEK: tuple[str, ...] = ("REL_GAP", "PFEAS", "DFEAS")
@@ -195,7 +195,7 @@ class CvxpyBackend(OwnSolver):
 
     def _solved(
         self,
-        form: Callable[[Program], CvxpyModel],
+        form: Callable[[Program], WrittenModel],
         reduced: Program,
         settings: Settings,
         started: float,
@@ -206,7 +206,7 @@ class CvxpyBackend(OwnSolver):
         outcome = self._call(model, settings)
         return outcome, model.read() if outcome.has_point else (None, None, None), setup
 
-    def _call(self, model: CvxpyModel, settings: Settings) -> CvxpyOutcome:
+    def _call(self, model: WrittenModel, settings: Settings) -> CvxpyOutcome:
         language = _LANGUAGE.get(self.cvxpy_name, _own_defaults)(settings)
         known = _KNOWN_OPTIONS.get(self.cvxpy_name, tuple(settings.options))
         check_names(self.name, settings.options, known)
@@ -217,7 +217,7 @@ class CvxpyBackend(OwnSolver):
         return outcome
 
     def _attempt(
-        self, model: CvxpyModel, settings: Settings, language: Mapping[str, Any]
+        self, model: WrittenModel, settings: Settings, language: Mapping[str, Any]
     ) -> CvxpyOutcome:
         import cvxpy as cp
 
@@ -362,7 +362,12 @@ def _not_measured(entries: float) -> float:
 def _conic(summary: str, log_det: bool = False) -> Capabilities:
     """cvxpy writes a log det with exponential cones, which not every solver has."""
     return Capabilities(
-        quadratic=True, norms=True, log_det=log_det, stops_itself=True, summary=summary
+        quadratic=True,
+        norms=True,
+        second_order=True,
+        log_det=log_det,
+        stops_itself=True,
+        summary=summary,
     )
 
 

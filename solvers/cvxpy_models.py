@@ -26,7 +26,7 @@ Point = tuple[tuple[Array, ...] | None, Array | None, Array | None]
 
 
 @dataclass(frozen=True)
-class CvxpyModel:
+class WrittenModel:
     """A cvxpy problem and how to read (matrices, x, w of the maximisation) from it."""
 
     problem: Any
@@ -49,7 +49,7 @@ def _cost_vectors(program: Program) -> list[Array]:
     ]
 
 
-def lmi_form(program: Program) -> CvxpyModel:
+def lmi_form(program: Program) -> WrittenModel:
     """Over the multipliers; M is read from those of the cones."""
     import cvxpy as cp
 
@@ -73,7 +73,7 @@ def lmi_form(program: Program) -> CvxpyModel:
         _curved_x(program, np.asarray(w.value), x)
         return tuple(_lower(cone.dual_value) for cone in cones), x, np.asarray(w.value)
 
-    return CvxpyModel(problem, read)
+    return WrittenModel(problem, read)
 
 
 def _lower(dual: Any) -> Array:
@@ -105,12 +105,15 @@ def _auxiliary_conditions(program: Program, w: Any) -> tuple[list[tuple[Any, Any
         grouped[group] = True
         r = columns[group] @ w - cost[group]
         out.append((cp.SOC(cp.Constant(penalty.weight), r), _fill_norm(group)))
+    for members in _cones_by_size(program):
+        r = [columns[part] @ w - cost[part] for part in members.T]
+        out.append((_cone(r), _fill_cones(members)))
     curved = program.quadratic_x > 0
     nonnegative = np.flatnonzero(~program.free_x & ~curved)
     if nonnegative.size:
         constraint = columns[nonnegative] @ w >= cost[nonnegative]
         out.append((constraint, _fill(nonnegative, 1.0)))
-    free = np.flatnonzero(program.free_x & ~curved & ~grouped)
+    free = np.flatnonzero(program.cone_x.lines & ~curved & ~grouped)
     if free.size:
         # For r = 0 cvxpy adds yᵀr to a minimisation, so x = −y.
         out.append((columns[free] @ w == cost[free], _fill(free, -1.0)))
@@ -153,7 +156,35 @@ def _fill_norm(group: Indices) -> Callable[[Array, Any], None]:
     return place
 
 
-def matrix_form(program: Program) -> CvxpyModel:
+def _cones_by_size(program: Program) -> list[Indices]:
+    """(k, size) the members of the second-order cones of each size."""
+    by_size: dict[int, list[Indices]] = {}
+    for cone in program.cones:
+        by_size.setdefault(cone.members.size, []).append(cone.members)
+    return [np.stack(members) for members in by_size.values()]
+
+
+def _cone(entries: list[Any]) -> Any:
+    """Second-order cones of one size from their heads and each of their other entries."""
+    import cvxpy as cp
+
+    head, *tail = entries
+    return cp.SOC(head, cp.vstack(tail), axis=0) if tail else head >= 0
+
+
+def _fill_cones(members: Indices) -> Callable[[Array, Any], None]:
+    def place(x: Array, constraint: Any) -> None:
+        if members.shape[1] == 1:
+            x[members[:, 0]] = np.asarray(constraint.dual_value)
+            return
+        head, tail = (np.asarray(part) for part in constraint.dual_value)
+        x[members[:, 0]] = head.ravel()
+        x[members[:, 1:]] = tail.reshape(members.shape[1] - 1, len(members)).T
+
+    return place
+
+
+def matrix_form(program: Program) -> WrittenModel:
     """Over the matrices and x; w is read from the multipliers of the constraints."""
     import cvxpy as cp
 
@@ -180,6 +211,8 @@ def matrix_form(program: Program) -> CvxpyModel:
         bounded = np.flatnonzero(~program.free_x)
         if bounded.size:
             constraints.append(x[bounded] >= 0)
+        for members in _cones_by_size(program):
+            constraints.append(_cone([x[part] for part in members.T]))
     problem = cp.Problem(cp.Maximize(objective), constraints)
 
     def read() -> Point:
@@ -194,7 +227,7 @@ def matrix_form(program: Program) -> CvxpyModel:
         found = np.zeros(program.n_auxiliary) if not program.n_auxiliary else np.asarray(x.value)
         return tuple(np.asarray(z.value) for z in matrices), found, w
 
-    return CvxpyModel(problem, read)
+    return WrittenModel(problem, read)
 
 
 def _related(expression: Any, relation: int, rhs: Array) -> Any:

@@ -52,7 +52,9 @@ DSDP = SdpaProgram(
     "dsdp",
     "dsdp5",
     "dsdp",
-    Capabilities(stops_itself=True, summary="dual-scaling interior point by file"),
+    Capabilities(
+        second_order=True, stops_itself=True, summary="dual-scaling interior point by file"
+    ),
     _command,
     read_triplets,
     _stop,

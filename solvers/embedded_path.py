@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdpkit.certificate.rounding import slack_roundings
+from sdpkit.program.epigraph import without_penalties
 from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.reduction import Reduction
-from sdpkit.solvers.cone_algebra import SemidefiniteStack
 from sdpkit.solvers.conic_form import ConicForm, Equations, FreeVariables
 from sdpkit.solvers.definite import Breakdown
-from sdpkit.solvers.embedding import Embedding, Point
-from sdpkit.solvers.measures import Measures
+from sdpkit.solvers.embedding import Point, SelfDualEmbedding
+from sdpkit.solvers.measures import Measures, row_sizes
 from sdpkit.typing import Array
 
 # Iterations without halving the error after which a run ends, near a solution and far from one.
@@ -29,8 +29,8 @@ _NEAR_ERROR = 1e-3
 # By how much a ray may miss its equations, relative to its value, and τ beside κ.
 _RAY_ERROR, _RAY_TAU = 1e-8, 1e-3
 # Steps towards strictly feasible multipliers in the two attempts at them, by how much each may
-# raise μ, and how much nearer to the optimum the second attempt begins.
-_STEPS_INSIDE, _RAISE, _NEARER = (3, 6), 10.0, 1e-3
+# raise μ, and the shares of the goal at which the attempts begin.
+_STEPS_INSIDE, _RAISE, _AIMS = (3, 6), 3.0, (0.03, 1e-3)
 # Iterations without halving the error after which the second attempt begins as well.
 _PATIENCE_INSIDE = 2
 # What rounding may move a nonnegative variable's slack by, relative to its terms.
@@ -67,7 +67,8 @@ class EmbeddedPath:
 
     Attributes
     ----------
-    form: the equations over cones;  free: their free variables;  first: y₀ with A_fᵀy₀ = c_f
+    penalties: the program with second-order cones in place of penalties
+    form: its equations over cones;  free: their free variables;  first: y₀ with A_fᵀy₀ = c_f
     embedding: of what is left of them, in units of `rhs_unit` and `cost_unit`
     is_repairable: whether the certificate may know a direction that repairs multipliers
     point, now: the iterate;  best: the best one
@@ -77,22 +78,24 @@ class EmbeddedPath:
 
     def __init__(self, reduction: Reduction, value_floor: float, tol: float) -> None:
         self.reduction, self.tol, self.goal = reduction, tol, 0.3 * tol
-        self.form = form = ConicForm.of(reduction.program)
+        self.penalties = without_penalties(reduction.program)
+        self.form = form = ConicForm.of(self.penalties.program)
         self.value_floor = value_floor
         self.is_repairable = reduction.original.repair_direction is not None
         self.free = FreeVariables.of(form.a_free)
         self.first, self.free_ray = self.free.multipliers(form.c_free)
         self.equations = Equations(form, self.free)
+        self.row_sizes = row_sizes(form.b, tol)
         b = self.equations.reduced(form.b)
         c = form.c - form.transposed @ self.first
         self.rhs_unit = max(1.0, float(np.linalg.norm(b)))
         self.cost_unit = max(1.0, float(np.linalg.norm(c)))
-        self.embedding = Embedding(self.equations, b / self.rhs_unit, c / self.cost_unit)
+        self.embedding = SelfDualEmbedding(self.equations, b / self.rhs_unit, c / self.cost_unit)
         self.point: Point = self.embedding.start()
         self.now = self.best = self._reached(self.point)
         self.length, self.begun = 1.0, False
         self.mark, self.slow = np.inf, 0
-        self.aim, self.attempts, self.inward = self.goal, 0, 0
+        self.aim, self.attempts, self.inward = _AIMS[0] * self.goal, 0, 0
         self.kept: Point | None = None
 
     # -- the loop ----------------------------------------------------------------------------
@@ -116,21 +119,32 @@ class EmbeddedPath:
             driver.end(*verdict)
 
     @property
+    def error(self) -> float:
+        """How far the best point is from optimal."""
+        return self.best.measures.worst
+
+    @property
+    def converged(self) -> bool:
+        """Whether the errors meet the tolerance."""
+        return self._is_within
+
+    @property
     def _is_near(self) -> bool:
         """Whether the best point is near a solution."""
-        return self.best.measures.worst < _NEAR_ERROR
+        return self.error < _NEAR_ERROR
 
     @property
     def _is_within(self) -> bool:
         """Whether the best point's errors are within the goal."""
-        return self.best.measures.worst <= self.goal
+        return self.error <= self.goal
 
     def _advance(self) -> None:
         """One iteration, and its point compared with the best one."""
         centring, now = None, self.now.measures
         if self.kept is not None:
             self.inward += 1
-            error = max(now.gap, now.relative_cost, float(np.finfo(float).tiny))
+            degree = self.form.cone.degree
+            error = max(now.gap, now.relative_cost, degree * now.mu / now.size)
             centring = float(np.clip(0.9 * self.goal / error, 1.0, _RAISE))
         self.point, self.length = self.embedding.step(self.point, now.worst, self.tol, centring)
         self.now = reached = self._reached(self.point)
@@ -156,9 +170,7 @@ class EmbeddedPath:
             if self.inward < _STEPS_INSIDE[self.attempts - 1] and self.length > 0:
                 return None
             self._turn_back()
-        elif self.best.measures.worst <= self.aim or (
-            self._is_within and self.slow >= _PATIENCE_INSIDE
-        ):
+        elif self.error <= self.aim or (self._is_within and self.slow >= _PATIENCE_INSIDE):
             self._turn_inwards()
         if self.attempts > len(_STEPS_INSIDE):
             return self._converged
@@ -180,7 +192,7 @@ class EmbeddedPath:
         assert self.kept is not None
         self.point, self.kept, self.slow = self.kept, None, 0
         self.now = self._reached(self.point)
-        self.aim = _NEARER * self.goal
+        self.aim = _AIMS[1] * self.goal
         if self.attempts == len(_STEPS_INSIDE):
             self.attempts += 1  # there is no third
 
@@ -214,13 +226,12 @@ class EmbeddedPath:
         off = np.abs(rest - form.a_free @ free)
         slack = form.c - form.transposed @ y
         gap = np.abs(slack - (self.cost_unit / p.tau) * p.s).max(initial=0.0)
-        scale_b = max(1.0, float(np.abs(form.b).max(initial=0.0)))
         scale_c = max(1.0, float(np.abs(form.c).max(initial=0.0)))
         mu = float(x @ slack) / max(form.cone.degree, 1)
         measures = Measures(
             -float(form.c @ x) - float(form.c_free @ free),
             -float(form.b @ y),
-            float((off / scale_b).max(initial=0.0)),
+            float((off / self.row_sizes).max(initial=0.0)),
             float(gap) / scale_c,
             mu,
             self.value_floor,
@@ -237,9 +248,12 @@ class EmbeddedPath:
         terms = np.abs(form.c[linear]) + (abs(form.a[:, linear]).T @ np.abs(y))
         roundings, least, sizes = [_ROUNDING * terms], [slack[linear]], [x[linear]]
         of_blocks = np.array(slack_roundings(form.program, -y))
-        parts = zip(form.cone.parts[1:], form.cone.spans[1:], form.stacks, strict=True)
-        for part, span, blocks in parts:
-            assert isinstance(part, SemidefiniteStack)
+        for cone, span in form.second_order:
+            most = np.abs(form.c[span]) + (abs(form.a[:, span]).T @ np.abs(y))
+            roundings.append(_ROUNDING * np.sqrt(cone.sums(most**2)))
+            least.append(cone.smallest(slack[span]))
+            sizes.append(2 * x[span][cone.heads])
+        for part, span, blocks in form.semidefinite:
             roundings.append(of_blocks[list(blocks)])
             least.append(part.smallest(slack[span]))
             sizes.append(part.traces(x[span]))
@@ -272,21 +286,22 @@ class EmbeddedPath:
 
     def answer(self, stop: Stop) -> Answer:
         """The best point, or the ray."""
-        form, sign = self.form, self.form.program.sign
+        form, sign, plain = self.form, self.form.program.sign, self.penalties
         if stop is Stop.CLAIMS_INFEASIBLE:
             found = self.equations.contradiction
             y = self.equations.multipliers(self.point.y) if found is None else found
-            return Answer(stop, "", multiplier_ray=-sign * y)
+            return Answer(stop, "", multiplier_ray=plain.multipliers(-sign * y))
         if stop is Stop.CLAIMS_UNBOUNDED:
             x, free = self._matrix_ray()
-            return Answer(stop, "", matrix_ray=(form.matrices(x), form.auxiliary(x, free)))
+            along = plain.lifted(form.auxiliary(x, free))
+            return Answer(stop, "", matrix_ray=(form.matrices(x), along))
         best = self.best
         return Answer(
             stop,
             "",
             matrices=form.matrices(best.x),
-            x=form.auxiliary(best.x, best.free),
-            dual=-sign * best.y,
+            x=plain.lifted(form.auxiliary(best.x, best.free)),
+            dual=plain.multipliers(-sign * best.y),
         )
 
     def _matrix_ray(self) -> tuple[Array, Array]:

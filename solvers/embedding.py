@@ -58,7 +58,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Residuals:
+class Infeasibilities:
     """r_p, r_d and r_g of a point."""
 
     primal: Array
@@ -67,7 +67,7 @@ class Residuals:
 
 
 @dataclass(frozen=True, eq=False)
-class Direction:
+class EmbeddingStep:
     """A step; `scaled_x` is T⁻¹dx and `scaled_s` is Tᵀds. `left` is A dx − b dτ − η r_p."""
 
     x: Array
@@ -83,7 +83,7 @@ class Direction:
 class Newton:
     """The linear equations of a step at one point, factored."""
 
-    def __init__(self, embedding: Embedding, point: Point, solved: Solved) -> None:
+    def __init__(self, embedding: SelfDualEmbedding, point: Point, solved: Solved) -> None:
         self.embedding, self.point, self.solved = embedding, point, solved
         self.cost = point.scaling.scaled(embedding.c)
 
@@ -100,8 +100,8 @@ class Newton:
         return Homogeneous(across, -negative, along, from_rhs, curvature)
 
     def direction(
-        self, residuals: Residuals, share: float, scaled_sum: Array, product: float
-    ) -> Direction:
+        self, residuals: Infeasibilities, share: float, scaled_sum: Array, product: float
+    ) -> EmbeddingStep:
         """The step that takes residuals down by `share`, with T⁻¹dx + Tᵀds = `scaled_sum` and
         κdτ + τdκ = `product`."""
         point, h = self.point, self.homogeneous
@@ -115,21 +115,27 @@ class Newton:
         v = v + dtau * (h.along - h.across)
         return self._step(residuals, share, v, dy + dtau * (h.from_rhs + h.from_cost), dtau, dkappa)
 
-    def feasible_direction(self, residuals: Residuals, scaled_sum: Array) -> Direction:
+    def feasible_direction(self, residuals: Infeasibilities, scaled_sum: Array) -> EmbeddingStep:
         """The step to r_p = r_d = 0 with T⁻¹dx + Tᵀds = `scaled_sum`, τ and κ as they are."""
         f = scaled_sum - self.point.scaling.scaled(residuals.dual)
         v, dy = self.solved.nearest(f, residuals.primal)
         return self._step(residuals, 1.0, v, dy, 0.0, 0.0)
 
     def _step(
-        self, residuals: Residuals, share: float, v: Array, dy: Array, dtau: float, dkappa: float
-    ) -> Direction:
+        self,
+        residuals: Infeasibilities,
+        share: float,
+        v: Array,
+        dy: Array,
+        dtau: float,
+        dkappa: float,
+    ) -> EmbeddingStep:
         scaling, e = self.point.scaling, self.embedding
         dx = scaling.unscaled(v)
         # Exactly what r_d asks for: what rounding leaves goes into the complementarity.
         ds = share * residuals.dual + dtau * e.c - e.equations.adjoint(dy)
         left = e.equations.values(dx) - dtau * e.b - share * residuals.primal
-        return Direction(dx, dy, ds, dtau, dkappa, v, scaling.scaled(ds), left)
+        return EmbeddingStep(dx, dy, ds, dtau, dkappa, v, scaling.scaled(ds), left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +156,7 @@ class Homogeneous:
     curvature: float
 
 
-class Embedding:
+class SelfDualEmbedding:
     """The embedding of  min cᵀx, Ax = b, x ∈ K  and its steps.
 
     Attributes
@@ -172,9 +178,9 @@ class Embedding:
         e = self.identity
         return Point(e, np.zeros(self.b.size), e.copy(), 1.0, 1.0, self.cone.scaling(e, e))
 
-    def residuals(self, p: Point) -> Residuals:
+    def residuals(self, p: Point) -> Infeasibilities:
         """r_p, r_d and r_g."""
-        return Residuals(
+        return Infeasibilities(
             self.b * p.tau - self.equations.values(p.x),
             self.c * p.tau - self.equations.adjoint(p.y) - p.s,
             p.kappa + float(self.c @ p.x) - float(self.b @ p.y),
@@ -204,7 +210,7 @@ class Embedding:
                 return self._moved(p, direction)
         return self._moved(p, self._direction(p, residuals, OrthogonalFactor, centring))
 
-    def _is_accurate(self, p: Point, direction: Direction, error: float, tol: float) -> bool:
+    def _is_accurate(self, p: Point, direction: EmbeddingStep, error: float, tol: float) -> bool:
         """Whether what the equations left of r_p, and what it costs, is small."""
         left, y = direction.left / p.tau, p.y / p.tau
         cost = float(np.abs(left) @ np.abs(y)) / (1 + abs(float(self.c @ p.x)) / p.tau)
@@ -215,10 +221,10 @@ class Embedding:
     def _direction(
         self,
         p: Point,
-        residuals: Residuals,
+        residuals: Infeasibilities,
         factorise: type[NormalEquations | OrthogonalFactor],
         centring: float | None,
-    ) -> Direction:
+    ) -> EmbeddingStep:
         """Mehrotra's predictor and corrector, or a step towards the central path."""
         newton = Newton(self, p, factorise(self.constraints, p.scaling))
         continue_or_raise()
@@ -236,7 +242,7 @@ class Embedding:
         product = sigma * mu - p.tau * p.kappa - predictor.tau * predictor.kappa
         return newton.direction(residuals, 1 - sigma, target, product)
 
-    def _longest(self, p: Point, d: Direction) -> float:
+    def _longest(self, p: Point, d: EmbeddingStep) -> float:
         """The largest α for which p + αd stays in the cones."""
         both = min(p.scaling.longest(d.scaled_x), p.scaling.longest(d.scaled_s))
         for value, change in ((p.tau, d.tau), (p.kappa, d.kappa)):
@@ -244,7 +250,7 @@ class Embedding:
                 both = min(both, -value / change)
         return both
 
-    def _moved(self, p: Point, d: Direction) -> tuple[Point, float]:
+    def _moved(self, p: Point, d: EmbeddingStep) -> tuple[Point, float]:
         """The step towards the boundary, shortened until the new point has a scaling."""
         longest = self._longest(p, d)
         length = min(1.0, (0.9 + 0.09 * min(longest, 1.0)) * longest)
@@ -263,4 +269,4 @@ class Embedding:
         raise Breakdown
 
 
-__all__ = ["Embedding", "Point", "Residuals"]
+__all__ = ["Infeasibilities", "Point", "SelfDualEmbedding"]

@@ -27,6 +27,7 @@ from sdpkit.solution.process import apart, can_fork
 from sdpkit.typing import Array
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Engine)
 
 # From this size on one decomposition of a matrix may take a second or more: a process for it, which
 # takes some hundredths, is then worth it.
@@ -35,7 +36,7 @@ LONG_SIZE = 1500
 _PANEL = 256
 
 
-def set_up(driver: Driver, begin: Callable[[], Engine | Answer]) -> Engine | Answer:
+def set_up(driver: Driver, begin: Callable[[], E | Answer]) -> E | Answer:
     """The engine that `begin` returns, or an answer that needs none; one without a point if the
     time is over before that."""
     try:

@@ -10,13 +10,14 @@ structured   predictor–corrector iterations with HKM directions from a startin
 embedding    the homogeneous self-dual embedding (`sdpkit.solvers.embedded_path`), which needs no
              starting point, no interior and no independent constraints, and finds rays.
 
-`has_structure` states which one is asked first, and why. The embedding takes over where the
-structured method made no progress.
+`has_structure` states which one is asked first, and why. The embedding follows where the structured
+method does not converge, and the better point of the two is returned.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from sdpkit.solution.forecast import UnitCosts
 from sdpkit.solution.reduction import Reduction, reduce
 from sdpkit.solution.solver import Capabilities, OwnSolver, digits
 from sdpkit.solvers.algebra import EntryEquations
-from sdpkit.solvers.central_path import follow_central_path
+from sdpkit.solvers.central_path import CentralPath, central_paths
 from sdpkit.solvers.embedded_path import EmbeddedPath
 from sdpkit.solvers.in_time import set_up
 from sdpkit.solvers.predictor_corrector import entries_are_fewer
@@ -50,11 +51,19 @@ class Interior(OwnSolver):
     capabilities: Capabilities = field(
         default_factory=lambda: Capabilities(
             quadratic=True,
+            norms=True,
+            second_order=True,
             warm_start=True,
             callback=True,
             summary="structured primal–dual interior point; certified, up to a few thousand points",
         )
     )
+
+    def accepts(self, program: Program) -> str | None:
+        """Any program within its capabilities, but log dets beside second-order cones or norms."""
+        if program.has_log_det and (program.cones or program.norms):
+            return "takes no log det together with second-order cones or norms"
+        return super().accepts(program)
 
     def memory(self, program: Program) -> float:
         """Bytes: the Schur matrix and its factor, gathered measurements, a dozen n × n; for the
@@ -109,14 +118,33 @@ class Interior(OwnSolver):
         overdue = settings.deadline.later(SETUP_SECONDS).is_over
         if overdue and driver.must_stop and driver.stop is not None:
             return driver.finish(Answer(driver.stop, driver.words))
-        if not has_structure(reduction.program):
-            return reduction.lift(_embedded(driver, reduction))
-        answer, converged = follow_central_path(driver, reduction)
-        ended = answer.stop not in (Stop.DONE, Stop.FAILED)
-        if converged or ended or not can_be_embedded(reduction.program):
-            return reduction.lift(answer)
-        other = _embedded(driver.again(), reduction)
-        return reduction.lift(answer if other.stop is Stop.FAILED else other)
+        best, error = Answer(Stop.FAILED, ""), np.inf
+        for path in _paths(driver, reduction):
+            answer = driver.run(path)
+            reached = np.inf if isinstance(path, Answer) else path.error
+            if best.matrices is None or reached < error:
+                best, error = answer, reached
+            if isinstance(path, Answer) or answer.hit_limit:
+                best = replace(best, stop=answer.stop, native_status=answer.native_status)
+            elif answer.stop not in (Stop.DONE, Stop.FAILED):
+                best = answer  # a ray
+            elif not path.converged:
+                driver = driver.again()
+                continue
+            break
+        return reduction.lift(best)
+
+
+def _paths(driver: Driver, reduction: Reduction) -> Iterator[CentralPath | EmbeddedPath | Answer]:
+    """The methods one after the other, until one converges or finds a ray."""
+    settings, program = driver.settings, reduction.program
+    structured = has_structure(program)
+    if structured:
+        yield from central_paths(settings, reduction)
+    if can_be_embedded(program) or not structured:
+        floor = reduction.original.value_floor / (reduction.rhs_scale * reduction.cost_scale)
+        tol = settings.tol
+        yield set_up(driver, lambda: EmbeddedPath(reduction, floor, tol))
 
 
 def has_structure(program: Program) -> bool:
@@ -129,6 +157,8 @@ def has_structure(program: Program) -> bool:
     embedding does not. Anything else (linear matrix inequalities, structural design, control, free
     variables, many blocks) has no structure that it could use, and often no interior either.
     """
+    if program.cones or program.norms:
+        return False
     if not program.is_linear or any(block.features is not None for block in program.blocks):
         return True
     sizes = sum(block.size for block in program.blocks)
@@ -139,14 +169,8 @@ def has_structure(program: Program) -> bool:
 def can_be_embedded(program: Program) -> bool:
     """Whether the embedding takes the program, in minutes."""
     entries = sum(block.size * (block.size + 1) / 2 for block in program.blocks)
-    return program.is_linear and entries <= _MOST_ENTRIES and program.n_rows <= _MOST_ROWS
-
-
-def _embedded(driver: Driver, reduction: Reduction) -> Answer:
-    """What the embedding finds."""
-    floor = reduction.original.value_floor / (reduction.rhs_scale * reduction.cost_scale)
-    tol = driver.settings.tol
-    return driver.run(set_up(driver, lambda: EmbeddedPath(reduction, floor, tol)))
+    small = entries <= _MOST_ENTRIES and program.n_rows <= _MOST_ROWS
+    return small and not program.has_log_det
 
 
 def _on_face(block: Block) -> int:

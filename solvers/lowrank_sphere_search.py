@@ -109,8 +109,8 @@ class SphereSearch:
             lack = max(0.0, -float(values[0]))
             w[span] += lack * (1 + _SAFETY)
         program, unit = self.model.program, self.model.scale
-        values = (program.sign * unit * v + program.offset for v in (self._dual(w), -point.value))
-        gap = unit * (self._dual(w) + point.value) / value_unit(program, *values)
+        ends = (program.sign * unit * v + program.offset for v in (self._dual(w), -point.value))
+        gap = unit * (self._dual(w) + point.value) / value_unit(program, *ends)
         return _Found(point, w, abs(gap))
 
     def _dual(self, w: Array) -> float:

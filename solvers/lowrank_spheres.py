@@ -12,14 +12,13 @@ The multipliers w belong to the rows, divided by b. All blocks stand below each 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from sdpkit.numerics.sparse_spectrum import SparseSpectrum, elimination_order
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.solvers.in_time import stoppable
@@ -87,7 +86,8 @@ class SphereModel:
 
     def summed(self, values: Array) -> Array:
         """(N,) per coordinate the sum over its sphere."""
-        return np.bincount(self.sphere, values, self.program.n_rows)[self.sphere]
+        sums = np.bincount(self.sphere, values, self.program.n_rows)
+        return np.asarray(sums[self.sphere], dtype=float)
 
     def onto_spheres(self, y: Array) -> Array:
         """Y with every part scaled to norm one; a part that vanishes points anywhere."""
@@ -106,7 +106,7 @@ class SphereModel:
     def lowest(self, w: Array, k: int) -> list[tuple[Array, Array]]:
         """Per block the k smallest eigenvalues of diag(w) − C, w per coordinate, and vectors."""
         return [
-            stoppable(span.stop - span.start, lambda span=span: self._lowest(w[span], span, k))
+            stoppable(span.stop - span.start, partial(self._lowest, w[span], span, k))
             for span in self.spans
         ]
 
@@ -114,6 +114,8 @@ class SphereModel:
         n = span.stop - span.start
         slack = sp.csc_array(sp.diags_array(w) - self.cost[span, span])
         if n >= _SPARSE_SIZE and slack.nnz <= _SPARSE_SHARE * n**2:
+            from sdpkit.numerics.sparse_spectrum import SparseSpectrum
+
             return SparseSpectrum(slack, self._orders[span.start]).lowest(k)
         values, vectors = scipy.linalg.eigh(slack.toarray(), subset_by_index=[0, min(k, n) - 1])
         return values, vectors
@@ -121,6 +123,8 @@ class SphereModel:
     @cached_property
     def _orders(self) -> dict[int, Indices]:
         """Orders of low fill, by the first row of each block."""
+        from sdpkit.numerics.sparse_spectrum import elimination_order
+
         return {span.start: elimination_order(self.cost[span, span]) for span in self.spans}
 
     def multipliers(self, w: Array) -> Array:
@@ -155,7 +159,7 @@ def _spans_blocks(program: Program, sphere: Indices) -> bool:
     """Whether an equation holds coordinates of several blocks."""
     of_block = np.repeat(np.arange(len(program.blocks)), [b.size for b in program.blocks])
     pairs = np.unique(np.stack([sphere, of_block]), axis=1)
-    return pairs.shape[1] > program.n_rows
+    return int(pairs.shape[1]) > program.n_rows
 
 
 def _cost(block: Block, g: Array) -> sp.csr_array:
@@ -183,12 +187,12 @@ class SpherePoint:
     @cached_property
     def gradient(self) -> Array:
         """2SY, flat; tangent to the spheres by the choice of w."""
-        return 2.0 * (self.w[:, None] * self.y - self.image).ravel()
+        return np.asarray(2.0 * (self.w[:, None] * self.y - self.image).ravel())
 
     def hessian(self, flat: Array) -> Array:
         """2SZ, projected onto the tangent space."""
         z = flat.reshape(self.y.shape)
-        return self._tangent(2.0 * (self.w[:, None] * z - self.model.cost @ z)).ravel()
+        return self._tangent(np.asarray(2.0 * (self.w[:, None] * z - self.model.cost @ z))).ravel()
 
     def after(self, step: Array) -> SpherePoint:
         """The point after a tangent step, back on the spheres."""
@@ -198,14 +202,15 @@ class SpherePoint:
     def inverse(self, flat: Array) -> Array:
         """The inverse of the diagonal of 2S, projected."""
         scaled = flat.reshape(self.y.shape) / self._stiffness[:, None]
-        return self._tangent(scaled).ravel()
+        return np.asarray(self._tangent(scaled).ravel())
 
     @cached_property
     def _stiffness(self) -> Array:
-        return 2.0 * np.maximum(self.w - self.model.diagonal, 1e-3 * np.abs(self.w).mean() + 1e-9)
+        least = 1e-3 * float(np.abs(self.w).mean()) + 1e-9
+        return np.asarray(2.0 * np.maximum(self.w - self.model.diagonal, least))
 
     def _tangent(self, z: Array) -> Array:
-        return z - self.model.summed(np.einsum("ij,ij->i", self.y, z))[:, None] * self.y
+        return np.asarray(z - self.model.summed(np.einsum("ij,ij->i", self.y, z))[:, None] * self.y)
 
 
 __all__ = ["SphereModel", "SpherePoint"]

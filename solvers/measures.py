@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sdpkit.typing import Array
+
 _TINY = float(np.finfo(np.float64).tiny)
+# Constraints shorter than this share of the longest are met at their own scale; the certificate
+# measures all of them so, and longer ones are met on the way.
+_SHORT = 1e-3
+# What rounding leaves of the longest row.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -43,4 +50,16 @@ class Measures:
         return max(self.gap, self.primal_residual, self.dual_residual, self.relative_cost)
 
 
-__all__ = ["Measures"]
+def row_sizes(b: Array, tol: float) -> Array:
+    """(m,) the units of what constraints with right-hand sides b are off.
+
+    It is the longest one's size for most, and for short ones their own, down to where rounding is
+    beyond `tol`.
+    """
+    size, largest = np.abs(b), max(1.0, float(np.abs(b).max(initial=0.0)))
+    short = (size > 0) & (size < _SHORT * largest)
+    least = min(_SHORT, _ROUNDING / tol) * largest
+    return np.where(short, np.maximum(size, least), largest)
+
+
+__all__ = ["Measures", "row_sizes"]

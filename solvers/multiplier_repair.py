@@ -36,8 +36,8 @@ class MultiplierRepair:
         for block in sets.blocks:
             one[block.part] = np.eye(block.size).ravel()
         curved = sets.curvature > 0  # their dual slacks may be anything, at a cost
-        one[sets.tail] = ~sets.free & ~curved
-        if sets.groups or (sets.free & ~curved).any():
+        one[sets.tail] = np.where(curved, 0.0, sets.cone.unit)
+        if sets.groups or (sets.cone.lines & ~curved).any():
             return None
         y = sets.solve(sets.values(one))
         strength = sets.smallest(sets.adjoint(y))

@@ -36,7 +36,7 @@ from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.solvers.algebra import (
     SOLVED,
-    Cone,
+    BlockAlgebra,
     EntryEquations,
     RowEquations,
     TreeCone,
@@ -45,7 +45,7 @@ from sdpkit.solvers.algebra import (
     symmetrise,
 )
 from sdpkit.solvers.definite import Breakdown, cholesky
-from sdpkit.solvers.measures import Measures
+from sdpkit.solvers.measures import Measures, row_sizes
 from sdpkit.solvers.passes import primal_step, product, times
 from sdpkit.solvers.slack_inverse import DenseInverse, Inverse
 from sdpkit.solvers.step_lengths import longest_step, longest_tried, moved_inside, proven_step
@@ -54,11 +54,6 @@ from sdpkit.typing import Array, Indices
 _PREDICTED = 1e-6  # relative residual of a predictor: it is not taken, it tells how far to go
 _STUCK_LENGTH = 0.1  # a step this short calls for pure centring
 _SINGULAR = 1e13  # the size of a matrix times that of its inverse, where digits are lost
-# Constraints shorter than this share of the longest are met at their own scale; the certificate
-# measures all of them so, and longer ones are met on the way.
-_SHORT = 1e-3
-# What rounding leaves of the longest row.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +111,9 @@ class Direction:
 
 
 class PredictorCorrector:
-    """Predictor–corrector on one reduced program, as equalities with slacks."""
+    """Predictor–corrector on one reduced program, as equalities with slacks, to `tol`."""
 
-    def __init__(self, program: Program, value_floor: float = 1e-12) -> None:
+    def __init__(self, program: Program, value_floor: float = 1e-12, tol: float = 1e-6) -> None:
         self.program = program
         self.value_floor, self.offset = value_floor, program.sign * program.offset
         self.sign = program.sign
@@ -134,7 +129,7 @@ class PredictorCorrector:
         self.rigid = self.free & (self.h == 0)
         self.tied = self._tied(program)
         self.cones = [
-            Cone(block, program.rows_q[:, span], program.cost_q[span], program.sign)
+            BlockAlgebra(block, program.rows_q[:, span], program.cost_q[span], program.sign)
             for block, span in zip(program.blocks, program.spans, strict=True)
         ]
         self.order = sum(cone.n for cone in self.cones) + int((~self.free).sum())
@@ -145,7 +140,7 @@ class PredictorCorrector:
         self.last_step = 1.0
         self.pull, self.weights, self.tie = np.zeros(self.b.size), np.zeros(self.c.size), 0.0
         self.scale_b = max(1.0, float(np.abs(self.b).max(initial=0.0)))
-        self.row_sizes = np.full(self.b.size, self.scale_b)
+        self.row_sizes = row_sizes(self.b, tol)
         costs = [float(np.abs(cone.cost).max()) for cone in self.cones]
         self.scale_c = max(1.0, *costs, float(np.abs(self.c).max(initial=0.0)))
 
@@ -227,12 +222,6 @@ class PredictorCorrector:
         reduced = self.at @ w + self.h * start.x - self.c
         start.z = np.where(self.free, 0.0, np.maximum(reduced, 1e-3))
         return start
-
-    def meet_short_rows(self, tol: float) -> None:
-        """Measure short rows at their own scale, down to where rounding is beyond `tol`."""
-        size, least = np.abs(self.b), min(_SHORT, _ROUNDING / tol)
-        short = (size > 0) & (size < _SHORT * self.scale_b)
-        self.row_sizes[short] = np.maximum(size[short], least * self.scale_b)
 
     def along_trees(self, p: Iterate) -> tuple[PredictorCorrector, Iterate] | None:
         """The method in the coordinates of spanning trees, and the point in them.

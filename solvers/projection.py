@@ -395,6 +395,7 @@ class Projection(OwnSolver):
     capabilities = Capabilities(
         quadratic=True,
         norms=True,
+        second_order=True,
         warm_start=True,
         callback=True,
         checkpoint=True,

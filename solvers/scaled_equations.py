@@ -32,6 +32,7 @@ from sdpkit.solvers.cone_algebra import (
 from sdpkit.solvers.conic_form import ConicForm, Equations
 from sdpkit.solvers.definite import Breakdown
 from sdpkit.solvers.in_time import stoppable_cholesky
+from sdpkit.solvers.lorentz import LorentzCones, LorentzRows
 from sdpkit.typing import Array, Indices
 
 # Up to this order T is written out for each matrix of a stack.
@@ -116,7 +117,7 @@ class _Supports:
     places: Indices
 
 
-class MatrixRows:
+class MatrixConstraints:
     """The columns of A for one matrix, as sparse matrices A_e."""
 
     def __init__(self, a: sp.csr_array, order: int) -> None:
@@ -220,7 +221,7 @@ class MatrixStackRows:
         columns, each = sp.csc_array(a), cone.size // cone.count
         self.each, self.rows = each, a.shape[0]
         self.parts = [
-            MatrixRows(sp.csr_array(columns[:, k * each : (k + 1) * each]), cone.order)
+            MatrixConstraints(sp.csr_array(columns[:, k * each : (k + 1) * each]), cone.order)
             for k in range(cone.count)
         ]
 
@@ -249,7 +250,9 @@ class ScaledConstraints:
         self.parts: list[Any] = []
         for part, span in zip(form.cone.parts, form.cone.spans, strict=True):
             mine = sp.csr_array(columns[:, span])
-            if not isinstance(part, SemidefiniteStack):
+            if isinstance(part, LorentzCones):
+                self.parts.append(LorentzRows(mine, part))
+            elif not isinstance(part, SemidefiniteStack):
                 self.parts.append(OrthantRows(mine))
             elif part.order <= _SMALL_ORDER:
                 self.parts.append(SmallRows(mine, part))
@@ -277,7 +280,7 @@ class ScaledConstraints:
         for rows, part in zip(self.parts, scaling.parts, strict=True):
             continue_or_raise()
             scaled = rows.scaled(part)
-            columns.append(scaled.toarray() if sp.issparse(scaled) else scaled)
+            columns.append(scaled if isinstance(scaled, np.ndarray) else scaled.toarray())
         return self.equations.reduced(np.hstack(columns))
 
 
@@ -314,7 +317,7 @@ class NormalEquations:
     def _solved(self, g: Array) -> Array:
         if not g.size:
             return g
-        return self.unit * np.asarray(lapack.dpotrs(self.lower, self.unit * g, lower=1)[0])
+        return np.asarray(self.unit * lapack.dpotrs(self.lower, self.unit * g, lower=1)[0])
 
     def _times(self, v: Array) -> Array:
         return self.equations.values(self.scaling.unscaled(v))
@@ -389,7 +392,7 @@ def _multiplied(panel: Array, tau: Array, columns: Array, trans: str) -> Array:
 def _triangular(r: Array, g: Array, trans: int) -> Array:
     if not g.size:
         return g
-    return np.asarray(scipy.linalg.solve_triangular(r, g, trans=trans))
+    return np.asarray(scipy.linalg.solve_triangular(r, g, trans=1 if trans else 0))
 
 
 Factorisation = Callable[[ScaledConstraints, ProductScaling], Solved]

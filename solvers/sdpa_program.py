@@ -21,9 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sdpkit.program.arrow import without_second_order_cones
 from sdpkit.program.form import Program
 from sdpkit.program.sdpa import standard_columns, write_sdpa
-from sdpkit.solution.answer import Answer, Settings, Stop
+from sdpkit.solution.answer import Answer, Settings, Stop, with_second_order_cones
 from sdpkit.solution.executable import WorkFolder
 from sdpkit.solution.options import check_names
 from sdpkit.solution.process import Returned, apart, can_fork
@@ -72,9 +73,10 @@ class SdpaProgram(OwnSolver):
         return 0.05 + digits(tol) / 6 * (1e-6 * work + 1e-9 * float(program.n_rows) ** 3)
 
     def solve(self, program: Program, settings: Settings) -> Answer:
-        """Reduce, write, run, read, lift."""
+        """Reduce, write, run, read, lift; second-order cones are blocks in the file."""
         started = time.perf_counter()
-        reduction = reduce(program)
+        arrow = without_second_order_cones(program)
+        reduction = reduce(arrow.program)
         # The file maximises; the reduced program keeps its sense and `write_sdpa` negates.
         reduced = replace(reduction.program, offset=0.0)
         with WorkFolder() as folder:
@@ -89,7 +91,8 @@ class SdpaProgram(OwnSolver):
                 return Answer(Stop.TIME_LIMIT, words, setup_time=setup)
             answer = self._run(folder, reduced, settings)
         solved = time.perf_counter() - started - setup
-        return reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
+        lifted = reduction.lift(replace(answer, setup_time=setup, solve_time=solved))
+        return with_second_order_cones(arrow, lifted)
 
     def _run(self, folder: WorkFolder, program: Program, settings: Settings) -> Answer:
         command = [self.executable, *self.command(folder.path, settings)]
@@ -289,7 +292,9 @@ CSDP = SdpaProgram(
     "csdp",
     "coinor-csdp",
     Capabilities(
-        stops_itself=True, summary="interior point by file; the solver of Weinberger (2007)"
+        second_order=True,
+        stops_itself=True,
+        summary="interior point by file; the solver of Weinberger (2007)",
     ),
     _csdp_command,
     read_triplets,
@@ -299,7 +304,7 @@ SDPA = SdpaProgram(
     "sdpa",
     "sdpa",
     "sdpa",
-    Capabilities(stops_itself=True, summary="interior point by file"),
+    Capabilities(second_order=True, stops_itself=True, summary="interior point by file"),
     _sdpa_command,
     _sdpa_read,
     _sdpa_stop,

@@ -3,10 +3,10 @@
     minimise  cᵀz + φ(x)   over   z ∈ R = {z : Az = b}  and  z ∈ K,     z = (Z₁, Z₂, …, x)
 
 Z are the unknown matrices on their faces, x the auxiliary variables with one slack per inequality,
-K the product of semidefinite cones, half lines and lines, φ the quadratic and norm penalties. The
-projection on R solves one system with  AAᵀ = A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ + A_x A_xᵀ,  factored once;
-the one on K takes one eigendecomposition per block, of which only the eigenvectors of the rarer
-sign are needed.
+K the product of semidefinite cones, half lines, lines and second-order cones, φ the quadratic and
+norm penalties. The projection on R solves one system with  AAᵀ = A_q [(VVᵀ)∘(VVᵀ)] A_qᵀ + A_x A_xᵀ,
+factored once; the one on K takes one eigendecomposition per block, of which only the eigenvectors
+of the rarer sign are needed.
 
 **The metric.** What is near depends on the scalar product, and so does the speed of every method
 that projects. A Gram matrix of a long thin manifold has eigenvalues from n³ down to those of an
@@ -37,6 +37,7 @@ from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
+from sdpkit.program.second_order import VariableCone
 from sdpkit.solvers.in_time import stoppable
 from sdpkit.typing import Array
 
@@ -133,7 +134,7 @@ class TwoSets:
 
     Attributes
     ----------
-    c: the cost;  b: (m,) right-hand sides
+    c: the cost;  b: (m,) right-hand sides;  cone: of x and the slacks
     blocks: the matrices;  tail: where x lies in z
     free, curvature: (n_x,) which x_j may be negative, and the h_j;  groups: (ρ, indices) of norms
     """
@@ -165,6 +166,7 @@ class TwoSets:
         zeros = np.zeros(slack.shape[1])
         self.columns = sp.csr_array(sp.hstack([program.rows_x, slack], format="csr"))
         self.free = np.r_[program.free_x, zeros.astype(bool)]
+        self.cone = VariableCone.of(self.free, program.cones)
         self.curvature = np.r_[program.quadratic_x, zeros]
         self._cost_x = -program.sign * np.r_[program.cost_x, zeros]
         self.groups = [(p.weight, np.array(p.group)) for p in program.norms]
@@ -195,6 +197,9 @@ class TwoSets:
         lengths = np.sqrt(np.asarray(columns.multiply(columns).sum(axis=0)).ravel())
         for _, group in self.groups:
             lengths[group] = lengths[group].max()
+        if self.cone.starts.size:  # one unit for each second-order cone
+            largest = np.maximum.reduceat(lengths[self.cone.members], self.cone.starts)
+            lengths[self.cone.members] = largest[self.cone.owners]
         self.column_scale = 1 / np.where(lengths > 0, lengths, 1.0)
         self.columns = sp.csr_array(columns @ sp.diags_array(self.column_scale))
 
@@ -299,7 +304,7 @@ class TwoSets:
         for rho, group in self.groups:
             length = float(np.linalg.norm(out[group]))
             out[group] *= max(0.0, 1 - penalty * rho / length) if length else 0.0
-        return np.asarray(np.where(self.free, out, np.maximum(out, 0.0)))
+        return self.cone.projected(out)
 
     @cached_property
     def is_boxed(self) -> bool:
@@ -314,15 +319,17 @@ class TwoSets:
         return self.from_multipliers(hi), self.from_multipliers(lo)
 
     def smallest(self, slack: Array, matrices_only: bool = False) -> float:
-        """The smallest eigenvalue of the matrices and entry of the half lines (not of lines)."""
+        """The smallest eigenvalue of the matrices, entry of the half lines (not of lines) and
+        distance from the boundary in second-order cones."""
         low = [
             stoppable(b.size, partial(_smallest_eigenvalue, self.matrix(slack, b)))
             for b in self.blocks
         ]
         if matrices_only:
             return min(low)
-        rays = ~self.free & (self.curvature == 0)
-        return min(*low, float(slack[self.tail][rays].min(initial=np.inf)))
+        rays, tail = ~self.free & (self.curvature == 0), slack[self.tail]
+        inside = -float(self.cone.lack(tail).max(initial=-np.inf))
+        return min(*low, float(tail[rays].min(initial=np.inf)), inside)
 
     # -- the way back ------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ _WORTH_SHARING = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class OutputPlaces:
     """Where the outputs of one block stand among all outputs of a working set.
 
     Attributes
@@ -64,7 +64,7 @@ class WorkingSet:
     rows: Rows
     terms: Terms
     a: Array
-    places: list[Places]
+    places: list[OutputPlaces]
     anchors: Indices
     partners: Indices
     constants: Array
@@ -133,8 +133,8 @@ def _spans(starts: Indices, anchors: Indices) -> Indices:
 
 def _placed(
     problem: HingeProgram, pairs: list[Indices], order: Indices
-) -> tuple[list[Places], list[Indices]]:
-    """Places for the points of some pairs (i, o), each in the block of o, in an order of all
+) -> tuple[list[OutputPlaces], list[Indices]]:
+    """OutputPlaces for the points of some pairs (i, o), each in the block of o, in an order of all
     points; and those of the pairs, (2, ·) each."""
     family, features = problem.family, problem.features
     # A pair without an o measures nothing, in any block.
@@ -153,7 +153,8 @@ def _placed(
         measured = features if family.summed else features[block : block + 1]
         rows = slice(first, first + nodes.size)
         places += [
-            Places(rows, np.ascontiguousarray(x[nodes], dtype=problem.dtype)) for x in measured
+            OutputPlaces(rows, np.ascontiguousarray(x[nodes], dtype=problem.dtype))
+            for x in measured
         ]
         number[nodes], first = -1, first + nodes.size
     return places, found

@@ -13,7 +13,7 @@ import pytest
 import sdpkit
 from sdpkit.cli.main import main
 from sdpkit.comparison.models import (
-    CvxpyModel,
+    ComparedModel,
     engine_of,
     native_arguments,
     solvers_of_models,
@@ -84,7 +84,7 @@ def test_what_cannot_be_run_is_a_row_with_a_sentence(comparison: sdpkit.Comparis
 
 def attempted(model: cp.Problem, solver: str, tol: float) -> dict[str, Any]:
     """What a child process would tell."""
-    trial = Trial("", pickle.dumps(CvxpyModel.of("m", model)), solver, b"", tol, 20.0)
+    trial = Trial("", pickle.dumps(ComparedModel.of("m", model)), solver, b"", tol, 20.0)
     told: dict[str, Any] = {}
     attempt(lambda key, value: told.update({key: value}), trial)
     result: dict[str, Any] = told["result"]
@@ -105,7 +105,7 @@ def test_a_claim_that_is_not_true_is_seen() -> None:
 def test_models_keep_their_numbers_in_another_process() -> None:
     """A fresh process counts its variables from 1: none may take the number of a model's."""
     x = cp.Variable(2)
-    model = CvxpyModel.of("m", cp.Problem(cp.Minimize(cp.sum(x)), [x >= 1]))
+    model = ComparedModel.of("m", cp.Problem(cp.Minimize(cp.sum(x)), [x >= 1]))
     problem = model.build()
     assert cp.Variable().id > max(v.id for v in problem.variables())
     assert problem.solve(solver="CLARABEL") == pytest.approx(2, abs=1e-6)

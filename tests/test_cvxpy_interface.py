@@ -683,3 +683,39 @@ def test_wild_values_are_refused_or_do_not_pass(size: float) -> None:
     else:
         with pytest.raises(sdpkit.InputError, match="not finite"):
             sdpkit.certify_cvxpy(model)
+
+
+def test_certifying_keeps_what_cvxpy_compiled() -> None:
+    """A parameter is given a new value and a certificate asked for in turns."""
+    x, p = cp.Variable(2), cp.Parameter(nonneg=True, value=1.0)
+    model = cp.Problem(cp.Minimize(cp.sum_squares(x)), [cp.sum(x) >= p])
+    model.solve(solver="CLARABEL")
+    compiled = model._cache.param_prog
+    for value in (2.0, 3.0):
+        assert sdpkit.certify_cvxpy(model).passes(1e-6)
+        p.value = value
+        model.solve(solver="CLARABEL")
+        assert model._cache.param_prog is compiled
+    assert model.value == pytest.approx(4.5, abs=1e-6)
+
+
+def test_models_that_cvxpy_cannot_compile_with_values() -> None:
+    """`cvar` sorts the values that it finds, and fails for some shares."""
+    r = np.random.default_rng(1)
+    w, returns = cp.Variable(5, nonneg=True), r.random((25, 5))
+    model = cp.Problem(cp.Maximize(w @ returns.mean(axis=0)), [cp.cvar(returns @ w, 0.95) <= 0.5])
+    model.solve(solver="CLARABEL")
+    assert sdpkit.certify_cvxpy(model).passes(1e-6)
+    assert w.value is not None
+
+
+def test_bounds_alone_and_an_optimum_of_zero() -> None:
+    """Violations of signs are measured in the model's units where no constraint gives a scale."""
+    x = cp.Variable((3, 3))
+    S = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 5.0], [3.0, 5.0, 6.0]])
+    alone = cp.Problem(cp.Minimize(cp.sum(x)), [x >= S])
+    alone.solve(solver="CLARABEL")
+    x.value = x.value - 1e-9
+    assert sdpkit.certify_cvxpy(alone).passes(1e-6)
+    x.value = x.value - 1e-3
+    assert not sdpkit.certify_cvxpy(alone).passes(1e-5)

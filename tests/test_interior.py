@@ -18,7 +18,7 @@ from sdpkit import MVU, Block, Cost, Program, Status
 from sdpkit.errors import ConvergenceWarning
 from sdpkit.program.cost import dense
 from sdpkit.solution.reduction import reduce
-from sdpkit.solvers.algebra import Cone, EntryEquations, RowEquations, TreeCone
+from sdpkit.solvers.algebra import BlockAlgebra, EntryEquations, RowEquations, TreeCone
 from sdpkit.solvers.definite import Breakdown
 from sdpkit.solvers.predictor_corrector import PredictorCorrector
 from sdpkit.solvers.slack_inverse import SparseInverse
@@ -69,7 +69,7 @@ def test_the_sparse_inverse_of_a_slack(large: PredictorCorrector, cost: str) -> 
         off = sp.random_array((block.size, block.size), density=1e-3, rng=rng)
         given = Cost.of(block.size, identity=0.1, sparse=off + off.T)
         block = replace(block, cost=given)
-    cone = Cone(block, large.program.rows_q, large.program.cost_q, 1.0)
+    cone = BlockAlgebra(block, large.program.rows_q, large.program.cost_q, 1.0)
     w = rng.uniform(5e3, 1e4, large.b.size)
     s = cone.slack_of(w)
     np.testing.assert_allclose(s, dense(cone.adjoint(w)) - cone.cost, atol=1e-9)
@@ -89,7 +89,7 @@ def test_signs_of_sparse_factors_tell_definite_slacks(
 ) -> None:
     """Slacks of a maximisation and of a minimisation, on both sides of the edge of the cone."""
     program = large.program
-    cone = Cone(program.blocks[0], program.rows_q, program.cost_q, sign)
+    cone = BlockAlgebra(program.blocks[0], program.rows_q, program.cost_q, sign)
     w = np.full(large.b.size, 1e4 if sign > 0 else 1e-4)
     step = -np.random.default_rng(3).uniform(0.5, 1.0, w.size)
     exact = -1.0 / scipy.linalg.eigvalsh(dense(cone.adjoint(step)), cone.slack_of(w))[0]
@@ -158,7 +158,7 @@ def test_schur_matrix_is_its_definition(kind: str, rows: str) -> None:
         "scaled": np.diag(rng.uniform(0.5, 2, p)),
         "mixed": rng.standard_normal((5, p)),
     }[rows]
-    cone = Cone(block, sp.csr_array(a), np.zeros(p), 1.0)
+    cone = BlockAlgebra(block, sp.csr_array(a), np.zeros(p), 1.0)
     m, s = (x @ x.T + np.eye(n) for x in rng.standard_normal((2, n, n)))
     schur = np.zeros((len(a), len(a)))
     cone.add_schur(schur, m, s)
@@ -177,7 +177,7 @@ def test_the_root_of_the_schur_matrix_withstands_bad_conditions() -> None:
     """Near the end M and S⁻¹ are singular to rounding, their Kronecker product twice so."""
     rng = np.random.default_rng(4)
     block = _random_block("features", rng)
-    cone = Cone(block, sp.eye_array(9, format="csr"), np.zeros(9), 1.0)
+    cone = BlockAlgebra(block, sp.eye_array(9, format="csr"), np.zeros(9), 1.0)
     q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     values = 10.0 ** np.array([2.0, 1, 0, -8, -9, -10])
     m, inverse = (q * values) @ q.T, 1e-9 * (q * values) @ q.T
@@ -192,7 +192,7 @@ def test_both_shapes_solve_the_normal_equations(kind: str) -> None:
     rng = np.random.default_rng(5)
     block = _random_block(kind, rng)
     rows = sp.csr_array(rng.standard_normal((60, block.n_measurements)))
-    cones = [Cone(block, rows, np.zeros(block.n_measurements), 1.0)] * 2
+    cones = [BlockAlgebra(block, rows, np.zeros(block.n_measurements), 1.0)] * 2
     ms, inverses = ([x @ x.T + np.eye(6) for x in rng.standard_normal((2, 6, 6))] for _ in "ab")
     extra = sp.csr_array(sp.diags_array(rng.uniform(0.1, 1, 60)))
     full = extra.toarray()
@@ -225,7 +225,7 @@ def test_tree_coordinates_are_a_congruence(n: int) -> None:
     rng = np.random.default_rng(n)
     block, m = _random_edges(n, rng)
     p = block.n_measurements
-    cone = Cone(block, sp.eye_array(p, format="csr"), np.zeros(p), 1.0)
+    cone = BlockAlgebra(block, sp.eye_array(p, format="csr"), np.zeros(p), 1.0)
     along = TreeCone.of(cone, m)
     assert along is not None
     T = along.tree.lift(np.eye(n))

@@ -331,7 +331,7 @@ def test_multipliers_that_miss_feasibility_are_not_asked_for_a_margin(
     X, y = blobs(9)
     monkeypatch.setattr("sdpkit.solvers.ascent._ROOM", -1e-6)
     with pytest.warns(sdpkit.ConvergenceWarning, match="gap"):
-        solution = sdpkit.solve(MMC(X, y), tol=1e-9)
+        solution = sdpkit.solve(MMC(X, y), solver="ascent", tol=1e-9)
     assert solution.status is Status.INACCURATE
     assert solution.certificate.safe_bound >= solution.objective * (1 - 1e-12)
 

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 import sdpkit
 from sdpkit.conic.conic_certificate import ConicCertificate
+from sdpkit.conic.judging import largest_violation
 from sdpkit.conic.nonlinear_cones import in_dual_exponential, in_dual_power
 from sdpkit.conic.rational_bound import logarithm, rational_bound
 
@@ -166,3 +168,23 @@ def test_logarithms_are_enclosed(value: Fraction) -> None:
     assert high - low < Fraction(1, 10**50)
     assert float(low) <= float(exact.upper())
     assert float(high) >= float(exact.lower())
+
+
+def test_violations_are_those_of_the_model() -> None:
+    z, t, Z = cp.Variable(2, complex=True), cp.Variable(), cp.Variable((2, 3))
+    s, a = cp.Variable(3), cp.Variable()
+    z.value, t.value = np.array([2j, 2j]), np.sqrt(8) - 1e-3
+    Z.value, s.value = np.array([[3.0, 0, 1], [4, 0, 0]]), np.array([5.0, 0, 0.5])
+    a.value = 1.5
+    power = brentq(lambda v: (1.5 + v) * (4 + v) - 2.5**2, 0, 1)
+    exponential = brentq(lambda v: (1.5 + v) * np.exp(-v / (1.5 + v)) - (1 + v), 0, 9)
+    violations = {
+        cp.SOC(t, z): 1e-3 / t.value,
+        cp.SOC(s, Z): 0.5 / 5,
+        cp.PowCone3D(a, 4.0, 2.0, 0.5): 0.0,
+        cp.PowCone3D(a, 4.0, 2.5, 0.5): power / 4,
+        cp.ExpCone(cp.Constant(0.0), a, cp.Constant(1.0)): exponential / 1.5,
+    }
+    for constraint, expected in violations.items():
+        found = largest_violation(cp.Problem(cp.Minimize(0), [constraint]))[0]
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)

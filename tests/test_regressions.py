@@ -435,8 +435,10 @@ def test_no_direction_beside_a_finite_bound() -> None:
     )
     first = Candidate.of(program, Choice(get_solver("interior"), ""), 1e-6, answer)
     found = escalate(Run(Settings()), first, ESCALATION)
-    assert found.certificate.safe_bound == pytest.approx(1.1e7)
-    assert verdict(found.certificate, found.ray, answer, 1e-6)[0] is Status.INACCURATE
+    assert found.ray is None
+    assert 1e7 <= found.certificate.safe_bound <= 1.1e7 * (1 + 1e-6)
+    status, _ = verdict(found.certificate, found.ray, answer, 1e-6)
+    assert status in (Status.OPTIMAL, Status.INACCURATE)
 
 
 def test_recognition_builds_nothing_large() -> None:
@@ -714,11 +716,12 @@ def test_large_optima_are_found_or_left_open(family: Any, size: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
         solution = solve(program)
-    if family is off_diagonal and size > 1e2:
-        assert solution.status is Status.INACCURATE
-    else:
+    if family is not off_diagonal or size <= 1e2:
         assert solution.status is Status.OPTIMAL
+    if solution.status is Status.OPTIMAL:
         assert solution.objective == pytest.approx(optimum, rel=1e-5)
+    else:
+        assert solution.status is Status.INACCURATE
     assert solution.certificate.safe_bound >= optimum * (1 - 1e-12)
 
 

@@ -20,7 +20,7 @@ from sdpkit.papers import page
 from sdpkit.papers import reproduce as runner
 from sdpkit.papers.entries.classification import validated
 from sdpkit.papers.entries.measures import near_pairs
-from sdpkit.papers.entry import Entry, Options, Proof, Reproduction, Row
+from sdpkit.papers.entry import Certified, Entry, Options, Reproduction, Row
 from sdpkit.papers.published import Published
 from sdpkit.papers.registry import ENTRIES
 from sdpkit.papers.reproduce import reproduce, reproduce_all
@@ -242,7 +242,7 @@ def entry(words: str, proven: bool = True) -> Entry:
     def make(setting: Any) -> Any:
         if words == "breaks":
             raise InputError("the set is empty")
-        yield Row.claim(words, "1", "1", True, Proof("by hand", proven, 1e-4))
+        yield Row.claim(words, "1", "1", True, Certified("by hand", proven, 1e-4))
         yield sdpkit.papers.pictures.Bars("bars", {"a": [1.0]}, ["b"])
 
     return Entry("a title", "Weinberger 2007", make, ("nothing",), points=(1, 10), seconds=0.1)
@@ -303,7 +303,7 @@ def test_forecasts_grow_with_the_sizes() -> None:
 
 def test_the_page_and_its_table(tmp_path: Path) -> None:
     rows = (
-        Row.number("a number", 1.0, 1.05, 0.1, " %", Proof("optimal", True, 2e-4)),
+        Row.number("a number", 1.0, 1.05, 0.1, " %", Certified("optimal", True, 2e-4)),
         Row.number("another", 1.0, 3.0, 0.1, " %"),
         Row.claim("no claim", "", "5", None),
     )

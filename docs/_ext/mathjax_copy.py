@@ -1,22 +1,28 @@
-"""Copies MathJax, as npm installed it, into the built site."""
+"""Copies MathJax, which a Python package brings, into the built site."""
 
 from __future__ import annotations
 
 import shutil
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
+# Its fonts are inside of this one file: no request leaves the machine.
+_FILE = "sphinx-mathjax-offline/static/mathjax/tex-svg-full.js"
+
 
 def copy(app: Sphinx, exception: Exception | None) -> None:
     if exception is not None or app.builder.format != "html":
         return
-    source = Path(app.confdir) / "node_modules" / "mathjax" / "es5" / "tex-svg-full.js"
-    if not source.exists():
+    try:
+        source = Path(str(distribution("sphinx-mathjax-offline").locate_file(_FILE)))
+    except PackageNotFoundError:
         raise ExtensionError(
-            "MathJax is not installed: run 'npm ci' in docs/ (or 'make docs', which does)"
-        )
+            "MathJax is not installed: run 'pip install sphinx-mathjax-offline' (or 'make docs', "
+            "which does)"
+        ) from None
     target = Path(app.outdir) / "_static" / "mathjax"
     target.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source, target)

@@ -53,11 +53,14 @@ TABLES = {
     "mixtures": ("bench.mixtures", "mixtures", ("data",)),
     "mmc": ("bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ()),
+    "cvxpy-suite": ("bench.cvxpy_suite", "cvxpy_suite", ()),
+    "judging": ("bench.judging", "judging", ("data", "only")),
     "limits": ("bench.limits", "limits", ("time_limit", "solvers")),
     "limits-whole": ("bench.limits", "whole", ()),
     "classifier": ("bench.estimators", "classifier", ("data", "repeats")),
     "grid": ("bench.estimators", "grid", ("jobs",)),
     "metric-learn": ("bench.estimators", "metric_learn", ("data", "metric_learn")),
+    "theorems": ("bench.theorems", "theorems", ("data", "time_limit", "names")),
     "threads": ("bench.threads", "threads", ("repeats", "solvers")),
 }
 # Tables that need a folder of data.
@@ -84,7 +87,9 @@ _DEFAULTS: dict[str, Any] = {
     "jobs": None,
     "measure": False,
     "metric_learn": None,
+    "names": None,
     "neighbors": [4],
+    "only": None,
     "peers": True,
     "picture": None,
     "repeats": 5,
@@ -113,9 +118,12 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds", type=int, nargs="+", help="random seeds (barrier, noise-free; default 0)"
     )
     parser.add_argument("--tol", type=float, help="certified gap (barrier; default 1e-3)")
-    parser.add_argument("--time-limit", type=float, help="seconds for a run (barrier, limits)")
+    parser.add_argument(
+        "--time-limit", type=float, help="seconds for a run (barrier, limits, theorems)"
+    )
     parser.add_argument("--no-peers", action="store_true", help="leave other solvers out")
-    parser.add_argument("--data", type=Path, help="folder of instances or data sets")
+    parser.add_argument("--data", "--folder", type=Path, help="folder of instances or data sets")
+    parser.add_argument("--names", nargs="+", help="only these programs (theorems)")
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
     parser.add_argument(
         "--deskewed", action="store_const", const=True, help="deskew MNIST's images first"
@@ -123,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--picture", type=Path, help="draw to this file, if there is a picture")
     parser.add_argument("--force", action="store_true", help="replace a picture that exists")
     parser.add_argument("--repeats", type=int, help="runs of each (threads, classifier; default 5)")
+    parser.add_argument("--only", help="instances whose name holds this (judging)")
     parser.add_argument("--jobs", type=int, help="processes (auto, grid; default 1)")
     parser.add_argument(
         "--parallel-config",

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from sdpkit.certificate.accurate import slack_is_accurately_definite
-from sdpkit.certificate.exact import exact_reduced_cost, slack_is_semidefinite
+from sdpkit.certificate.exact import exact_reduced_cost, exactly_in_cone, slack_is_semidefinite
 from sdpkit.certificate.rigor import slack_holds
 from sdpkit.certificate.rounding import TINY, gamma, slack_roundings, sum_rounding
 from sdpkit.numerics.deadline import continue_or_raise
@@ -26,6 +26,10 @@ from sdpkit.typing import Array
 _ROUNDING = 1e-12
 # Reduced costs of doubtful sign that are decided in rational arithmetic, at most.
 _DOUBTS = 2000
+# Multipliers whose terms are this many times the costs are granted none.
+_MODERATE = 1e5
+# Slacks are granted this many times the rounding of their sums, where no other bound is known.
+_GRANTED = 100.0
 # Steps onto the equations of free variables.
 _MAX_CORRECTIONS = 6
 # The residual that directions of facial reduction may have.
@@ -62,21 +66,19 @@ def linear_violation(program: Program, w: Array) -> float:
 
 
 def _smallest_reduced_cost(program: Program, w: Array) -> float:
-    """min r_j over nonnegative, uncurved x_j; inf if there is none."""
-    plain = ~program.free_x & (program.quadratic_x == 0)
-    return float(program.reduced_costs(w)[plain].min(initial=np.inf))
+    """min r_j over nonnegative, uncurved x_j, and r_h − ‖r_T‖ over second-order cones; inf if
+    there is neither."""
+    plain, r = ~program.free_x & (program.quadratic_x == 0), program.reduced_costs(w)
+    inside = float((-program.cone_x.lack(r)).min(initial=np.inf))
+    return min(inside, float(r[plain].min(initial=np.inf)))
 
 
 def _equality_violation(program: Program, w: Array) -> float:
     """max |r_j| over free, unpenalised x_j, and the excess ‖r_G‖ − ρ_G of norm groups."""
-    r = program.reduced_costs(w)
-    plain = program.free_x & (program.quadratic_x == 0)
-    excess = 0.0
+    r, excess = program.reduced_costs(w), 0.0
     for penalty in program.norms:
-        group = list(penalty.group)
-        plain[group] = False
-        excess = max(excess, float(np.linalg.norm(r[group])) - penalty.weight)
-    return max(excess, float(np.abs(r[plain]).max(initial=0.0)))
+        excess = max(excess, float(np.linalg.norm(r[list(penalty.group)])) - penalty.weight)
+    return max(excess, float(np.abs(r[program.equations_x]).max(initial=0.0)))
 
 
 def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = None) -> SafeBound:
@@ -88,7 +90,9 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
     if not np.isfinite(w).all():
         return SafeBound(np.inf, "the multipliers overflow")
     if _breaks_equations(program, w):
-        return SafeBound(np.inf, "the multipliers violate an equation of a free variable")
+        zero = _by_zero(program, np.inf) if not program.has_log_det else _NO_BOUND
+        broken = SafeBound(np.inf, "the multipliers violate an equation of a free variable")
+        return zero if np.isfinite(zero.value) else broken
     if eigenvalues is None or not np.array_equal(given, w):
         eigenvalues = slack_eigenvalues(program, w)
     if min(eigenvalues) == -np.inf:
@@ -113,6 +117,7 @@ def safe_bound(program: Program, w: Array, eigenvalues: list[float] | None = Non
     candidates.append(_by_scaling(program, w, eigenvalues))
     if not any(np.isfinite(bound.value) for bound in candidates):
         candidates.append(_by_blending(program, w, eigenvalues, lack))
+        candidates.append(_by_rounding(program, w))
     candidates.append(_by_zero(program, min(bound.value for bound in candidates)))
     return min(candidates, key=lambda bound: bound.value)
 
@@ -121,14 +126,13 @@ def _breaks_equations(program: Program, w: Array) -> bool:
     """Whether the equation of a free variable, or a norm's limit, is off by more than rounding."""
     r = program.reduced_costs(w)
     sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
-    plain = program.free_x & (program.quadratic_x == 0)
     for penalty in program.norms:
         group = list(penalty.group)
-        plain[group] = False
         allowed = _ROUNDING * (penalty.weight + float(np.linalg.norm(sums[group])))
         if float(np.linalg.norm(r[group])) - penalty.weight > allowed:
             return True
-    return bool(np.any(np.abs(r[plain]) > _ROUNDING * sums[plain]))
+    plain = program.equations_x
+    return bool(np.any(np.abs(r[plain]) > _granted(program, w)[plain]))
 
 
 def _beyond_rounding(program: Program, w: Array, eigenvalues: list[float]) -> list[float]:
@@ -156,10 +160,12 @@ def _is_proven(program: Program, k: int, w: Array) -> bool:
 
 
 def _reduced_cost_lack(program: Program, w: Array) -> float:
-    """By how much some r_j ≥ 0 of a nonnegative, uncurved x_j is missed, rounding included."""
+    """By how much some r_j ≥ 0 of a nonnegative, uncurved x_j is missed, or the reduced costs of a
+    second-order cone miss it, rounding included."""
     plain = ~program.free_x & (program.quadratic_x == 0)
+    outside = cone_lack(program, w) if program.cones else 0.0
     if not plain.any():
-        return 0.0
+        return outside
     r, rounding = program.reduced_costs(w), _hidden(program, w)
     counts = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary)
     # w_e − c_j is rounded to a number of the right sign.
@@ -171,7 +177,23 @@ def _reduced_cost_lack(program: Program, w: Array) -> float:
     for j in doubtful if doubtful.size <= _DOUBTS else ():
         exact = exact_reduced_cost(program, w, int(j))
         least[j] = 0.0 if exact >= 0 else -rounding[j]
-    return max(0.0, -float(least[plain].min()))
+    return max(outside, -float(least[plain].min()))
+
+
+def cone_lack(program: Program, w: Array) -> float:
+    """By how much r_h ≥ ‖r_T‖ is missed in some second-order cone, rounding included; what is in
+    doubt is decided in rational arithmetic, if there is not too much of it."""
+    cone, r, hidden = program.cone_x, program.reduced_costs(w), _hidden(program, w)
+    upper = np.abs(r) + hidden
+    upper[cone.heads] = r[cone.heads] - hidden[cone.heads]
+    relative = 1 + 4 * EPS * (cone.members.size + 8)
+    most = cone.lengths(upper) * relative - upper[cone.heads]
+    doubtful = np.flatnonzero((most > 0) & (cone.lack(r) <= most))
+    if doubtful.size > 0 and np.isin(cone.owners, doubtful).sum() <= _DOUBTS:
+        for k in doubtful:
+            if exactly_in_cone(program, w, program.cones[k]):
+                most[k] = 0.0
+    return max(0.0, float(most.max(initial=0.0)))
 
 
 def _leaves_linear_conditions(program: Program, w: Array) -> bool:
@@ -194,13 +216,11 @@ def _value(program: Program, w: Array) -> float:
 
 def _price_of_equations(program: Program, w: Array) -> float:
     """What the equations r_j = 0 of free variables miss, for variables as large as rows suggest."""
-    plain = program.free_x & (program.quadratic_x == 0)
-    for penalty in program.norms:
-        plain[list(penalty.group)] = False
+    plain = program.equations_x
     off = np.abs(program.reduced_costs(w)) + _hidden(program, w)
     for j in np.flatnonzero(plain) if plain.sum() <= _DOUBTS else ():
         off[j] = 0.0 if exact_reduced_cost(program, w, int(j)) == 0 else off[j]
-    return float(off[plain].sum() * (np.abs(program.rhs) / program.row_norms).max(initial=0.0))
+    return float(off[plain].sum() * _largest_size(program))
 
 
 def _hidden(program: Program, w: Array) -> Array:
@@ -240,12 +260,10 @@ def into_conditions(program: Program, w: Array) -> Array:
     """Multipliers near w in their box, with r_j = 0 for the free, unpenalised variables."""
     lo, hi = program.multiplier_box
     w = np.clip(w, lo, hi)
-    grouped = {j for penalty in program.norms for j in penalty.group}
-    free = program.free_x & (program.quadratic_x == 0)
-    free[list(grouped)] = False
+    free = program.equations_x
     if not free.any():
         return w
-    equations = sp.csr_array(program.rows_x.T)[np.flatnonzero(free)]
+    equations, sizes = sp.csr_array(program.rows_x.T)[np.flatnonzero(free)], np.abs(w)
     for _ in range(_MAX_CORRECTIONS):
         # Multipliers at an end of their box stay there.
         inside = (w > lo) & (w < hi)
@@ -256,7 +274,7 @@ def into_conditions(program: Program, w: Array) -> Array:
         step = scipy.sparse.linalg.lsqr(part, residual, atol=1e-15, btol=1e-15)[0]
         moved = w[inside] - step
         # What cancels to rounding is zero: otherwise it would break its equation by all of itself.
-        moved[np.abs(moved) <= _ROUNDING * np.abs(w[inside])] = 0.0
+        moved[np.abs(moved) <= _ROUNDING * sizes[inside]] = 0.0
         w = w.copy()
         w[inside] = moved
         w = np.clip(w, lo, hi)
@@ -327,6 +345,52 @@ def _by_anchor(program: Program, w: Array, eigenvalues: list[float]) -> SafeBoun
     return SafeBound(_value(program, blend), "anchor", blend)
 
 
+def _by_rounding(program: Program, w: Array) -> SafeBound:
+    """The bound of multipliers that are feasible up to rounding, which is priced for matrices and
+    variables as large as the constraints suggest. `verify` grants nothing."""
+    scale = _cost_scale(program)
+    roundings = slack_roundings(program, w)
+    if max(roundings) > _GRANTED * _MODERATE * EPS * scale:
+        return _NO_BOUND
+    values = slack_eigenvalues(program, w)
+    if any(v < -_GRANTED * r for v, r in zip(values, roundings, strict=True)):
+        return _NO_BOUND
+    plain = ~program.free_x & (program.quadratic_x == 0)
+    off, granted = np.maximum(-program.reduced_costs(w), 0.0)[plain], _granted(program, w)
+    outside = cone_lack(program, w) if program.cones else 0.0
+    most = float(granted[program.cone_x.heads].min(initial=np.inf))
+    if np.any(off > granted[plain]) or outside > most or not _in_sign_box(program, w):
+        return _NO_BOUND
+    pairs = zip(program.blocks, values, roundings, strict=True)
+    off_matrices = sum(block.size * (max(0.0, -v) + r) for block, v, r in pairs)
+    hidden = float(_hidden(program, w)[plain].sum())
+    short = float(off.sum()) + hidden + off_matrices + len(program.cones) * outside
+    price = short * _largest_size(program)
+    return SafeBound(_value(program, w) + price, "dual feasible up to rounding", w)
+
+
+def _cost_scale(program: Program) -> float:
+    """The size of the costs."""
+    linear = np.abs(np.concatenate([program.cost_x, program.cost_q])).max(initial=0.0)
+    return max(float(linear), *(block.cost.magnitude() for block in program.blocks))
+
+
+def _granted(program: Program, w: Array) -> Array:
+    """(n_x,) what rounding may leave of an equation; less than that of huge terms that cancel."""
+    sums = abs(program.rows_x).T @ np.abs(w) + np.abs(program.cost_x)
+    return np.asarray(_ROUNDING * np.minimum(sums, _MODERATE * _cost_scale(program)))
+
+
+def _in_sign_box(program: Program, w: Array) -> bool:
+    lo, hi = program.sign_box
+    return bool(np.all((w >= lo) & (w <= hi)))
+
+
+def _largest_size(program: Program) -> float:
+    """How large the constraints suggest that a variable may be."""
+    return float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
+
+
 def _by_zero(program: Program, best: float) -> SafeBound:
     """The bound of multipliers 0, where these are feasible and better: costs that cannot be
     negative, and none at all."""
@@ -352,23 +416,32 @@ def _by_blending(program: Program, w: Array, eigenvalues: list[float], lack: flo
         return _NO_BOUND
     unequal, (lo, hi) = program.relations != 0, program.sign_box
     typical = float(np.abs(w[unequal]).mean()) if unequal.any() else 0.0
-    middle = into_conditions(program, -typical * program.relations)
+    middle = into_conditions(program, np.asarray(-typical * program.relations, dtype=float))
     inside = np.where(unequal, np.minimum(middle - lo, hi - middle), np.inf)
     least = min(_smallest_reduced_cost(program, middle), float(inside.min(initial=np.inf)))
     if not least >= 0 or _breaks_equations(program, middle):
         return _NO_BOUND
-    values = slack_eigenvalues(program, middle)
-    least = min(least, *values)
-    # Twice what is missing, and what rounding may hide after the move.
-    missing = 2 * (max(0.0, lack, -min(eigenvalues)) + max(slack_roundings(program, w)))
-    if not least > 0 or not missing < least:
+    smallest = min(slack_eigenvalues(program, middle))
+    # Twice what is missing, and what rounding may hide after the move. Slacks that miss nothing
+    # need no room: a mixture of two that are semidefinite is semidefinite.
+    missing = max(0.0, -min(eigenvalues))
+    if missing:
+        missing += max(slack_roundings(program, w))
+    share = max(_share(lack, least), _share(missing, smallest))
+    if not 0 < share < 1:
         return _NO_BOUND
-    share = missing / least
     blend = into_conditions(program, (1 - share) * w + share * middle)
     proven = _beyond_rounding(program, blend, slack_eigenvalues(program, blend))
     if min(proven) < 0 or _leaves_linear_conditions(program, blend):
         return _NO_BOUND
     return SafeBound(_value(program, blend), "blend with simple multipliers", blend)
+
+
+def _share(missing: float, room: float) -> float:
+    """The share of the middle that takes care of twice what is missing; 1 if there is no room."""
+    if missing <= 0:
+        return 0.0
+    return 2 * missing / room if 2 * missing < room else 1.0
 
 
 def _is_somewhere_positive(program: Program, k: int) -> bool:
@@ -414,7 +487,7 @@ def _by_shrinking(program: Program, w: Array) -> SafeBound:
         # Rounding of the sums A_xᵀw is paid for as well.
         s *= 1 - 8 * EPS * (program.n_rows + 2)
     shrunk = s * w
-    outside = s < 1 and program.free_x.any()
+    outside = s < 1 and program.cone_x.lines.any()
     if outside or _leaves_linear_conditions(program, shrunk):
         return _NO_BOUND
     eigenvalues = _beyond_rounding(program, shrunk, slack_eigenvalues(program, shrunk))

@@ -3,7 +3,8 @@
 Multipliers of other solvers miss S(w) ⪰ 0 by their tolerance, which proves nothing. Where the dual
 has an interior, points of
 
-    minimise  bᵀw + Σ r²/(2h) − μ (Σ log det S(w) + Σ log r_j + Σ log |w_e| + Σ log(ρ² − ‖r_G‖²))
+    minimise  bᵀw + Σ r²/(2h) − μ (Σ log det S(w) + Σ log r_j + Σ log |w_e| + Σ log(ρ² − ‖r_G‖²)
+                                  + Σ log(r_h² − ‖r_T‖²))
 
 over multipliers with r_j = 0 for free variables lie inside, and their value is within about μν of
 the optimum, ν the number of terms. Newton's method starts at S₊ = S(w) + εI, which is definite; a
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -33,7 +35,7 @@ from sdpkit.numerics.deadline import continue_or_raise, current_deadline
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
-from sdpkit.typing import Array, Bools, Indices
+from sdpkit.typing import Array
 
 # Entries of the largest matrices, and seconds of an operation of a factorisation.
 _ENTRIES, _SECONDS = 2.5e7, 3e-10
@@ -49,7 +51,7 @@ _NEGLIGIBLE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class _Cone:
+class _MatrixCondition:
     """One semidefinite condition on w: S(w) − margin·I ⪰ 0 in coordinates of its face, or in units
     in which its diagonal is near one.
 
@@ -86,7 +88,7 @@ class DualBarrier:
     """
 
     program: Program
-    cones: tuple[_Cone, ...]
+    cones: tuple[_MatrixCondition, ...]
     linear: sp.csr_array
     limits: Array
     equations: sp.csc_array
@@ -94,8 +96,8 @@ class DualBarrier:
     @classmethod
     def of(cls, program: Program, w: Array) -> DualBarrier:
         """The conditions, with the roundings at w as margins."""
-        free = _uncurved(program, program.free_x)
-        plain = _uncurved(program, ~program.free_x)
+        free = program.equations_x
+        plain = ~program.free_x & (program.quadratic_x == 0)
         columns = sp.csc_array(program.rows_x)
         unequal = np.flatnonzero(program.relations)
         signs = sp.csr_array(
@@ -123,8 +125,10 @@ class DualBarrier:
 
     # -- one step ----------------------------------------------------------------------------
 
+    @np.errstate(over="raise", divide="raise", invalid="raise")
     def step(self, w: Array, mu: float) -> tuple[Array, bool]:
-        """(the next multipliers, whether they meet every condition)"""
+        """(the next multipliers, whether they meet every condition); FloatingPointError beyond
+        the floating-point range"""
         rows, targets, factors = [], [], []
         for cone in self.cones:
             continue_or_raise()
@@ -140,13 +144,19 @@ class DualBarrier:
         rows.append(self.linear.toarray() / shifted_slack[:, None])
         targets.append(1 + away / shifted_slack)
         gradient = self.program.rhs / mu
-        for more, target, slope in self._curved(w, mu):
+        second_order = list(self._second_order(w))
+        for more, target, slope in (*second_order, *self._curved(w, mu)):
             rows.append(more)
             targets.append(target)
             gradient = gradient + slope
         f, t = np.vstack(rows), np.concatenate(targets)
         dw = self._minimiser(f, t, gradient)
         alpha = self._length(dw, factors, f, slack, away, shifted_slack)
+        for more, target, _ in second_order:
+            # In these units the point is √2·e, its eigenvalues those of e.
+            head, *tail = (more @ dw - target) / np.sqrt(2)
+            steepest = float(np.linalg.norm(tail)) - float(head)
+            alpha = min(alpha, 1.0 if steepest <= _TO_BOUNDARY else _TO_BOUNDARY / steepest)
         return w + alpha * dw, alpha == 1.0
 
     def _minimiser(self, f: Array, t: Array, gradient: Array) -> Array:
@@ -184,6 +194,12 @@ class DualBarrier:
             steepest = max(steepest, -float(((self.linear @ dw - away) / shifted).min()))
         return 1.0 if steepest <= _TO_BOUNDARY else _TO_BOUNDARY / steepest
 
+    def _second_order(self, w: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """(rows, targets, gradient) of the barriers of second-order cones."""
+        r, columns = self.program.reduced_costs(w), self.program.columns_x
+        for cone in self.program.cones:
+            yield _cone_terms(columns[:, cone.members].T.toarray(), r[cone.members])
+
     def _curved(self, w: Array, mu: float) -> Iterator[tuple[Array, Array, Array]]:
         """(rows, targets, gradient) of the terms r²/(2hμ) and of the norms' barriers."""
         program, r = self.program, self.program.reduced_costs(w)
@@ -211,8 +227,9 @@ def degree(program: Program) -> int:
     """ν, the number of the barrier's terms."""
     plain = int(np.sum(~program.free_x & (program.quadratic_x == 0)))
     unequal = int(np.count_nonzero(program.relations))
-    sizes = sum(block.size - block.null_basis.shape[1] for block in program.blocks)
-    return max(1, sizes + plain + unequal + 2 * len(program.norms))
+    sizes = sum(int(block.size - block.null_basis.shape[1]) for block in program.blocks)
+    curved = 2 * (len(program.norms) + len(program.cones))
+    return max(1, sizes + plain + unequal + curved)
 
 
 def is_small(program: Program) -> bool:
@@ -236,7 +253,8 @@ def centres(program: Program, w: Array, mu: float, least: float) -> Iterator[Arr
     try:
         barrier = DualBarrier.of(program, w)
         for _ in range(_MAX_STEPS):
-            w, inside = barrier.step(w, mu)
+            with np.errstate(all="ignore"):  # what overflows is seen below
+                w, inside = barrier.step(w, mu)
             if not np.isfinite(w).all():
                 return
             if inside:
@@ -248,15 +266,25 @@ def centres(program: Program, w: Array, mu: float, least: float) -> Iterator[Arr
         return
 
 
-def _uncurved(program: Program, which: Bools) -> Bools:
-    """The variables among `which` without a penalty."""
-    plain = which & (program.quadratic_x == 0)
-    for penalty in program.norms:
-        plain[list(penalty.group)] = False
-    return plain
+def _cone_terms(a: Array, r: Array) -> tuple[Array, Array, Array]:
+    """(rows, target, gradient) of −log(r_h² − ‖r_T‖²), the step beginning well inside."""
+    length, head = float(np.linalg.norm(r[1:])), float(r[0])
+    # The nearest point with r_h ≥ (1 + 1e-6)‖r_T‖, or a small one on the axis.
+    least = (1 + 1e-6) * length + 1e-14 * max(abs(head), 1e-300)
+    start = np.r_[max(head, least), r[1:]]
+    room = start[0] ** 2 - length**2
+    mirrored = np.r_[start[0], -start[1:]]
+    slope = -2 * mirrored / room
+    # −2J/room + 4 Js(Js)ᵀ/room² has the square root of the Nesterov–Todd scaling.
+    unit = mirrored / np.sqrt(room)
+    root = np.outer(unit, unit) / (1 + unit[0])
+    root[0], root[:, 0] = unit, unit
+    root[1:, 1:] += np.eye(r.size - 1)
+    root *= np.sqrt(2 / room)
+    return root @ a, root @ (start - r), np.asarray(a.T @ slope)
 
 
-def _cones(program: Program, w: Array) -> Iterator[_Cone]:
+def _cones(program: Program, w: Array) -> Iterator[_MatrixCondition]:
     at, rows = 0, program.matrix_rows
     weights = program.split(program.sign * program.cost_q)
     sizes = np.asarray(abs(program.rows_q).T @ np.abs(w)) + np.abs(program.cost_q)
@@ -275,7 +303,7 @@ def _cones(program: Program, w: Array) -> Iterator[_Cone]:
             on_face = block.face.T @ images @ block.face, block.face.T @ cost @ block.face
             if on_face[1].size:
                 margin = least * float(np.diag(absolute).max())
-                yield _Cone(*on_face, margin + _rounding(program, block, absolute), None)
+                yield _MatrixCondition(*on_face, margin + _rounding(program, block, absolute), None)
             continue
         slack = accurate_slack(program, k, w)
         diagonal = np.diag(absolute)
@@ -285,9 +313,9 @@ def _cones(program: Program, w: Array) -> Iterator[_Cone]:
         images, cost = _in_units(images, units), _in_units(cost, units)
         if slack is None:
             least += _rounding(program, block, _in_units(absolute, units))
-            yield _Cone(images, cost, least, None)
+            yield _MatrixCondition(images, cost, least, None)
         else:
-            yield _Cone(images, cost, least, partial(_accurate, program, k, units))
+            yield _MatrixCondition(images, cost, least, partial(_accurate, program, k, units))
 
 
 def _accurate(program: Program, k: int, units: Array, w: Array) -> Array:
@@ -329,7 +357,7 @@ def _shift(slack: Array) -> Array:
     return np.where(slack > tiny, 0.0, _SHIFT * np.abs(slack) + tiny)
 
 
-def _triangle(f: Array, t: Array) -> tuple[Array, Array, Indices]:
+def _triangle(f: Array, t: Array) -> tuple[Any, Any, Any]:
     """(R, Qᵀt, columns) of F = QR over independent columns; pivots only where they are needed."""
     q = f.shape[1]
     if len(f) >= q:
@@ -338,7 +366,7 @@ def _triangle(f: Array, t: Array) -> tuple[Array, Array, Indices]:
         if sizes.min(initial=np.inf) > _DEPENDENT:
             return both[:q, :q], both[:q, q], np.arange(q)
     continue_or_raise()
-    orthogonal, r, order = scipy.linalg.qr(f, mode="economic", pivoting=True)
+    orthogonal, r, order = map(np.asarray, scipy.linalg.qr(f, mode="economic", pivoting=True))
     sizes = np.abs(np.diag(r))
     rank = int(np.sum(sizes > _DEPENDENT * sizes.max(initial=0.0)))
     return r[:rank, :rank], orthogonal[:, :rank].T @ t, order[:rank]

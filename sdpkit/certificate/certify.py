@@ -11,7 +11,9 @@ first, let S(w) be the dual slack and λ its smallest eigenvalue on the face. Th
     scaling            s·Aᵀ(w) ⪰ C:                s·bᵀw, for the best such s
                        (with a log det: S(sw) ≻ 0 and the linear conditions, s next to one)
 
-each bound the optimum from above, and the smallest is taken. A minimisation is the negated
+each bound the optimum from above, and the smallest is taken. Where there is none, multipliers that
+are feasible up to the rounding of moderate sums bound it with a price for that rounding; `verify`
+grants nothing. A minimisation is the negated
 maximisation. Eigenvalues are floating point here; `Certificate.verify` makes them rigorous.
 
 The certificate of a program with a family of comparisons uses the multipliers α of *some* of them,
@@ -30,12 +32,13 @@ Denominators, written down once:
     primal_residual   largest violation of a constraint, less its unavoidable rounding
                       64ε·Σ|a_ep||v_p|ᵀ|M||v_p|, over max(|b_e|, Σ|a_ep|q_p + Σ|a_ej||x_j|);
                       and ‖M N‖/(‖M‖‖N‖), ‖M − Mᵀ‖/‖M‖
-    cone_residual     the same at the nearest point with M ⪰ 0, MN = 0, x ≥ 0: a change that is
+    cone_residual     the same at the nearest point with M ⪰ 0, MN = 0, x ≥ 0 or in its second-order
+                      cones: a change that is
                       negligible against the largest eigenvalue may be all of a small constraint
     residual_price    Σ|w_e|·violation_e over the gap's unit, w the bound's multipliers
-    complementarity   Σ|<S, M>| + Σ|r_j x_j| + Σ|w_e|·(slack of inequality e), of linear programs,
-                      over the gap's unit: without residuals it is the gap, and with them
-                      neither may hide the other
+    complementarity   Σ|<S, M>| + Σ|r_j x_j| (rᵀx of a second-order cone) + Σ|w_e|·(slack of
+                      inequality e), of linear programs, over the gap's unit: without residuals it
+                      is the gap, and with them neither may hide the other
     dual_residual     largest of −λ, sign, box and reduced-cost violations / max(‖C‖, |c|, |g|)
 
 with 0/0 = 0. The floor (`Program.value_floor`) is stated by a problem, Σd/n for MVU; for programs
@@ -178,7 +181,7 @@ def _complementarity(program: Program, primal: PrimalSide, bound: SafeBound) -> 
         return 0.0
     slack = program.excess(program.rhs - program.row_values(primal.q, primal.x))
     total = float(np.abs(w) @ np.where(program.relations == 0, 0.0, slack))
-    total += float(np.abs(program.reduced_costs(w)) @ np.abs(primal.x))
+    total += float(np.abs(program.cone_x.products(program.reduced_costs(w), primal.x)).sum())
     weights = program.split(program.measurement_weights(w))
     lengths = program.split(primal.q)
     for block, u, q, matrix in zip(program.blocks, weights, lengths, primal.matrices, strict=True):

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 import scipy.sparse as sp
 
-from sdpkit.certificate.exact import coefficients, cost_on
+from sdpkit.certificate.exact import coefficients, cost_on, is_in_cone
 from sdpkit.certificate.feasible import attained
 from sdpkit.certificate.rational import (
     Rational,
@@ -201,7 +201,8 @@ def _unpacked(program: Program, z: Vector, spans: list[Rational], used: list[int
 def _is_exact(program: Program, spans: list[Rational], inner: list[Rational], x: Vector) -> bool:
     """Whether a direction that moves no row the wrong way is in the cone and improves."""
     signs = all(a >= 0 for a, free in zip(x, program.free_x.tolist(), strict=True) if not free)
-    if not signs or not all(is_semidefinite(z) for z in inner):
+    cones = (_in_cone(x, cone.members.tolist()) for cone in program.cones)
+    if not signs or not all(cones) or not all(is_semidefinite(z) for z in inner):
         return False
     gain = dot(rationals(program.cost_x), x)
     grows = False
@@ -212,6 +213,10 @@ def _is_exact(program: Program, spans: list[Rational], inner: list[Rational], x:
         grows = grows or bool(program.blocks[k].log_det and any(z[i][i] for i in range(len(z))))
     gain *= int(program.sign)
     return gain > 0 or (gain == 0 and grows)
+
+
+def _in_cone(x: Vector, members: list[int]) -> bool:
+    return is_in_cone(x[members[0]], [x[j] for j in members[1:]])
 
 
 def _cost(program: Program, k: int, span: Rational) -> Rational:

@@ -5,6 +5,7 @@ Rounding leaves doubts where a slack or a direction lies on the boundary of its 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import scipy.sparse as sp
@@ -13,6 +14,7 @@ from sdpkit.certificate.rational import Rational, Vector, dot, identity, is_semi
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
+from sdpkit.program.second_order import SecondOrderCone
 from sdpkit.typing import Array
 
 # Sizes up to which elimination with fractions takes no time.
@@ -32,6 +34,17 @@ def exact_reduced_cost(program: Program, w: Array, j: int) -> Fraction:
     own = slice(columns.indptr[j], columns.indptr[j + 1])
     value = exact_dot(columns.data[own], w[columns.indices[own]])
     return value - Fraction(program.sign * program.cost_x[j])
+
+
+def exactly_in_cone(program: Program, w: Array, cone: SecondOrderCone) -> bool:
+    """Whether r_h ≥ ‖r_T‖ for the reduced costs of the maximisation."""
+    head, *tail = (exact_reduced_cost(program, w, int(j)) for j in cone.members)
+    return is_in_cone(head, tail)
+
+
+def is_in_cone(head: Fraction, tail: Sequence[Fraction]) -> bool:
+    """Whether head ≥ ‖tail‖."""
+    return head >= 0 and head * head >= sum((a * a for a in tail), Fraction(0))
 
 
 def slack_is_semidefinite(program: Program, k: int, w: Array) -> bool | None:

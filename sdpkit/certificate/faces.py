@@ -44,6 +44,7 @@ from sdpkit.certificate.rational import (
     upper_triangle,
 )
 from sdpkit.certificate.rounding import TINY
+from sdpkit.program.arrow import without_second_order_cones
 from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
@@ -58,6 +59,8 @@ _LARGEST = 40
 DATA_ROUNDING = 16 * float(np.finfo(np.float64).eps)
 # Multipliers whose terms are larger than this, at bᵀy = −1, exclude points of moderate size only.
 _LONGEST = 1_000_000
+# Members of a second-order cone that becomes a block.
+_LARGEST_CONE = 200
 # Eigenvalues and reduced costs below this share of the largest multiplier are rounding, or zero.
 _DUST = 1e-10
 # Below these shares of the largest number a part of approximate multipliers counts as zero.
@@ -90,7 +93,13 @@ class Face:
 
     @classmethod
     def of(cls, program: Program) -> Face | None:
-        """All that the null directions of a program leave; None for one that is not small."""
+        """All that the null directions of a program leave; None for one that is not small.
+
+        Second-order cones are semidefinite blocks here, after all others.
+        """
+        if program.cones and max(c.members.size for c in program.cones) > _LARGEST_CONE:
+            return None
+        program = without_second_order_cones(program).program
         if not _is_small(program):
             return None
         bases = tuple(_basis(block) for block in program.blocks)

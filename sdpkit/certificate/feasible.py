@@ -2,10 +2,11 @@
 
 Let a point Z = (M, x), with the slacks of inequalities among x, miss its rows by r = A(Z) − b, and
 let σ² ≤ λ_min(AAᵀ). Then Ẑ = Z − Aᵀ(AAᵀ)⁻¹r meets them exactly and ‖Ẑ − Z‖ ≤ ‖r‖/σ. If M ⪰ ρI on
-the face and x ≥ ρ with ρ = ‖r‖/σ, then Ẑ is feasible, and its value differs from that of Z by at
-most ρ times the norm of the costs (Jansson, Chaykin, Keil 2007). r is bounded with the rounding of
-its computation, M ⪰ ρI proved by a shifted Cholesky factorisation, and so is AAᵀ ⪰ σ²I; for
-distinct edges of a graph AAᵀ = |B||B|ᵀ + 2I, so that σ² = 2.
+the face, x ≥ ρ and x_h ≥ ‖x_T‖ + √2ρ with ρ = ‖r‖/σ, then Ẑ is feasible, and its value differs
+from that of Z by at most ρ times the norm of the costs (Jansson, Chaykin, Keil 2007), and a little
+more where there are squares. r is bounded with the rounding of its computation, M ⪰ ρI proved by a
+shifted Cholesky factorisation, and so is AAᵀ ⪰ σ²I; for distinct edges of a graph
+AAᵀ = |B||B|ᵀ + 2I, so that σ² = 2.
 
 A returned point lies at the boundary of the cone. It is moved inwards first: M + τI and x + τ, with
 τ as large as the proof needs, and then back onto its rows by congruences, which keep it inside.
@@ -37,6 +38,7 @@ from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix
 from sdpkit.program.safe import SafeBounds
+from sdpkit.program.second_order import VariableCone
 from sdpkit.typing import Array
 
 # How far inwards a point is moved, in units of what the proof takes, and steps back onto its rows.
@@ -86,8 +88,6 @@ def _attained(program: Program, matrices: tuple[Matrix, ...], x: Array) -> tuple
 
 
 def _refusal(program: Program, matrices: tuple[Matrix, ...], x: Array) -> str:
-    if program.norms or program.quadratic_x.any():
-        return "quadratic and norm penalties have no feasible end"
     if any(isinstance(m, Gram) for m in matrices) or not is_small(program):
         return "the matrix or its constraints are too large to be factored densely"
     # M + Mᵀ and M + τI must not overflow.
@@ -128,6 +128,7 @@ class _Rows:
             cost_x=np.concatenate([program.cost_x, np.zeros(k)]),
             free_x=np.concatenate([program.free_x, np.zeros(k, dtype=bool)]),
             quadratic_x=np.concatenate([program.quadratic_x, np.zeros(k)]),
+            safe=SafeBounds(),
         )
         # A slack in every row: AAᵀ ⪰ I.
         sigma = 1.0 if k == program.n_rows else _edges_alone(equations)
@@ -148,7 +149,7 @@ class _Rows:
         program = self.program
         pairs = zip(program.blocks, matrices, strict=True)
         factors = [root_of(block, m, tau) for block, m in pairs]
-        x = np.where(program.free_x, x, np.maximum(x, 0.0) + tau_x)
+        x = program.cone_x.projected(x) + tau_x * program.cone_x.unit
         left = np.inf
         for _ in range(_STEPS):
             step = step_onto_rows(program, factors, x)
@@ -268,7 +269,7 @@ def _absolute(block: Block) -> Block:
 def _proven_value(rows: _Rows, matrices: list[Array], x: Array) -> float | None:
     """The value of the feasible point next to this one, if there is one."""
     program, rho = rows.program, rows.distance(matrices, x)
-    if not np.isfinite(rho) or not np.all(x[~program.free_x] > rho):
+    if not np.isfinite(rho) or not _is_inside(program.cone_x, x, rho):
         return None
     for block, m in zip(program.blocks, matrices, strict=True):
         shifted = m - rho * np.eye(len(m))
@@ -278,6 +279,14 @@ def _proven_value(rows: _Rows, matrices: list[Array], x: Array) -> float | None:
         if not definite_on_face(ScaledSlack(shifted, error, ones)):
             return None
     return _value(program, matrices, x, rho)
+
+
+def _is_inside(cone: VariableCone, x: Array, rho: float) -> bool:
+    """Whether all points within ρ of x are in its cone."""
+    if not np.all(x[~cone.free] > rho):
+        return False
+    rounding = 4e-16 * (cone.members.size + 8) * np.abs(x[cone.heads])
+    return bool(np.all(-cone.lack(x) > 1.4143 * rho + rounding + TINY))
 
 
 def _value(program: Program, matrices: list[Array], x: Array, rho: float) -> float | None:
@@ -299,6 +308,13 @@ def _value(program: Program, matrices: list[Array], x: Array, rho: float) -> flo
                 return None
             parts.append(program.sign * block.log_det * logs[0])
             lost += 4e-16 * block.log_det * abs(logs[0])
+    bent = program.penalty(x)
+    if bent:
+        parts.append(-program.sign * bent)
+        steepness = float(program.quadratic_x.max(initial=0.0))
+        lost += gamma(2 * x.size + 16) * bent + 0.51 * rho**2 * steepness
+        norms.append(_norm(program.quadratic_x * x))
+        norms.extend(penalty.weight for penalty in program.norms)
     total = math.fsum([*parts, float(program.cost_x @ x)])
     size_x = float(np.abs(program.cost_x) @ np.abs(x)) + abs(program.offset)
     lost += 1.01 * gamma(x.size + 8) * size_x + x.size * TINY

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from sdpkit.certificate.bounds import SafeBound, into_conditions, safe_bound
 from sdpkit.certificate.centring import centres, degree
 from sdpkit.certificate.certificate import Certificate
+from sdpkit.certificate.complementary import complementary
 from sdpkit.numerics.deadline import Abandoned, Deadline
 from sdpkit.program.gram import trace
 from sdpkit.typing import Array
@@ -28,8 +31,9 @@ def time_to_judge(seconds: float) -> Deadline:
 def bound_inside(
     certificate: Certificate, dual: Array, tol: float, deadline: Deadline
 ) -> SafeBound | None:
-    """The best bound of strictly feasible multipliers near `dual`, if it is better; or None.
+    """The best bound of multipliers near `dual`, if it is better than the certificate's; or None.
 
+    Complementary ones are tried first, then strictly feasible ones of smaller and smaller value.
     The search ends where the gap is well below `tol`, or at the deadline.
     """
     program, objective = certificate.program, _objective(certificate)
@@ -42,9 +46,7 @@ def bound_inside(
     behind = 0
     try:
         with deadline.applies():
-            w = into_conditions(program, w)
-            first = _first_gap(certificate, w, tol * unit) / degree(program)
-            for moved in centres(program, w, first, _GOAL * tol * unit / degree(program)):
+            for moved in _moved(certificate, w, tol * unit):
                 bound = safe_bound(program, moved)
                 better = bound.value < (known if best is None else best.value)
                 behind = 0 if better else behind + 1
@@ -55,6 +57,18 @@ def bound_inside(
     except Abandoned:
         pass
     return best
+
+
+def _moved(certificate: Certificate, w: Array, allowed: float) -> Iterator[Array]:
+    """Multipliers near w that may be feasible."""
+    program = certificate.program
+    if certificate.matrices is not None and certificate.x is not None:
+        exact = complementary(program, list(certificate.matrices), certificate.x, w)
+        if exact is not None:
+            yield exact
+    w = into_conditions(program, w)
+    first = _first_gap(certificate, w, allowed) / degree(program)
+    yield from centres(program, w, first, _GOAL * allowed / degree(program))
 
 
 def _objective(certificate: Certificate) -> float:

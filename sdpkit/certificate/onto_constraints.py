@@ -4,8 +4,9 @@ M = YYᵀ and x = z², and least squares in Y and z (Gauss-Newton): with y the s
 
     A_q [4 (VVᵀ) ∘ (VMVᵀ)] A_qᵀ y + 4 A_x diag(x) A_xᵀ y = b − A(M, x)
 
-Y becomes (I + 2Vᵀdiag(A_qᵀy)V) Y. A congruence keeps M positive definite, if it was, and a length
-that is too long by many times is halved without moving the others.
+Y becomes (I + 2Vᵀdiag(A_qᵀy)V) Y. Free variables move as they like, those in second-order cones in
+units of their distance from the boundary. A congruence keeps M positive definite, if it was, and a
+length that is too long by many times is halved without moving the others.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def onto_rows(
     pairs = zip(program.blocks, matrices, strict=True)
     factors = [root_of(block, np.asarray(m), inwards) for block, m in pairs]
     best, least, shortest, idle = (matrices, x), np.inf, np.inf, 0
-    x = np.where(program.free_x, x, np.maximum(x, 0.0) + inwards)
+    x = program.cone_x.projected(x) + inwards * program.cone_x.unit
     for _ in range(_MAX_STEPS if program.n_rows <= _MANY_ROWS else _MAX_STEPS // 4):
         continue_or_raise()
         step = step_onto_rows(program, factors, x)
@@ -117,6 +118,8 @@ def _step(program: Program, factors: list[Array], x: Array) -> tuple[list[Array]
     bounded, part_x = np.maximum(x, 0.0), program.rows_x[rows]
     free = max(1.0, float(np.abs(x).max(initial=0.0))) ** 2
     weight = np.where(program.free_x, free, 4 * bounded)
+    cone = program.cone_x
+    weight[cone.members] = np.square(np.maximum(-cone.lack(x), 0.0))[cone.owners]
     system = dense(part_x @ sp.diags_array(weight) @ part_x.T)
     for block, span, w in zip(program.blocks, program.spans, images, strict=True):
         continue_or_raise()
@@ -134,7 +137,7 @@ def _step(program: Program, factors: list[Array], x: Array) -> tuple[list[Array]
         step = 2 * np.asarray(block.vectors().T @ (u[:, None] * w))
         moved.append(old + step - block.null_basis @ (block.null_basis.T @ step))
     along = np.asarray(part_x.T @ y)
-    return moved, np.where(program.free_x, x + free * along, bounded * (1 + 2 * along) ** 2)
+    return moved, np.where(program.free_x, x + weight * along, bounded * (1 + 2 * along) ** 2)
 
 
 def _factored(unit: Array) -> Array | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sdpkit.certificate.faces import Face
 from sdpkit.certificate.feasible import attained
+from sdpkit.program.arrow import without_second_order_cones
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix, is_finite
 from sdpkit.program.safe import SafeBounds
@@ -49,7 +50,9 @@ class FeasiblePoint:
         face = None if self.exposing is None else Face.after(program, self.exposing)
         if face is None:
             return list(self.matrices), self.x
-        matrices, x = face.lifted(self.matrices, self.x)
+        matrices, x = without_second_order_cones(program).lifted(
+            *face.lifted(self.matrices, self.x)
+        )
         return list(matrices), x
 
 

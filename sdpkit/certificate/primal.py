@@ -49,10 +49,9 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
     spectra = [extremes(m) for m in even]
     q = program.measure(even)
     scale = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
-    scale = scale or activity(program, q, x)
+    scale = scale or activity(program, q, x) or program.natural_size
     residual = float(row_residuals(program, even, q, x).max(initial=0.0))
-    bounded = ~program.free_x
-    residual = max(residual, ratio(np.maximum(-x[bounded], 0.0).max(initial=0.0), scale))
+    residual = max(residual, ratio(program.cone_x.short(x), scale))
     for block, matrix, s in zip(program.blocks, matrices, even, strict=True):
         if isinstance(s, Gram):
             # Symmetric by its definition; lengths that rounding blurs are no better than that.
@@ -82,11 +81,11 @@ def primal_side(program: Program, matrices: list[Matrix], x: Array) -> PrimalSid
 def _rows_inside(
     program: Program, matrices: list[Matrix], spectra: list[tuple[float, float]], x: Array
 ) -> float:
-    """The worst row of the nearest point with M ⪰ 0, MN = 0 and x ≥ 0, 0 if this is that point.
+    """The worst row of the nearest point with M ⪰ 0, MN = 0 and x in its cone, 0 if this is it.
 
     A change that is negligible against the largest eigenvalue may be all of a small constraint.
     """
-    above = np.where(program.free_x, x, np.maximum(x, 0.0))
+    above = program.cone_x.projected(x)
     inside, moved = [], bool(np.any(above != x))
     for block, matrix, (smallest, largest) in zip(program.blocks, matrices, spectra, strict=True):
         off = -smallest

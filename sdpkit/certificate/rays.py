@@ -24,6 +24,7 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, is_finite, scaled, trace
+from sdpkit.program.second_order import VariableCone
 from sdpkit.typing import Array, Bools
 
 # What a ray may be off: a direction relative to what each row could reach, and its gain to what
@@ -162,7 +163,7 @@ def _onto_reduced_costs(program: Program, w: Array) -> Array:
     wrong = np.zeros(program.n_auxiliary, dtype=bool)
     for _ in range(_MAX_CORRECTIONS):
         r = np.asarray(program.rows_x.T @ w)
-        wrong |= np.where(program.free_x, r != 0, r < 0)
+        wrong |= np.where(program.cone_x.lines, r != 0, (r < 0) & ~program.free_x)
         if not r[wrong].any() or not np.isfinite(r).all():
             break
         # Multipliers at an end of their box stay there.
@@ -189,10 +190,10 @@ def _judged(program: Program, w: Array) -> Ray:
     weights = program.split(np.asarray(program.rows_q.T @ w))
     lacks = [_lack(block, u) for block, u in zip(program.blocks, weights, strict=True)]
     r = np.asarray(program.rows_x.T @ w)
-    lack_x = max(
-        float(np.maximum(-r, 0.0)[~program.free_x].max(initial=0.0)),
-        float(np.abs(r)[program.free_x].max(initial=0.0)),
-    )
+    hidden_x = _hidden_in_cones(program.cone_x, r)
+    outside = float((program.cone_x.lack(r) + hidden_x).max(initial=0.0))
+    unequal = float(np.abs(r)[program.cone_x.lines].max(initial=0.0))
+    lack_x = max(program.cone_x.short(r), outside, unequal)
     sizes = [size_of_image(block, u) for block, u in zip(program.blocks, weights, strict=True)]
     if not np.isfinite([lack_x, *sizes]).all():
         return refused  # an image that overflows shows nothing
@@ -206,6 +207,7 @@ def _judged(program: Program, w: Array) -> Ray:
     # Multipliers of a weakly infeasible program, or of one whose points are large, grow until
     # rounding hides what they lack: then they exclude points of size 1e8 at most.
     doubtful = [_doubtful(block, u) for block, u in zip(program.blocks, weights, strict=True)]
+    doubtful.append(outside)
     violation = max(violation, 0.1 * max(doubtful) * natural)
     proof = _ray_proof(program, w, lacks, lack_x)
     if not proof and exact_contradiction(program, w, clear=True) is not None:
@@ -214,6 +216,11 @@ def _judged(program: Program, w: Array) -> Ray:
         # The feasible set is bounded, so that a ray which is a proof can be shown to be one.
         violation = np.inf
     return Ray("infeasible", violation, proof, program, multipliers=program.sign * w)
+
+
+def _hidden_in_cones(cone: VariableCone, r: Array) -> Array:
+    """(k,) what rounding may hide in r_h − ‖r_T‖."""
+    return np.asarray(4 * EPS * (cone.members.size + 8) * np.abs(r[cone.heads]))
 
 
 def chain_ray(program: Program, chain: FaceProof, multipliers: Array) -> Ray:
@@ -267,8 +274,10 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
         return ""
     moved = w + (max(*lacks, lack_x) / strength) * program.repair_direction
     r = program.rows_x.T @ moved
-    signs = np.all(program.relations * moved <= 0) and np.all(r >= 0)
-    if signs and program.rhs @ moved < 0 and not program.free_x.any():
+    hidden_x = _hidden_in_cones(program.cone_x, r)
+    inside = not (program.cone_x.lack(r) + hidden_x > 0).any() and program.cone_x.short(r) == 0
+    signs = np.all(program.relations * moved <= 0) and inside
+    if signs and program.rhs @ moved < 0 and not program.cone_x.lines.any():
         return "its violation is paid for by the repair direction"
     return ""
 
@@ -285,10 +294,10 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
     if not TINY <= size < np.inf:
         return refused
     blocks, aux = [scaled(m, 1 / size) for m in blocks], aux / size
-    aux = np.where(program.free_x, aux, np.maximum(aux, 0.0))
+    aux = program.cone_x.projected(aux)
     aux = np.where(program.quadratic_x > 0, 0.0, aux)  # a curved variable cannot go on for ever
     blocks = [project_onto_cone(b, m) for b, m in zip(program.blocks, blocks, strict=True)]
-    blocks, aux = _without_dust(blocks, aux)
+    blocks, aux = _without_dust(blocks, aux, program.cone_x)
     linear = program
     if program.has_log_det:
         linear = replace(program, blocks=tuple(replace(b, log_det=0.0) for b in program.blocks))
@@ -328,6 +337,7 @@ def _better(
     x = moved[1]
     blocks = [project_onto_cone(b, m) for b, m in zip(linear.blocks, moved[0], strict=True)]
     worth = linear.sign * (linear.objective(blocks, x) - linear.offset)
+    x = np.where(linear.cone_x.inside, linear.cone_x.projected(x), x)
     kept = np.all(x[~linear.free_x] >= 0) and all(is_finite(m) for m in blocks)
     less = _largest_violation(linear, blocks, x) < _largest_violation(linear, *ray)
     if not (kept and worth > 0.5 and less):
@@ -373,12 +383,17 @@ def _touched(program: Program, matrices: list[Matrix], x: Array) -> Bools:
     return np.asarray(seen + _pattern(program.rows_x) @ (x != 0).astype(float) > 0)
 
 
-def _without_dust(matrices: list[Matrix], x: Array) -> tuple[list[Matrix], Array]:
+def _without_dust(
+    matrices: list[Matrix], x: Array, cone: VariableCone
+) -> tuple[list[Matrix], Array]:
     """A ray without the parts that are nothing but a solver's rounding."""
     norms = [_norm(m) for m in matrices]
     dust = 1e-6 * max(*norms, float(np.abs(x).max(initial=0.0)))
     clean = [m if norm > dust else scaled(m, 0.0) for m, norm in zip(matrices, norms, strict=True)]
-    return clean, np.where(np.abs(x) > dust, x, 0.0)
+    # Without its tail, or a part of it, a point of a second-order cone is still one.
+    kept = np.abs(x) > dust
+    kept[cone.members] |= kept[cone.heads][cone.owners]
+    return clean, np.where(kept, x, 0.0)
 
 
 def _largest(matrix: Matrix) -> float:

@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpkit.certificate.definite import definite_on_face
-from sdpkit.certificate.exact import exact_dot
+from sdpkit.certificate.exact import exact_dot, is_in_cone
 from sdpkit.certificate.log_det import log_det_bounds
 from sdpkit.certificate.rounding import UNIT, most_in_column, slack_roundings
 from sdpkit.certificate.slack import ScaledSlack, scaled_slack
@@ -110,9 +110,6 @@ def out_of_range(error: BaseException, sense: Sense | None = None) -> Verificati
 
 def _verify_dual(program: Program, w: Array) -> Verification:
     sense = program.sense
-    if program.norms or program.quadratic_x.any():
-        words = "quadratic and norm penalties are not verified"
-        return Verification(None, words, sense=sense)
     if not np.isfinite(w).all():
         return Verification(None, "the multipliers are not finite", sense=sense)
     for moved, how in _neighbours(program, w):
@@ -183,26 +180,43 @@ def _neighbours(program: Program, w: Array) -> Iterator[tuple[Array, str]]:
 
 def _linear_conditions_hold(program: Program, w: Array) -> bool:
     lo, hi = program.sign_box
-    return bool(np.all((w >= lo) & (w <= hi))) and _auxiliary_conditions_hold(
-        program, w, program.sign * program.cost_x
-    )
+    return bool(np.all((w >= lo) & (w <= hi))) and _auxiliary_conditions_hold(program, w, True)
 
 
 def _ray_conditions_hold(program: Program, w: Array) -> bool:
     signs = np.all(w[program.relations == -1] >= 0) and np.all(w[program.relations == 1] <= 0)
     negative = exact_dot(program.rhs, w) < 0
-    return bool(signs) and negative and _auxiliary_conditions_hold(program, w, 0 * program.cost_x)
+    return bool(signs) and negative and _auxiliary_conditions_hold(program, w, False)
 
 
-def _auxiliary_conditions_hold(program: Program, w: Array, cost: Array) -> bool:
-    """A_xᵀw ≥ c for nonnegative and = c for free variables, in exact arithmetic."""
-    columns = sp.csc_array(program.rows_x)
+def _auxiliary_conditions_hold(program: Program, w: Array, with_objective: bool) -> bool:
+    """The conditions on r = A_xᵀw − c in exact arithmetic: r_j ≥ 0, = 0 for free variables,
+    r_h ≥ ‖r_T‖, ‖r_G‖ ≤ ρ, and none where there is a square; for a ray with c = 0 and ρ = 0."""
+    r = _reduced_costs(program, w, with_objective)
+    cone = program.cone_x
+    squares = program.quadratic_x > 0 if with_objective else np.zeros_like(program.free_x)
+    if any(r[j] < 0 for j in np.flatnonzero(~program.free_x & ~squares)):
+        return False
+    rest = cone.lines & ~squares
+    for penalty in program.norms if with_objective else ():
+        group = list(penalty.group)
+        rest[group] = False
+        if not is_in_cone(Fraction(penalty.weight), [r[j] for j in group]):
+            return False
+    parts = [c.members.tolist() for c in program.cones]
+    inside = all(is_in_cone(r[m[0]], [r[j] for j in m[1:]]) for m in parts)
+    return inside and not any(r[j] for j in np.flatnonzero(rest))
+
+
+def _reduced_costs(program: Program, w: Array, with_objective: bool) -> list[Fraction]:
+    """A_xᵀw − c, or A_xᵀw, exactly."""
+    columns, out = program.columns_x, []
+    cost = program.sign * program.cost_x if with_objective else np.zeros(program.n_auxiliary)
     for j in range(program.n_auxiliary):
         part = slice(columns.indptr[j], columns.indptr[j + 1])
-        r = exact_dot(columns.data[part], w[columns.indices[part]]) - Fraction(float(cost[j]))
-        if r < 0 or (program.free_x[j] and r != 0):
-            return False
-    return True
+        value = exact_dot(columns.data[part], w[columns.indices[part]])
+        out.append(value - Fraction(float(cost[j])))
+    return out
 
 
 def _slacks_hold(program: Program, w: Array, with_cost: bool) -> bool:
@@ -287,9 +301,11 @@ def _edges_are_rows(program: Program) -> bool:
 
 def _dual_value(program: Program, w: Array) -> float | None:
     """What proven multipliers are worth; None if the log det of a slack has no proven bound."""
-    if not program.has_log_det:
-        return exact_value(program, w)
     exact = exact_dot(program.rhs, w)
+    if program.quadratic_x.any():
+        exact += _squares(program, w)
+    if not program.has_log_det:
+        return rounded(Fraction(program.sign) * exact + Fraction(program.offset), program.sign)
     parts = zip(program.blocks, program.dual_slacks(w), slack_roundings(program, w), strict=True)
     for block, slack, rounding in parts:
         beta, n = block.log_det, block.size
@@ -305,10 +321,13 @@ def _dual_value(program: Program, w: Array) -> float | None:
     return rounded(sign * exact + Fraction(program.offset), program.sign)
 
 
-def exact_value(program: Program, w: Array) -> float:
-    """bᵀw in the program's sense, rounded away from the optimum."""
-    exact = Fraction(program.sign) * exact_dot(program.rhs, w) + Fraction(program.offset)
-    return rounded(exact, program.sign)
+def _squares(program: Program, w: Array) -> Fraction:
+    """Σ r²/(2h), r⁻ only where x_j ≥ 0."""
+    r, total = _reduced_costs(program, w, True), Fraction(0)
+    for j in np.flatnonzero(program.quadratic_x):
+        part = r[j] if program.free_x[j] else min(r[j], Fraction(0))
+        total += part * part / (2 * Fraction(float(program.quadratic_x[j])))
+    return total
 
 
 def rounded(exact: Fraction, direction: float) -> float:

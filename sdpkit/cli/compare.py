@@ -74,6 +74,11 @@ def add_parser(commands: Any) -> None:
         metavar="FILE",
         help="where runs are made, such as a cluster",
     )
+    _add_results(parser)
+
+
+def _add_results(parser: Any) -> None:
+    """The options about what is measured, kept and written."""
     parser.add_argument("--warm", action="store_true", help="also measure warm starts")
     parser.add_argument("--runs", type=Path, help="file of runs (default compare-SUITE.jsonl)")
     parser.add_argument("--fresh", action="store_true", help="delete the runs in that file first")

@@ -32,7 +32,7 @@ from sdpkit.comparison.hosts import processor as processor_here
 from sdpkit.comparison.ledger import Ledger
 from sdpkit.comparison.models import (
     MODEL,
-    CvxpyModel,
+    ComparedModel,
     is_cvxpy_problem,
     is_cvxpy_solver,
     solvers_of_models,
@@ -130,28 +130,41 @@ def compare(
 
     Parameters
     ----------
-    problems: a problem, `Program` or cvxpy model, a list of them, a mapping from names to them,
-        the name of a suite ("minimal", "fast", "large", "mvu", …), or
-        `sdpkit.comparison.suites.Instance` objects
-    solvers: "all" that are available (but methods for teaching), or a list of names, of
+    problems : object
+        A problem, `Program` or cvxpy model, a list of them, a mapping from names to them, the name
+        of a suite ("minimal", "fast", "large", "mvu", …), or `sdpkit.comparison.suites.Instance`
+        objects.
+    solvers : str or iterable of object, default "all"
+        "all" that are available (but methods for teaching), or a list of names, of
         "module:attribute" strings, or of solver objects. A cvxpy model is solved natively by
-        cvxpy's solvers, which have cvxpy's names ("CLARABEL", "SCS", …), and by sdpkit's.
-        Solvers of other packages are found by their entry point; one that was registered at run
-        time, or is given as an object, is pickled for the other processes, so that its class must
-        be in a module that they can import.
-    tols: tolerances; a solver that ran into a limit at one is not asked again at a tighter one,
-        and its row says so
-    repeats: how often each run is made
-    time_limit: seconds; a solver is told, and killed when it goes beyond by a quarter and two
-        seconds more. By default that of the suite, else 60
-    memory_limit: bytes beyond what the process begins with; by default 80 % of what is free
-    path: a file that keeps every run as soon as it is made; if it exists, its runs count as made
-    n_jobs: runs at a time, by joblib; timings suffer from more than one. By default 1, or what
-        `joblib.parallel_config` says, which may also name a Dask cluster
-    warm: also start from the answer at a tolerance 100 times looser, with the solvers that can
-    fresh: delete the runs in `path` first; a file that another comparison has open is refused
-    progress: called after every run with a `ComparisonProgress`
+        cvxpy's solvers, which have cvxpy's names ("CLARABEL", "SCS", …), and by sdpkit's. Solvers
+        of other packages are found by their entry point; one that was registered at run time, or is
+        given as an object, is pickled for the other processes, so that its class must be in a
+        module that they can import.
+    tols : iterable of float, default (0.001, 1e-06)
+        Tolerances; a solver that ran into a limit at one is not asked again at a tighter one, and
+        its row says so.
+    repeats : int, default 1
+        How often each run is made.
+    time_limit : float or None, default None
+        Seconds; a solver is told, and killed when it goes beyond by a quarter and two seconds more.
+        By default that of the suite, else 60.
+    memory_limit : float or None, default None
+        Bytes beyond what the process begins with; by default 80 % of what is free.
+    path : str or path or None, default None
+        A file that keeps every run as soon as it is made; if it exists, its runs count as made.
+    n_jobs : int or None, default None
+        Runs at a time, by joblib; timings suffer from more than one. By default 1, or what
+        `joblib.parallel_config` says, which may also name a Dask cluster.
+    warm : bool, default False
+        Also start from the answer at a tolerance 100 times looser, with the solvers that can.
+    fresh : bool, default False
+        Delete the runs in `path` first; a file that another comparison has open is refused.
+    progress : callable or None, default None
+        Called after every run with a `ComparisonProgress`.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> ring = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(6))
     >>> comparison = sdpkit.compare(ring, solvers=["interior"], tols=[1e-6])
@@ -492,7 +505,7 @@ def _entry(name: str, problem: Any, position: int) -> _Entry:
         return _Entry(described, problem=_pickled(problem.build(), f"{problem.name!r}"))
     if is_cvxpy_problem(problem):
         title = name or f"model-{position}"
-        model = CvxpyModel.of(title, problem)
+        model = ComparedModel.of(title, problem)
         return _Entry(
             Described(title, kind=MODEL, description="cvxpy model"), problem=_pickled(model, title)
         )

@@ -39,7 +39,7 @@ _INTEGER = ("GLPK_MI", "CBC", "SCIP", "ECOS_BB", "SCIPY")
 
 
 @dataclass(frozen=True)
-class CvxpyModel:
+class ComparedModel:
     """A cvxpy problem for another process.
 
     Attributes
@@ -53,7 +53,7 @@ class CvxpyModel:
     fresh: int
 
     @classmethod
-    def of(cls, name: str, problem: Any) -> CvxpyModel:
+    def of(cls, name: str, problem: Any) -> ComparedModel:
         """The model; refused where it cannot be pickled."""
         import cvxpy
         from cvxpy.lin_ops import lin_utils
@@ -145,14 +145,15 @@ def _require_installed(name: str) -> None:
 
 def fingerprint_of_model(data: dict[str, Any], sense: str) -> str:
     """A hash of the data that cvxpy compiled a model to."""
+    import numpy as np
     import scipy.sparse as sp
 
     digest = hashlib.sha256(sense.encode())
     for key in ("P", "c", "A", "b"):
-        part = data.get(key)
+        part: Any = data.get(key)
         if part is None:
             continue
-        matrix = sp.coo_array(part) if sp.issparse(part) else sp.coo_array([part])
+        matrix: Any = sp.coo_array(np.atleast_2d(part) if isinstance(part, np.ndarray) else part)
         matrix.sum_duplicates()
         digest.update(f"{key} {matrix.shape}".encode())
         for numbers in (*matrix.coords, matrix.data):

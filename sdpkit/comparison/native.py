@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdpkit.comparison.measuring import Timed, forget_peak, timed
-from sdpkit.comparison.models import CvxpyModel, fingerprint_of_model, native_arguments
+from sdpkit.comparison.models import ComparedModel, fingerprint_of_model, native_arguments
 from sdpkit.errors import InputError, SdpkitError, UnsuitableSolverError
 from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.solve import solve
@@ -32,12 +32,12 @@ _PROOF = (5.0, 0.5)
 _PACKAGES = {"HIGHS": "highspy", "SCIPY": "scipy", "GLPK": "cvxopt"}
 
 
-def describe_model(tell: Tell, model: CvxpyModel) -> None:
+def describe_model(tell: Tell, model: ComparedModel) -> None:
     """Compile the model and say what it is."""
     tell("described", _description(model.build()))
 
 
-def attempt_model(tell: Tell, trial: Trial, model: CvxpyModel) -> None:
+def attempt_model(tell: Tell, trial: Trial, model: ComparedModel) -> None:
     """Compile, solve, certify; raises what goes wrong."""
     import cvxpy
 
@@ -105,8 +105,9 @@ def _warm_up(arguments: dict[str, Any]) -> None:
     import cvxpy
 
     x = cvxpy.Variable()
+    model = cvxpy.Problem(cvxpy.Minimize(x), [x >= 1, x <= 2])
     try:
-        cvxpy.Problem(cvxpy.Minimize(x), [x >= 1, x <= 2]).solve(**arguments)
+        model.solve(**arguments)
     except (cvxpy.error.SolverError, SdpkitError, ValueError, TypeError):
         return  # what goes wrong here will go wrong again when it counts
 

@@ -40,10 +40,16 @@ class Instance:
 
     Attributes
     ----------
-    build: makes the problem object or the program; no arguments, always the same
-    reference, how: the optimal value, NaN if unknown, and how it was obtained
-    expected: the status that counts as success
-    tier: the smallest tier it belongs to
+    build : callable
+        Makes the problem object or the program; no arguments, always the same.
+    reference : float
+        The optimal value, NaN if unknown, and how it was obtained.
+    how : str
+        The optimal value, NaN if unknown, and how it was obtained.
+    expected : str
+        The status that counts as success.
+    tier : str
+        The smallest tier it belongs to.
     """
 
     name: str
@@ -82,6 +88,8 @@ def names() -> list[str]:
 def suite(name: str) -> tuple[Instance, ...]:
     """The instances of a tier, or those of a kind that are not large.
 
+    Examples
+    --------
     >>> [instance.name for instance in suite("no-solution")]
     ['triangle', 'two-parts', 'short-cut-30']
     """
@@ -97,6 +105,8 @@ def suite(name: str) -> tuple[Instance, ...]:
 def find(name: str) -> Instance:
     """The instance of that name.
 
+    Examples
+    --------
     >>> find("pentagon").how
     'closed form: n/(4 sin²(π/n))'
     """

@@ -70,6 +70,8 @@ class Tier:
 class Comparison:
     """Runs, what they were about, and where they were made.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> comparison = sdpkit.compare(
     ...     {"pentagon": sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))},

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdpkit.comparison.measuring import forget_peak, timed
-from sdpkit.comparison.models import CvxpyModel, engine_of, is_cvxpy_solver
+from sdpkit.comparison.models import ComparedModel, engine_of, is_cvxpy_solver
 from sdpkit.comparison.native import attempt_model, describe_model
 from sdpkit.errors import NotEnoughMemoryError, SolverUnavailableError, UnsuitableSolverError
 from sdpkit.numerics.kernels import load_kernels
@@ -94,7 +94,7 @@ class Trial:
 def describe(tell: Tell, trial: Trial) -> None:
     """Compile the problem and say what it is."""
     problem = trial.build()
-    if isinstance(problem, CvxpyModel):
+    if isinstance(problem, ComparedModel):
         describe_model(tell, problem)
         return
     tell("described", _description(problem, first_program(problem)))
@@ -106,7 +106,7 @@ def attempt(tell: Tell, trial: Trial) -> None:
     warnings.simplefilter("ignore")
     try:
         problem = trial.build()
-        if isinstance(problem, CvxpyModel):
+        if isinstance(problem, ComparedModel):
             attempt_model(tell, trial, problem)
             return
         compiling = timed(lambda: first_program(problem))

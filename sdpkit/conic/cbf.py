@@ -61,7 +61,7 @@ def read_cbf(path: str | Path) -> cvxpy.Problem:
     except UnicodeDecodeError as error:
         raise InputError(f"{place} is not a .cbf file: it is not text") from error
     try:
-        return _model(_content(_Lines(text)))
+        return _model(_content(_NumberedLines(text)))
     except _Malformed as error:
         raise InputError(f"{place}: {error}") from error
 
@@ -71,7 +71,7 @@ class _Malformed(Exception):
 
 
 @dataclass(frozen=True)
-class _Cone:
+class _NamedCone:
     name: str
     size: int
 
@@ -81,8 +81,8 @@ class _Content:
     """What a file states; triplets as lists of indices and a number."""
 
     sense: str = ""
-    variables: list[_Cone] = field(default_factory=list)
-    constraints: list[_Cone] = field(default_factory=list)
+    variables: list[_NamedCone] = field(default_factory=list)
+    constraints: list[_NamedCone] = field(default_factory=list)
     matrices: list[int] = field(default_factory=list)
     inequalities: list[int] = field(default_factory=list)
     powers: dict[str, list[list[float]]] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class _Content:
         return sum(cone.size for cone in self.constraints)
 
 
-class _Lines:
+class _NumberedLines:
     """The lines with something on them, and their numbers."""
 
     def __init__(self, text: str) -> None:
@@ -154,7 +154,7 @@ class _Lines:
 # -- reading --------------------------------------------------------------------------------
 
 
-def _content(lines: _Lines) -> _Content:
+def _content(lines: _NumberedLines) -> _Content:
     out, seen = _Content(), set[str]()
     while (keyword := lines.keyword()) is not None:
         if keyword in seen:
@@ -167,7 +167,7 @@ def _content(lines: _Lines) -> _Content:
     return out
 
 
-def _section(keyword: str, lines: _Lines, out: _Content) -> None:
+def _section(keyword: str, lines: _NumberedLines, out: _Content) -> None:
     if keyword == "VER":
         (version,) = lines.integers(1, "the version")
         if not 1 <= version <= 4:
@@ -201,7 +201,7 @@ def _section(keyword: str, lines: _Lines, out: _Content) -> None:
         raise _Malformed(f"line {lines.number}: the section {keyword[:40]!r} cannot be read")
 
 
-def _cones(lines: _Lines, what: str) -> list[_Cone]:
+def _cones(lines: _NumberedLines, what: str) -> list[_NamedCone]:
     total, count = lines.integers(2, f"the counts of {what}")
     _require_size(total + count, what)
     cones = []
@@ -212,14 +212,14 @@ def _cones(lines: _Lines, what: str) -> list[_Cone]:
                 f"line {lines.number}: the cone {words[0]} cannot be read; linear, second-order, "
                 "semidefinite, exponential and power cones can"
             )
-        cones.append(_Cone(words[0], lines._integer(words[1], what)))
+        cones.append(_NamedCone(words[0], lines._integer(words[1], what)))
     found = sum(cone.size for cone in cones)
     if found != total:
         raise _Malformed(f"the cones of {what} have {found} entries together, not {total}")
     return cones
 
 
-def _sizes(lines: _Lines, what: str) -> list[int]:
+def _sizes(lines: _NumberedLines, what: str) -> list[int]:
     (count,) = lines.integers(1, f"the count of {what}")
     _require_size(count, what)
     sizes = [lines.integers(1, f"a size of {what}")[0] for _ in range(count)]
@@ -229,7 +229,7 @@ def _sizes(lines: _Lines, what: str) -> list[int]:
     return sizes
 
 
-def _exponents(lines: _Lines) -> list[list[float]]:
+def _exponents(lines: _NumberedLines) -> list[list[float]]:
     count, total = lines.integers(2, "the counts of POWCONES")
     _require_size(count + total, "POWCONES")
     out = []
@@ -387,7 +387,7 @@ def _inequalities(content: _Content, x: Any) -> list[Any]:
     return out
 
 
-def _in_cones(vector: Any, cones: list[_Cone], content: _Content, what: str) -> list[Any]:
+def _in_cones(vector: Any, cones: list[_NamedCone], content: _Content, what: str) -> list[Any]:
     """One constraint or none per cone."""
     out, start = [], 0
     for cone in cones:
@@ -397,7 +397,7 @@ def _in_cones(vector: Any, cones: list[_Cone], content: _Content, what: str) -> 
     return out
 
 
-def _in_cone(part: Any, cone: _Cone, content: _Content, what: str) -> list[Any]:
+def _in_cone(part: Any, cone: _NamedCone, content: _Content, what: str) -> list[Any]:
     import cvxpy
 
     size = cone.size
@@ -422,7 +422,7 @@ def _in_cone(part: Any, cone: _Cone, content: _Content, what: str) -> list[Any]:
     return _in_power_cone(part, cone, content, what)
 
 
-def _in_power_cone(part: Any, cone: _Cone, content: _Content, what: str) -> list[Any]:
+def _in_power_cone(part: Any, cone: _NamedCone, content: _Content, what: str) -> list[Any]:
     """x₁^α₁ … x_k^α_k ≥ ‖(x_{k+1}, …)‖ with α/Σα for α."""
     import cvxpy
 
@@ -448,6 +448,6 @@ def _in_power_cone(part: Any, cone: _Cone, content: _Content, what: str) -> list
     return [*out, cvxpy.PowConeND(stacked, one, alpha[:, None])]
 
 
-def _require(fits: bool, cone: _Cone, what: str) -> None:
+def _require(fits: bool, cone: _NamedCone, what: str) -> None:
     if not fits:
         raise _Malformed(f"the cone {cone.name} of {what} cannot have {cone.size} entries")

@@ -134,7 +134,7 @@ def certify_by_program(problem: cvxpy.Problem) -> Certificate:
         return certificate
     deadline = time_to_judge(_seconds_of(problem))
     bound = bound_inside(certificate, dual, _GOAL, deadline)
-    if bound is not None:
+    if bound is not None and bound.multipliers is not None:
         moved = certify(
             certificate.program, matrices, aux, certificate.program.sign * bound.multipliers
         )
@@ -241,9 +241,10 @@ class CompiledModel:
         plain, self.log_dets = without_log_dets(self.problem)
         refuse_atoms(plain)
         try:
-            self.compiled, self.chain, self.inverse_data = plain.get_problem_data(
-                solver=SdpkitSolver()
-            )
+            with without_values(plain):
+                self.compiled, self.chain, self.inverse_data = plain.get_problem_data(
+                    solver=SdpkitSolver()
+                )
         except cvxpy.error.SolverError as error:
             raise InputError(f"the model needs cones that sdpkit does not take: {error}") from error
         if self.compiled.get("P") is not None:
@@ -368,7 +369,7 @@ class CompiledModel:
         for c in self.problem.constraints:
             if c.id in shown[0]:
                 probes = [_flat(_saved(c, duals[c.id])) for duals in shown]
-                out.append((c, _numbers(_placed(np.arange(probes[0].size), probes, m))))
+                out.append((c, _numbers(_placed(np.arange(float(probes[0].size)), probes, m))))
         return out
 
     def variables_at(self, x: Array) -> list[Any]:
@@ -418,6 +419,21 @@ def _unit(variable: Any) -> complex:
 def _numbers(labels: Array) -> Indices:
     """Whole numbers, −1 for NaN."""
     return np.where(np.isnan(labels), -1, np.rint(np.nan_to_num(labels))).astype(np.int64)
+
+
+@contextmanager
+def without_values(problem: Any) -> Iterator[None]:
+    """Compile as before the first solve: some atoms of cvxpy look at the values of their arguments,
+    and not all of these can be compiled with values."""
+    variables = problem.variables()
+    before = [v._value for v in variables]
+    try:
+        for v in variables:
+            v._value = None
+        yield
+    finally:
+        for v, value in zip(variables, before, strict=True):
+            v._value = value
 
 
 @contextmanager

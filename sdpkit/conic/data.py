@@ -11,8 +11,7 @@ takes the second: one constraint per entry of x, the unknowns are the semidefini
 reading with fewer constraints is built: max-cut over a PSD variable has n, a linear matrix
 inequality in k variables has k.
 
-A Lorentz cone of dimension k is {(tr M, 2M₀₁, …, 2M₀ₖ₋₁) : M ⪰ 0}, the adjoint image of the arrow
-matrices, so that it costs a k × k block and no constraint in either reading.
+A Lorentz cone is one over auxiliary variables in either reading: its slacks or its multipliers.
 """
 
 from __future__ import annotations
@@ -27,12 +26,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpkit.certificate.points import without_objective
+from sdpkit.conic.folding import Folding
 from sdpkit.conic.unseen import without_unseen
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program, Sense
 from sdpkit.program.gram import Matrix
 from sdpkit.program.sdpa import BlockReader, SdpaContent
+from sdpkit.program.second_order import SecondOrderCone
 from sdpkit.typing import Array, Bools, Indices
 
 Kind = Literal["soc", "psd"]
@@ -53,40 +54,23 @@ class ConeRows:
 
     @cached_property
     def entries(self) -> sp.csr_array:
-        """(rows, n²): what a coefficient of each row adds to the upper triangle of F in <F, M>."""
+        """(n², n²): what a coefficient of each row of a semidefinite cone adds to the upper
+        triangle of F in <F, M>."""
         n = self.size
-        if self.kind == "psd":
-            j, i = np.divmod(np.arange(n * n), n)
-            upper = np.minimum(i, j) * n + np.maximum(i, j)
-            values = np.where(i == j, 1.0, 0.5)
-            return sp.csr_array((values, (np.arange(n * n), upper)), shape=(n * n, n * n))
-        rows = np.r_[np.zeros(n, dtype=np.int64), np.arange(1, n)]
-        places = np.r_[np.arange(n) * (n + 1), np.arange(1, n)]
-        return sp.csr_array((np.ones(2 * n - 1), (rows, places)), shape=(n, n * n))
+        j, i = np.divmod(np.arange(n * n), n)
+        upper = np.minimum(i, j) * n + np.maximum(i, j)
+        values = np.where(i == j, 1.0, 0.5)
+        return sp.csr_array((values, (np.arange(n * n), upper)), shape=(n * n, n * n))
 
     def vector(self, matrix: Matrix) -> Array:
-        """The cone's entries, one per row, from its matrix."""
+        """The entries of a semidefinite cone, one per row, from its matrix."""
         dense = np.asarray(matrix)
-        if self.kind == "psd":
-            return np.asarray((dense + dense.T).ravel() / 2)
-        return np.asarray(np.r_[np.trace(dense), dense[0, 1:] + dense[1:, 0]])
+        return np.asarray((dense + dense.T).ravel() / 2)
 
     def matrix(self, vector: Array) -> Array:
-        """A matrix with these entries, positive semidefinite iff the entries lie in the cone."""
-        n = self.size
-        if self.kind == "psd":
-            square = vector.reshape(n, n)
-            return np.asarray((square + square.T) / 2)
-        head, tail = float(vector[0]), vector[1:]
-        out = np.zeros((n, n))
-        if n == 1:
-            out[0, 0] = head
-            return out
-        length = float(np.linalg.norm(tail))
-        unit = tail / length if length > 0 else np.eye(n - 1)[0]
-        out[0, 0], out[0, 1:], out[1:, 0] = head / 2, tail / 2, tail / 2
-        out[1:, 1:] = head / 2 * np.outer(unit, unit)
-        return out
+        """The matrix of a semidefinite cone with these entries."""
+        square = vector.reshape(self.size, self.size)
+        return np.asarray((square + square.T) / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +126,22 @@ class ConicData:
         keys = np.column_stack([is_equation, sign[:, None] * seen, sign * self.rhs[:n]]) + 0.0
         label = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
         mean = np.bincount(label, sign * y[:n]) / np.maximum(np.bincount(label), 1)
-        return np.r_[sign * mean[label], y[n:]]
+        return np.concatenate([sign * mean[label], y[n:]])
 
     @property
     def sign(self) -> float:
         """+1 if the model minimises, −1 if it was negated to do so."""
         return 1.0 if self.sense == "min" else -1.0
+
+    @property
+    def matrices(self) -> tuple[ConeRows, ...]:
+        """The semidefinite cones."""
+        return tuple(cone for cone in self.cones if cone.kind == "psd")
+
+    @cached_property
+    def folding(self) -> Folding:
+        """The same data with every row once."""
+        return Folding.of(self)
 
     @property
     def nonneg(self) -> Indices:
@@ -166,9 +160,13 @@ class DraftBlock:
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """A program over cones, before its matrices become squared lengths."""
+    """A program over cones, before its matrices become squared lengths.
+
+    `cones` are second-order cones over the auxiliary variables, the head first.
+    """
 
     parts: Sequence[DraftBlock]
+    cones: Sequence[Indices]
     rows_x: sp.csr_array
     cost_x: Array
     free_x: Bools
@@ -255,6 +253,7 @@ def compile_draft(draft: Draft) -> Compiled:
             cost_x=draft.cost_x,
             free_x=draft.free_x,
             quadratic_x=draft.quadratic_x,
+            cones=[SecondOrderCone.of(members) for members in draft.cones],
             offset=draft.offset,
             name=draft.name,
         )

@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 
 from sdpkit.certificate.points import without_objective
-from sdpkit.conic.explanation import Explanation, Member, Runaway, conflict_message
+from sdpkit.conic.explanation import (
+    Explanation,
+    Member,
+    explanation_of,
+    explanation_of_direction,
+    moving,
+    nothing_to_explain,
+)
 from sdpkit.errors import ConvergenceWarning, InputError
 from sdpkit.inputs import positive
 from sdpkit.numerics.deadline import Deadline, current_deadline
 from sdpkit.program.form import Program
 from sdpkit.program.printing import SYMBOLS
 from sdpkit.solution.solution import Solution, Status
-from sdpkit.solving.conflict import Conflict, Decision, decided, irreducible
+from sdpkit.solving.conflict import Decision, decided, irreducible
 from sdpkit.solving.solve import first_program, solve
 from sdpkit.typing import Indices
-
-# Entries of a direction below this share of the largest do not run away.
-_STILL = 1e-6
 
 
 def explain(model: Any, *, time_limit: float | None = None) -> Explanation:
@@ -89,18 +93,6 @@ def _explain_problem(problem: Any) -> Explanation:
     return nothing_to_explain(solution, found.is_feasible)
 
 
-def nothing_to_explain(solution: Solution, is_feasible: bool | None) -> Explanation:
-    """Of a model that has an optimum, or of which nothing is proven."""
-    if solution.status in (Status.OPTIMAL, Status.STATIONARY):
-        return Explanation("solvable", f"nothing to explain: {solution.message}")
-    words = "it has a feasible point" if is_feasible else "no feasible point was found"
-    return Explanation(
-        "undecided",
-        f"undecided: there is no proof that it is infeasible or unbounded; {words}; "
-        f"{solution.message}",
-    )
-
-
 def _conflict_of_rows(program: Program, names: Sequence[str], found: Decision) -> Explanation:
     def ask(rows: Sequence[int]) -> Decision:
         answer = decided(_with_rows(program, np.asarray(rows)))
@@ -122,27 +114,6 @@ def _conflict_of_rows(program: Program, names: Sequence[str], found: Decision) -
         for k, row in enumerate(rows)
     )
     return explanation_of(members, conflict, misses, proof)
-
-
-def explanation_of(
-    members: tuple[Member, ...], conflict: Conflict, misses: float, proof: Decision
-) -> Explanation:
-    """Of constraints that contradict each other."""
-    n = sum(max(1, len(member.entries)) for member in members)
-    words = conflict_message(n, misses, conflict.is_irreducible)
-    if np.isfinite(proof.size):
-        words += (
-            f" (shown for points of size up to {proof.size:.1e}; rounding hides what is beyond)"
-        )
-    return Explanation(
-        "infeasible",
-        words,
-        members,
-        misses=misses,
-        is_irreducible=conflict.is_irreducible,
-        ray=proof.ray,
-        n_asked=conflict.n_asked,
-    )
 
 
 def _with_rows(program: Program, rows: Indices) -> Program:
@@ -182,30 +153,3 @@ def _unbounded_program(solution: Solution) -> Explanation:
     runaways = moving([*found, *(((f"x[{j}]", value)) for j, value in enumerate(ray.x))])
     size = max(float(np.abs(value).max(initial=0.0)) for _, value in [*found, ("x", ray.x)])
     return explanation_of_direction(runaways, program.sign / size, solution)
-
-
-def moving(found: Sequence[tuple[Any, Any]]) -> tuple[Runaway, ...]:
-    """The variables that move, of (variable or name, direction), in units of the largest entry."""
-    size = max(float(np.abs(value).max(initial=0.0)) for _, value in found)
-    return tuple(
-        Runaway(
-            owner if isinstance(owner, str) else owner.name(),
-            np.where(np.abs(value) > _STILL * size, value, 0.0) / size,
-            None if isinstance(owner, str) else owner,
-        )
-        for owner, value in found
-        if np.abs(value).max(initial=0.0) > _STILL * size
-    )
-
-
-def explanation_of_direction(
-    runaways: tuple[Runaway, ...], rate: float, solution: Solution
-) -> Explanation:
-    """Of an unbounded model, or one of which only the direction is known."""
-    names = ", ".join(dict.fromkeys(runaway.name for runaway in runaways))
-    words = f"the objective changes by {rate:+.4g} for each step of {names}, without end"
-    if solution.status is Status.INFEASIBLE_OR_UNBOUNDED:
-        words += "; no feasible point is known, so that the model may be infeasible as well"
-    return Explanation(
-        "unbounded", f"unbounded: {words}", runaways=runaways, rate=rate, ray=solution.ray
-    )

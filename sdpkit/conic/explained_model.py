@@ -12,13 +12,14 @@ import numpy as np
 
 from sdpkit.conic.cvxpy import CompiledModel
 from sdpkit.conic.data import ConicData
-from sdpkit.conic.explain import (
+from sdpkit.conic.explanation import (
+    Explanation,
+    Member,
     explanation_of,
     explanation_of_direction,
     moving,
     nothing_to_explain,
 )
-from sdpkit.conic.explanation import Explanation, Member
 from sdpkit.conic.model_parts import ModelPart, ModelRows
 from sdpkit.conic.readings import SlackReading, smaller_reading
 from sdpkit.conic.refusals import refuse_types
@@ -128,8 +129,9 @@ class _ModelConflict:
         def in_groups(found: Decision, kept: Sequence[int]) -> Decision:
             if found.weights is None:
                 return found
-            row = found.weights.get
-            return replace(found, weights={k: sum(map(row, groups[k])) for k in kept})
+            by_row = found.weights
+            sums = {k: sum(by_row[row] for row in groups[k]) for k in kept}
+            return replace(found, weights=sums)
 
         def ask(kept: Sequence[int]) -> Decision:
             return in_groups(self._decided([*always, *(groups[k] for k in kept)]), kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,12 +12,16 @@ from sdpkit.certificate.rays import Ray
 from sdpkit.certificate.rigor import Verification
 from sdpkit.plotting.cards import card
 from sdpkit.program.printing import counted
+from sdpkit.solution.solution import Solution, Status
+from sdpkit.solving.conflict import Conflict, Decision
 from sdpkit.typing import Array
 
 Kind = Literal["infeasible", "unbounded", "solvable", "undecided"]
 
 # At most so many lines of constraints or variables are printed.
 _MOST_LINES = 20
+# Entries of a direction below this share of the largest do not run away.
+_STILL = 1e-6
 # At most so many characters of a constraint.
 _MOST_CHARACTERS = 78
 
@@ -135,7 +140,7 @@ class Explanation:
         return self.ray.verify()
 
     def _lines(self) -> list[tuple[str, str]]:
-        parts = [*self.members, *self.runaways]
+        parts: list[Member | Runaway] = [*self.members, *self.runaways]
         lines = [line for part in parts for line in part.lines()]
         more = len(lines) - _MOST_LINES
         return lines if more <= 0 else [*lines[:_MOST_LINES], ("", f"… {more} more")]
@@ -182,3 +187,66 @@ def _shortened(text: str) -> str:
     if len(line) <= _MOST_CHARACTERS:
         return line
     return f"{line[: _MOST_CHARACTERS - 20]} … {line[-17:]}"
+
+
+# -- explanations -----------------------------------------------------------------------------
+
+
+def nothing_to_explain(solution: Solution, is_feasible: bool | None) -> Explanation:
+    """Of a model that has an optimum, or of which nothing is proven."""
+    if solution.status in (Status.OPTIMAL, Status.STATIONARY):
+        return Explanation("solvable", f"nothing to explain: {solution.message}")
+    words = "it has a feasible point" if is_feasible else "no feasible point was found"
+    return Explanation(
+        "undecided",
+        f"undecided: there is no proof that it is infeasible or unbounded; {words}; "
+        f"{solution.message}",
+    )
+
+
+def explanation_of(
+    members: tuple[Member, ...], conflict: Conflict, misses: float, proof: Decision
+) -> Explanation:
+    """Of constraints that contradict each other."""
+    n = sum(max(1, len(member.entries)) for member in members)
+    words = conflict_message(n, misses, conflict.is_irreducible)
+    if np.isfinite(proof.size):
+        words += (
+            f" (shown for points of size up to {proof.size:.1e}; rounding hides what is beyond)"
+        )
+    return Explanation(
+        "infeasible",
+        words,
+        members,
+        misses=misses,
+        is_irreducible=conflict.is_irreducible,
+        ray=proof.ray,
+        n_asked=conflict.n_asked,
+    )
+
+
+def moving(found: Sequence[tuple[Any, Any]]) -> tuple[Runaway, ...]:
+    """The variables that move, of (variable or name, direction), in units of the largest entry."""
+    size = max(float(np.abs(value).max(initial=0.0)) for _, value in found)
+    return tuple(
+        Runaway(
+            owner if isinstance(owner, str) else owner.name(),
+            np.where(np.abs(value) > _STILL * size, value, 0.0) / size,
+            None if isinstance(owner, str) else owner,
+        )
+        for owner, value in found
+        if np.abs(value).max(initial=0.0) > _STILL * size
+    )
+
+
+def explanation_of_direction(
+    runaways: tuple[Runaway, ...], rate: float, solution: Solution
+) -> Explanation:
+    """Of an unbounded model, or one of which only the direction is known."""
+    names = ", ".join(dict.fromkeys(runaway.name for runaway in runaways))
+    words = f"the objective changes by {rate:+.4g} for each step of {names}, without end"
+    if solution.status is Status.INFEASIBLE_OR_UNBOUNDED:
+        words += "; no feasible point is known, so that the model may be infeasible as well"
+    return Explanation(
+        "unbounded", f"unbounded: {words}", runaways=runaways, rate=rate, ray=solution.ray
+    )

@@ -188,10 +188,10 @@ def solved(data: NonlinearData, accuracy: float) -> tuple[Array, Array] | None:
     matrix = sp.csc_matrix(triangle @ data.matrix)
     squares = sp.csc_matrix(sp.triu(data.squares))
     try:
-        solver = clarabel.DefaultSolver(
+        problem = clarabel.DefaultSolver(
             squares, data.cost, matrix, triangle @ data.rhs, cones, settings
         )
-        found = solver.solve()
+        found = problem.solve()
     except (ValueError, RuntimeError):
         return None
     except BaseException as error:

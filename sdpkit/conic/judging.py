@@ -17,11 +17,11 @@ import scipy.sparse as sp
 from cvxpy.constraints import PSD, SOC, ExpCone, NonNeg, PowCone3D, Zero
 
 from sdpkit.conic.conic_certificate import ConicCertificate
-from sdpkit.conic.cvxpy import CompiledModel, refuse_wild_values
+from sdpkit.conic.cvxpy import CompiledModel, refuse_wild_values, without_values
 from sdpkit.conic.cvxpy_solver import _OFFSET, SdpkitSolver
 from sdpkit.conic.joint_step import DualPoint, best_of_a_solve, joint_step
-from sdpkit.conic.nonlinear_cones import MatrixRows, NonlinearData
-from sdpkit.typing import Array
+from sdpkit.conic.nonlinear_cones import BlockRows, NonlinearData
+from sdpkit.typing import Array, Bools
 
 
 class Judge(SdpkitSolver):
@@ -44,7 +44,10 @@ class NonlinearModel(CompiledModel):
 
     def __post_init__(self) -> None:
         self.log_dets: list[Any] = []
-        self.compiled, self.chain, self.inverse_data = self.problem.get_problem_data(solver=Judge())
+        # Another problem of the same parts: cvxpy keeps what it compiled for the next solve.
+        plain = cvxpy.Problem(self.problem.objective, self.problem.constraints)
+        with without_values(plain):
+            self.compiled, self.chain, self.inverse_data = plain.get_problem_data(solver=Judge())
         if self.compiled.get(cvxpy.settings.P) is not None:
             self._refuse_wrong_squares(self.problem)
 
@@ -61,16 +64,16 @@ def nonlinear_data(data: dict[str, Any], sense: Literal["min", "max"]) -> Nonlin
     sizes = data[cvxpy.settings.PARAM_PROB].constr_map
     n_zero, n_nonneg = (sum(c.size for c in sizes[kind]) for kind in (Zero, NonNeg))
     start = n_zero + n_nonneg
-    blocks: list[MatrixRows] = []
+    blocks: list[BlockRows] = []
     for constraint in sizes[SOC]:
         for size in constraint.cone_sizes():
-            blocks.append(MatrixRows("soc", int(size), np.arange(start, start + size)))
+            blocks.append(BlockRows("soc", int(size), np.arange(start, start + size)))
             start += int(size)
     for constraint in sizes[PSD]:
         n = constraint.args[0].shape[-1]
         count = constraint.args[0].size // n**2
         for k in range(count):
-            blocks.append(MatrixRows("psd", n, start + k + count * np.arange(n**2)))
+            blocks.append(BlockRows("psd", n, start + k + count * np.arange(n**2)))
         start += constraint.args[0].size
     n_exp = sum(c.num_cones() for c in sizes[ExpCone])
     exponential = start + np.arange(3 * n_exp).reshape(-1, 3)
@@ -178,7 +181,12 @@ def _of_constraint(constraint: Any) -> float:
     if isinstance(constraint, ExpCone):
         off = _outside_exponential(*values)
     elif isinstance(constraint, PowCone3D):
-        off = _outside_power(*values, np.asarray(constraint.alpha.value))
+        x, y, z = values
+        off = _outside_power(x, y, z, constraint.alpha.value)
+    elif isinstance(constraint, SOC):  # cvxpy's own violation drops imaginary parts
+        t, X = values
+        lengths = np.linalg.norm(X, axis=constraint.axis if np.ndim(X) > 1 else None)
+        off = float(np.max(np.ravel(lengths) - np.ravel(np.real(t)), initial=0.0))
     else:
         off = float(np.max(np.abs(constraint.violation()), initial=0.0))
     return off / size
@@ -188,11 +196,11 @@ def _outside_exponential(x: Any, y: Any, z: Any) -> float:
     """The least t ≥ 0 with (x − t, y + t, z + t) in the cone, for the worst of the triples."""
     x, y, z = (np.ravel(part).astype(float) for part in (x, y, z))
 
-    def inside(t: Array) -> Array:
+    def inside(t: Array) -> Bools:
         a, b, c = x - t, y + t, z + t
         with np.errstate(all="ignore"):
             good = a <= b * np.log(c / b)
-        return np.where((b > 0) & (c > 0), good, (b == 0) & (a <= 0) & (c >= 0))
+        return np.asarray(np.where((b > 0) & (c > 0), good, (b == 0) & (a <= 0) & (c >= 0)))
 
     return _least(inside, x, y, z)
 
@@ -202,11 +210,11 @@ def _outside_power(x: Any, y: Any, z: Any, alpha: Any) -> float:
     x, y, z = (np.ravel(part).astype(float) for part in (x, y, z))
     a = np.broadcast_to(np.ravel(alpha), x.shape)
 
-    def inside(t: Array) -> Array:
+    def inside(t: Array) -> Bools:
         u, v = x + t, y + t
         with np.errstate(all="ignore"):
             good = a * np.log(u) + (1 - a) * np.log(v) >= np.log(np.abs(z))
-        return np.where((u >= 0) & (v >= 0), good | (z == 0), False)
+        return np.asarray((u >= 0) & (v >= 0) & (good | (z == 0)))
 
     return _least(inside, x, y, z)
 
@@ -217,9 +225,9 @@ def _least(inside: Any, *points: Array) -> float:
     low, high = np.zeros(points[0].size), np.full(points[0].size, size)
     if not np.isfinite(size):
         return np.nan
-    done = inside(low).astype(bool)
+    done = inside(low)
     for _ in range(60):
         middle = (low + high) / 2
-        good = inside(middle).astype(bool)
+        good = inside(middle)
         low, high = np.where(good, low, middle), np.where(good, middle, high)
     return float(np.where(done, 0.0, high).max(initial=0.0))

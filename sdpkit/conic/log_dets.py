@@ -22,10 +22,11 @@ def without_log_dets(problem: Any) -> tuple[Any, list[LogDetTerm]]:
     """The problem with each log det of its objective replaced by a scalar, and what they are.
 
     The argument of each becomes a semidefinite constraint. Variables and constraints are the
-    problem's own, so that their ids lead back to it.
+    problem's own, so that their ids lead back to it. It is another problem in any case: cvxpy keeps
+    what a problem was compiled to for its next solve.
     """
     if cvxpy.log_det not in problem.objective.atoms():
-        return problem, []
+        return cvxpy.Problem(problem.objective, problem.constraints), []
     found: list[LogDetTerm] = []
     goal = _replaced(problem.objective.args[0], found)
     cones = [term.cone for term in found]

@@ -196,14 +196,16 @@ class _Sorter:
         part = sp.csr_array(self.data.matrix[rows])
         links = sp.csr_array(abs(part[:, inner]))
         cones = self._cone[rows]
+        inside = np.flatnonzero(cones >= 0)
         member = sp.csr_array(
-            (np.ones(np.sum(cones >= 0)), (np.flatnonzero(cones >= 0), cones[cones >= 0])),
+            (np.ones(inside.size), (inside, cones[inside])),
             shape=(rows.size, len(self.data.cones)),
         )
         all_links = sp.csr_array(sp.hstack([links, member]))
         _, label = sp.csgraph.connected_components(all_links @ all_links.T, directed=False)
         holds = np.asarray(links.sum(axis=1)).ravel() > 0
-        groups, alone = [], []
+        groups: list[Indices] = []
+        alone: list[Indices] = []
         for k in np.unique(label):
             mine = label == k
             (groups if holds[mine].any() else alone).append(rows[mine])

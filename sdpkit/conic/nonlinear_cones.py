@@ -25,7 +25,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixRows:
+class BlockRows:
     """A second-order or semidefinite cone and its rows."""
 
     kind: Literal["soc", "psd"]
@@ -52,7 +52,7 @@ class NonlinearData:
     squares: sp.csr_array
     n_zero: int
     n_nonneg: int
-    blocks: tuple[MatrixRows, ...]
+    blocks: tuple[BlockRows, ...]
     exponential: Indices
     power: Indices
     alpha: Array
@@ -144,7 +144,7 @@ def in_dual_power(points: Array, alpha: Array) -> Bools:
     return np.asarray((u >= 0) & (v >= 0) & ((w == 0) | good))
 
 
-def _in_block(block: MatrixRows, y: Array) -> bool:
+def _in_block(block: BlockRows, y: Array) -> bool:
     if block.kind == "soc":
         return bool(y[0] >= np.linalg.norm(y[1:]))
     values = np.linalg.eigvalsh(y.reshape(block.size, block.size))

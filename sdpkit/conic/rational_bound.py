@@ -153,7 +153,7 @@ def _solve(square: Array, right: list[Fraction], flint: bool) -> list[Fraction] 
     if flint:
         from flint import fmpq, fmpq_mat
 
-        def rational(v: Fraction) -> object:
+        def rational(v: Fraction) -> fmpq:
             return fmpq(v.numerator, v.denominator)
 
         left = fmpq_mat(n, n, [rational(Fraction(float(v))) for v in square.ravel()])

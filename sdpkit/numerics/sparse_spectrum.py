@@ -174,7 +174,8 @@ class SparseSpectrum:
         share = chain * _UNIT / (1 - chain * _UNIT)
         sums = abs(lower) @ (blurred + share * (abs(upper) @ ones))
         diagonal = 2 * _UNIT * (float(np.abs(self.matrix.diagonal()).max()) + abs(sigma))
-        return 1.01 * (float(sums.max()) + diagonal) + n * chain * _TINY * (1 + float(pivots.max()))
+        tiny = n * chain * _TINY * (1 + float(pivots.max()))
+        return 1.01 * (float(sums.max()) + diagonal) + float(tiny)
 
 
 def elimination_order(matrix: Any) -> Indices:

@@ -47,6 +47,8 @@ def set_threads(n: int | None) -> None:
     OPENBLAS_NUM_THREADS, else every core that this process may use. More threads than cores are
     never started. Answers agree to rounding, whatever the number.
 
+    Examples
+    --------
     >>> set_threads(1)
     >>> workers()
     1

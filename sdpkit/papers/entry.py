@@ -18,7 +18,7 @@ _GOOD = (Status.OPTIMAL, Status.STATIONARY)
 
 
 @dataclass(frozen=True)
-class Proof:
+class Certified:
     """How a number was certified: in words, whether it was, and the largest relative gap."""
 
     words: str = "no program"
@@ -26,7 +26,7 @@ class Proof:
     gap: float | None = None
 
     @classmethod
-    def of(cls, solution: Solution, remark: str = "") -> Proof:
+    def of(cls, solution: Solution, remark: str = "") -> Certified:
         """The certificate of one solution."""
         gap = _gap(solution)
         words = "no bound" if gap is None else f"gap {gap:.1e}"
@@ -34,7 +34,7 @@ class Proof:
         return cls(words, solution.status in _GOOD, gap)
 
     @classmethod
-    def of_all(cls, solutions: Sequence[Solution]) -> Proof:
+    def of_all(cls, solutions: Sequence[Solution]) -> Certified:
         """The worst of several."""
         if len(solutions) == 1:
             return cls.of(solutions[0])
@@ -56,7 +56,7 @@ def _gap(solution: Solution) -> float | None:
     return None if limited and solution.status is Status.STATIONARY else gap
 
 
-NO_PROGRAM = Proof()
+NO_PROGRAM = Certified()
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Row:
 
     @classmethod
     def claim(
-        cls, what: str, published: str, ours: str, holds: bool | None, proof: Proof = NO_PROGRAM
+        cls, what: str, published: str, ours: str, holds: bool | None, proof: Certified = NO_PROGRAM
     ) -> Row:
         """A statement of the paper, and whether it holds here; not judged if the program behind it
         was not certified."""
@@ -91,7 +91,7 @@ class Row:
         ours: float,
         within: float,
         unit: str = "",
-        proof: Proof = NO_PROGRAM,
+        proof: Certified = NO_PROGRAM,
         deviation: float | None = None,
     ) -> Row:
         """A number of the paper; it agrees if the two differ by `within` at most."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from sdpkit.papers.entry import NO_PROGRAM, Entry, Proof, Row, Setting
+from sdpkit.papers.entry import NO_PROGRAM, Certified, Entry, Row, Setting
 from sdpkit.papers.pictures import Panel
 
 Items = Iterator[Row | Panel]
@@ -45,7 +45,13 @@ class Published:
         return cls(claims, data.get("tables", {}), data["entries"])
 
     def claim(
-        self, name: str, ours: str, holds: bool | None, proof: Proof = NO_PROGRAM, /, **words: Any
+        self,
+        name: str,
+        ours: str,
+        holds: bool | None,
+        proof: Certified = NO_PROGRAM,
+        /,
+        **words: Any,
     ) -> Row:
         """The row of a claim: what came out here and whether it holds; `words` fill its fields."""
         what, says = (text.format(**words) for text in self.claims[name])

@@ -91,6 +91,8 @@ def neighbor_sweep(
     `options` go to `MVU`. Small k may disconnect the graph (`connect="bridge"` adds links), large
     k may lock the data: the inputs are the only solution, and the gain of variance is 1.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> grid = np.array([[i, j, 0.2 * i * i] for i in range(5) for j in range(4)])
     >>> sweep = neighbor_sweep(grid, [4, 12])

@@ -11,6 +11,7 @@ from sdpkit.program.cost import Cost
 from sdpkit.program.expressions import Unknown, Variable, named, stack
 from sdpkit.program.form import Program
 from sdpkit.program.safe import NormPenalty, SafeBounds
+from sdpkit.program.second_order import SecondOrderCone
 
 __all__ = [
     "Block",
@@ -18,6 +19,7 @@ __all__ = [
     "NormPenalty",
     "Program",
     "SafeBounds",
+    "SecondOrderCone",
     "Unknown",
     "Variable",
     "maximise",

@@ -53,15 +53,23 @@ class Block:
 
     Attributes
     ----------
-    name: the paper's letter for the unknown
-    size: n
-    incidence: (p, N) csr array B
-    features: (N, n) dense X, or None when N = n and X = I
-    cost: C
-    null: (n, k) directions N on which M vanishes, M N = 0
-    max_rank: the largest rank M may have, or None; a condition that is not convex, so that an
-        answer is proven by the program without it or is merely stationary
-    log_det: the weight β ≥ 0 of log det M, taken on the face
+    name : str
+        The paper's letter for the unknown.
+    size : int
+        n.
+    incidence : csr_array of shape (p, N)
+        Csr array B.
+    features : array of shape (N, n) or None
+        Dense X, or None when N = n and X = I.
+    cost : Cost
+        C.
+    null : array of shape (n, k)
+        Directions N on which M vanishes, M N = 0.
+    max_rank : int or None
+        The largest rank M may have, or None; a condition that is not convex, so that an answer is
+        proven by the program without it or is merely stationary.
+    log_det : float
+        The weight β ≥ 0 of log det M, taken on the face.
     """
 
     name: str

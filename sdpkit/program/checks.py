@@ -79,6 +79,7 @@ def auxiliary(
 def check_parts(program: Program) -> None:
     """The parts of a program fit each other."""
     check_norms(program)
+    check_cones(program)
     check_safe(program)
     check_family(program)
 
@@ -100,6 +101,28 @@ def check_norms(program: Program) -> None:
         if program.quadratic_x[list(group)].any():
             raise InputError("a variable takes a quadratic or a norm penalty, not both")
         seen |= group
+
+
+def check_cones(program: Program) -> None:
+    """Second-order cones are disjoint sets of free variables without penalties."""
+    members = program.cone_x.members if program.cones else np.zeros(0, dtype=np.int64)
+    if not members.size:
+        return
+    outside = members[(members < 0) | (members >= program.n_auxiliary)]
+    if outside.size:
+        raise InputError(
+            f"a second-order cone names variable {outside[0]}; the program has "
+            f"{program.n_auxiliary} auxiliary variables, counted from 0"
+        )
+    if np.unique(members).size < members.size:
+        raise InputError("a variable can be in one second-order cone, once")
+    if not program.free_x[members].all():
+        raise InputError("a second-order cone takes free auxiliary variables only; set free_x")
+    penalised = program.quadratic_x > 0
+    for penalty in program.norms:
+        penalised[list(penalty.group)] = True
+    if penalised[members].any():
+        raise InputError("a variable in a second-order cone takes no penalty")
 
 
 def check_safe(program: Program) -> None:

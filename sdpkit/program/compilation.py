@@ -37,7 +37,7 @@ from sdpkit.program.cost import Cost
 from sdpkit.program.dual_side import DualSide, dual_side
 from sdpkit.program.expressions import Constraint, Expression, Unknown, as_expression
 from sdpkit.program.form import Program, Sense
-from sdpkit.program.lowering import Cone, Lowered, lowered, slack_rows
+from sdpkit.program.lowering import ConeConstraint, Lowered, lowered, slack_rows
 from sdpkit.program.measurements import (
     Coo,
     MeasurementTable,
@@ -226,11 +226,11 @@ def _slack_form(
     """The rows that nobody wrote, and those of each constraint, a slack block for each cone."""
     number = 0
 
-    def rows(parts: list[Constraint | Cone]) -> list[Constraint]:
+    def rows(parts: list[Constraint | ConeConstraint]) -> list[Constraint]:
         nonlocal number
         out = []
         for part in parts:
-            if isinstance(part, Cone):
+            if isinstance(part, ConeConstraint):
                 number += 1
                 out.append(slack_rows(part, number))
             else:
@@ -244,7 +244,7 @@ def _slack_form(
 def _unknowns(low: Lowered) -> tuple[Unknown, ...]:
     """The unknowns that were written, in the order in which they appear."""
     parts = [part for group in low.groups for part in group] + low.hidden
-    every = [p.entries if isinstance(p, Cone) else p.expression for p in parts]
+    every = [p.entries if isinstance(p, ConeConstraint) else p.expression for p in parts]
     found: dict[int, Unknown] = {}
     for e in [low.goal, *every]:
         for atom, _ in e.terms:
@@ -316,7 +316,7 @@ def _lines(low: Lowered) -> tuple[tuple[str, str], ...]:
     lines = []
     for group in low.groups:
         part = group[0]
-        if isinstance(part, Cone):
+        if isinstance(part, ConeConstraint):
             lines.append((part.text, part.words))
         elif part.text:
             lines.append((part.text, f"({counted(part.expression.size, 'constraint')})"))

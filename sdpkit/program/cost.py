@@ -28,12 +28,19 @@ class Cost:
 
     Attributes
     ----------
-    size: n
-    identity: the multiple a of the identity
-    sparse: (n, n) csr array
-    factor: (n, k) dense U
-    weights: (k,) the signed weights s
+    size : int
+        n.
+    identity : float
+        The multiple a of the identity.
+    sparse : csr_array of shape (n, n)
+        Csr array.
+    factor : array of shape (n, k)
+        Dense U.
+    weights : array of shape (k,)
+        The signed weights s.
 
+    Examples
+    --------
     >>> Cost.of(3, identity=2.0).dense()
     array([[2., 0., 0.],
            [0., 2., 0.],

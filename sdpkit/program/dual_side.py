@@ -24,7 +24,7 @@ from sdpkit.program.atoms import Auxiliary, Penalty
 from sdpkit.program.expressions import Constraint, Expression, Variable
 from sdpkit.program.form import Sense
 from sdpkit.program.lowering import (
-    Cone,
+    ConeConstraint,
     Lowered,
     columns_of_variables,
     dual_terms,
@@ -63,7 +63,7 @@ class DualSide:
 def dual_side(sense: Sense, low: Lowered) -> DualSide | None:
     """The dual side of a model, or None where the slack form is the one to build."""
     parts = [part for group in [*low.groups, low.hidden] for part in group]
-    every = [p.entries if isinstance(p, Cone) else p.expression for p in parts]
+    every = [p.entries if isinstance(p, ConeConstraint) else p.expression for p in parts]
     if not low.cones or has_unknowns([low.goal, *every]):
         return None
     if any(isinstance(atom, Penalty) for atom, _ in low.goal.terms):

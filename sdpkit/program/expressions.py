@@ -253,13 +253,14 @@ class Expression:
         return as_expression(other) + self
 
     def __neg__(self) -> Expression:
-        return self * -1.0
+        negative: Expression = self * -1.0
+        return negative
 
     def __sub__(self, other: Any) -> Expression:
-        return self + -as_expression(other)
+        return self.__add__(as_expression(other).__neg__())
 
     def __rsub__(self, other: Any) -> Expression:
-        return as_expression(other) + -self
+        return as_expression(other).__add__(-self)
 
     def sum(self) -> Expression:
         """The sum of the entries, of size 1."""
@@ -311,7 +312,9 @@ class Expression:
             raise InputError(f"nothing can be divided by {written(divisor.words)}: it is unknown")
         if (divisor.constant == 0).any():
             raise InputError(f"{written(self.words)} is divided by zero")
-        return self * (1.0 / divisor.constant if divisor.size > 1 else 1.0 / divisor.constant[0])
+        factor = 1.0 / divisor.constant if divisor.size > 1 else 1.0 / divisor.constant[0]
+        quotient: Expression = self * factor
+        return quotient
 
     def __rtruediv__(self, other: Any) -> NoReturn:
         raise InputError(f"nothing can be divided by {written(self.words)}: it is unknown")

@@ -22,6 +22,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
 from sdpkit.program.printing import Wording
 from sdpkit.program.safe import NormPenalty, SafeBounds
+from sdpkit.program.second_order import SecondOrderCone
 
 if TYPE_CHECKING:
     # Families compile kernels; programs of plain rows do not wait for that.
@@ -58,6 +59,9 @@ def arrays_of(program: Program) -> dict[str, NDArray[Any]]:
     for k, penalty in enumerate(program.norms):
         out[f"norm{k}/weight"] = np.array(penalty.weight)
         out[f"norm{k}/group"] = np.array(penalty.group, dtype=np.int64)
+    if program.cones:
+        out["cones/members"] = program.cone_x.members
+        out["cones/starts"] = program.cone_x.starts
     for name in ("trace", "direction", "anchor"):
         if getattr(program.safe, name) is not None:
             out[f"safe/{name}"] = np.asarray(getattr(program.safe, name), dtype=np.float64)
@@ -165,6 +169,7 @@ def _arguments(path: str | Path, a: dict[str, NDArray[Any]]) -> dict[str, Any]:
             NormPenalty(float(a[f"norm{k}/weight"]), tuple(int(j) for j in a[f"norm{k}/group"]))
             for k in range(integer(header["norms"], "the number of norms", least=0))
         ],
+        "cones": _cones(a),
         "offset": float(a["offset"]),
         "safe": SafeBounds(
             None if trace is None else tuple(float(t) for t in trace),
@@ -177,6 +182,16 @@ def _arguments(path: str | Path, a: dict[str, NDArray[Any]]) -> dict[str, Any]:
         "name": one_line(header["name"]),
         "wording": _wording(header.get("sentences")),
     }
+
+
+def _cones(a: dict[str, NDArray[Any]]) -> list[SecondOrderCone]:
+    """The second-order cones; files without any do not mention them."""
+    if "cones/members" not in a:
+        return []
+    members, starts = a["cones/members"], a["cones/starts"]
+    if not starts.size or starts[0] != 0 or np.any(np.diff(starts) <= 0):
+        raise InputError("the second-order cones of the file do not begin one after the other")
+    return [SecondOrderCone.of(part) for part in np.split(members, starts[1:])]
 
 
 def _wording(kept: dict[str, Any] | None) -> Wording | None:

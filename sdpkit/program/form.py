@@ -5,7 +5,7 @@ through the squared lengths  q_p = v_pᵀ M v_p  of given vectors v_p (the *meas
 
     maximise    <C, M> + gᵀq + cᵀx − ½ Σ h_j x_j² − Σ_G ρ_G ‖x_G‖ + β log det M
     subject to  A_q q + A_x x  {=, ≤, ≥}  b
-                M ⪰ 0,  M N = 0,   x_j ≥ 0 unless free
+                M ⪰ 0,  M N = 0,   x_j ≥ 0 unless free,   x_h ≥ ‖x_T‖ for second-order cones
 
 Dual, one multiplier w_e per row; with u = A_qᵀw − g and r = A_xᵀw − c:
 
@@ -13,7 +13,7 @@ Dual, one multiplier w_e per row; with u = A_qᵀw − g and r = A_xᵀw − c:
                                                  (r_j⁻ only, where x_j ≥ 0)
     subject to  S = Vᵀ diag(u) V − C ⪰ 0  on the face {z : Nᵀz = 0}
                 w_e ≥ 0 on ≤ rows,  w_e ≤ 0 on ≥ rows,
-                r_j ≥ 0 (= 0 if x_j is free),  ‖r_G‖ ≤ ρ_G
+                r_j ≥ 0 (= 0 if x_j is free),  ‖r_G‖ ≤ ρ_G,  r_h ≥ ‖r_T‖
 
 A minimisation is the maximisation of the negated objective, with the penalties h and ρ added
 instead of subtracted, β log det M subtracted instead of added and the multipliers negated, so
@@ -71,6 +71,8 @@ from sdpkit.program.files import fingerprint_of, read_program, save_program
 from sdpkit.program.identity import sparse_identity
 from sdpkit.program.printing import Wording, describe
 from sdpkit.program.safe import NormPenalty, SafeBounds
+from sdpkit.program.second_order import SecondOrderCone, VariableCone
+from sdpkit.program.sizes import norms_of_rows
 from sdpkit.typing import Array, Bools
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ class Program:
     relations: (m,) −1 for ≤, 0 for =, +1 for ≥;  rhs: (m,) b
     cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
     norms: Euclidean-norm penalties;  offset: a constant added to the objective
+    cones: second-order cones over free variables
     family: penalised inequalities that are not written down, or None
     wording: how the program was written, for printing only, or None
     notes: what a reader of the solution should know about how the program was made
@@ -121,6 +124,7 @@ class Program:
     safe: SafeBounds = field(default_factory=SafeBounds)
     notes: tuple[str, ...] = ()
     family: RowFamily | None = None
+    cones: tuple[SecondOrderCone, ...] = ()
     # Not taken over by `dataclasses.replace`: with other data it would be wrong.
     wording: Wording | None = field(default=None, init=False)
     places: Places | None = field(default=None, init=False)
@@ -140,6 +144,7 @@ class Program:
         free_x: ArrayLike | None = None,
         quadratic_x: ArrayLike | None = None,
         norms: Sequence[NormPenalty] = (),
+        cones: Sequence[SecondOrderCone] = (),
         offset: float = 0.0,
         safe: SafeBounds | None = None,
         notes: Sequence[str] = (),
@@ -178,6 +183,7 @@ class Program:
             free_x=free,
             quadratic_x=h,
             norms=instances(norms, NormPenalty, "norms"),
+            cones=instances(cones, SecondOrderCone, "cones"),
             offset=real_number(offset, "offset"),
             safe=SafeBounds() if safe is None else instance(safe, SafeBounds, "safe"),
             notes=tuple(notes),
@@ -219,6 +225,19 @@ class Program:
     def has_log_det(self) -> bool:
         """True if the objective holds the log det of some block."""
         return any(block.log_det for block in self.blocks)
+
+    @cached_property
+    def cone_x(self) -> VariableCone:
+        """The cone of x: half lines, lines and second-order cones."""
+        return VariableCone.of(self.free_x, self.cones)
+
+    @cached_property
+    def equations_x(self) -> Bools:
+        """(n_x,) the variables with r_j = 0 in the dual: free, in no cone, without a penalty."""
+        out: Bools = np.logical_and(self.cone_x.lines, self.quadratic_x == 0)
+        for penalty in self.norms:
+            out[list(penalty.group)] = False
+        return out
 
     @property
     def spans(self) -> list[slice]:
@@ -375,7 +394,7 @@ class Program:
             return None if found is None else np.clip(found, *self.sign_box)
         rows = sp.hstack([self.matrix_rows, self.rows_x])
         ones = [(np.eye(b.size) - b.unseen @ b.unseen.T).ravel() for b in self.blocks]
-        target = np.concatenate([*ones, np.where(self.free_x, 0.0, 1.0)])
+        target = np.concatenate([*ones, self.cone_x.unit])
         found = scipy.sparse.linalg.lsqr(sp.csr_array(rows.T), target, atol=1e-14, btol=1e-14)[0]
         return np.clip(found, *self.sign_box)
 
@@ -388,29 +407,7 @@ class Program:
     @cached_property
     def row_norms(self) -> Array:
         """(m,) norms of the rows in the entries of M and x; 1 for a row of zeros."""
-        vectors = [block.vectors() for block in self.blocks]
-        lengths = [np.asarray(v.multiply(v).sum(axis=1)).ravel() for v in vectors]
-        # A power of two per row: squares of 1e-200 or 1e200 are no numbers.
-        of_q = abs(self.rows_q) @ np.concatenate(lengths)
-        largest = np.maximum(of_q, np.asarray(abs(self.rows_x).sum(axis=1)).ravel())
-        unit = 2.0 ** np.clip(np.frexp(largest)[1], -1000, 1000)
-        scaling = sp.diags_array(1 / unit)
-        rows_q, rows_x = sp.csr_array(scaling @ self.rows_q), sp.csr_array(scaling @ self.rows_x)
-        squares = np.zeros(self.n_rows)
-        for block, span, length in zip(self.blocks, self.spans, lengths, strict=True):
-            part = rows_q[:, span]
-            # One measurement per row: ‖a·vvᵀ‖ = |a|‖v‖².
-            own = np.square(abs(part) @ length)
-            several = np.flatnonzero(np.diff(part.indptr) > 1)
-            if several.size:
-                used = np.unique(part[several].indices)
-                all_used = used.size == block.n_measurements
-                seen = block if all_used else replace(block, incidence=block.incidence[used])
-                own[several] = seen.squared_norms(part[several][:, used])
-            squares += own
-        squares += np.asarray(rows_x.multiply(rows_x).sum(axis=1)).ravel()
-        # Inverses of smaller norms are no numbers.
-        return np.where(squares > 0, np.maximum(unit * np.sqrt(squares), 2.0**-1000), 1.0)
+        return norms_of_rows(self)
 
     @cached_property
     def value_floor(self) -> float:
@@ -511,13 +508,14 @@ class Program:
         )
 
     def with_margin(self, margin: float) -> Program:
-        """The same program with a stricter dual: S ⪰ margin · I, r ≥ margin, ‖r_G‖ ≤ ρ − margin."""
+        """The same program with a stricter dual: S ⪰ margin · I, r ≥ margin, ‖r_G‖ ≤ ρ − margin,
+        r_h ≥ ‖r_T‖ + margin."""
         shift = self.sign * margin
         blocks = tuple(
             replace(block, cost=block.cost.plus_identity(shift, block.unseen))
             for block in self.blocks
         )
-        plain = ~self.free_x & (self.quadratic_x == 0)
+        plain = np.where(self.quadratic_x == 0, self.cone_x.unit, 0.0)
         norms = tuple(replace(p, weight=max(p.weight - margin, p.weight / 2)) for p in self.norms)
         cost_x = self.cost_x + shift * plain
         return replace(self, blocks=blocks, cost_x=cost_x, norms=norms)

@@ -26,7 +26,7 @@ from sdpkit.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Cone:
+class ConeConstraint:
     """Entries that lie in a cone.
 
     Attributes
@@ -61,14 +61,14 @@ class Lowered:
     """
 
     goal: Expression
-    groups: list[list[Constraint | Cone]] = field(default_factory=list)
-    hidden: list[Constraint | Cone] = field(default_factory=list)
+    groups: list[list[Constraint | ConeConstraint]] = field(default_factory=list)
+    hidden: list[Constraint | ConeConstraint] = field(default_factory=list)
 
     @property
-    def cones(self) -> list[Cone]:
+    def cones(self) -> list[ConeConstraint]:
         """All cones."""
         every = [part for group in [*self.groups, self.hidden] for part in group]
-        return [part for part in every if isinstance(part, Cone)]
+        return [part for part in every if isinstance(part, ConeConstraint)]
 
 
 def lowered(sense: Sense, goal: Expression, constraints: Iterable[Any]) -> Lowered:
@@ -99,16 +99,18 @@ def flat(constraints: Iterable[Any]) -> Iterator[Any]:
             )
 
 
-def _semidefinite(constraint: Semidefinite) -> Constraint | Cone:
+def _semidefinite(constraint: Semidefinite) -> Constraint | ConeConstraint:
     if constraint.size == 1:
         return Constraint(constraint.entries, 1, constraint.text)
-    return Cone("psd", constraint.entries, constraint.size, constraint.text)
+    return ConeConstraint("psd", constraint.entries, constraint.size, constraint.text)
 
 
 # -- convex functions in constraints --------------------------------------------------------
 
 
-def _convex(constraint: Constraint, hidden: list[Constraint | Cone]) -> list[Constraint | Cone]:
+def _convex(
+    constraint: Constraint, hidden: list[Constraint | ConeConstraint]
+) -> list[Constraint | ConeConstraint]:
     """Rows and cones of  e ≤ 0  or  e ≥ 0  with convex functions among the terms of e."""
     e = constraint.expression if constraint.relation < 0 else -constraint.expression
     affine, curved = _split(e)
@@ -124,14 +126,17 @@ def _convex(constraint: Constraint, hidden: list[Constraint | Cone]) -> list[Con
 
 def _split(e: Expression) -> tuple[Expression, list[tuple[Atom, sp.csr_array]]]:
     """The affine part, and the other terms."""
-    curved = [(atom, a) for atom, a in e.terms if isinstance(atom, Penalty | Absolute)]
+    curved: list[tuple[Atom, sp.csr_array]] = [
+        (atom, a) for atom, a in e.terms if isinstance(atom, Penalty | Absolute)
+    ]
     rest = tuple((atom, a) for atom, a in e.terms if not isinstance(atom, Penalty | Absolute))
-    return Combination(e.size, rest, e.constant, ()), curved
+    affine: Expression = Combination(e.size, rest, e.constant, ())
+    return affine, curved
 
 
 def _alone(
     affine: Expression, atom: Atom, a: sp.csr_array, text: str
-) -> list[Constraint | Cone] | None:
+) -> list[Constraint | ConeConstraint] | None:
     """a·f(e) + affine ≤ 0 without a further variable, where there is only one f per row."""
     if isinstance(atom, Absolute):
         if np.diff(a.indptr).max(initial=0) > 1:
@@ -145,17 +150,17 @@ def _alone(
     return [_cone(atom, bound, text)]
 
 
-def _cone(penalty: Penalty, bound: Expression, text: str) -> Cone:
+def _cone(penalty: Penalty, bound: Expression, text: str) -> ConeConstraint:
     """‖e‖ ≤ bound, or ‖e‖² ≤ bound."""
     e = penalty.expression
     if penalty.kind == "norm":
         entries = stack([bound, e])
     else:
         entries = stack([bound + 1.0, 2.0 * e, bound - 1.0])
-    return Cone("soc", entries, entries.size, text)
+    return ConeConstraint("soc", entries, entries.size, text)
 
 
-def _bounded(atom: Atom, hidden: list[Constraint | Cone]) -> Expression:
+def _bounded(atom: Atom, hidden: list[Constraint | ConeConstraint]) -> Expression:
     """A new variable that is at least f(e), entry by entry."""
     if isinstance(atom, Absolute):
         return _modulus(atom, hidden)
@@ -165,7 +170,7 @@ def _bounded(atom: Atom, hidden: list[Constraint | Cone]) -> Expression:
     return bound
 
 
-def _modulus(atom: Absolute, hidden: list[Constraint | Cone]) -> Expression:
+def _modulus(atom: Absolute, hidden: list[Constraint | ConeConstraint]) -> Expression:
     """p + m for |e|, with e = p − m."""
     up, down = Variable(atom.size, ""), Variable(atom.size, "")
     hidden.append(Constraint(atom.expression - up + down, 0, ""))
@@ -173,7 +178,7 @@ def _modulus(atom: Absolute, hidden: list[Constraint | Cone]) -> Expression:
 
 
 def _without_absolutes(
-    sense: Sense, goal: Expression, hidden: list[Constraint | Cone]
+    sense: Sense, goal: Expression, hidden: list[Constraint | ConeConstraint]
 ) -> Expression:
     """The objective with p + m for |e|."""
     absolute = [(atom, a) for atom, a in goal.terms if isinstance(atom, Absolute)]
@@ -194,7 +199,7 @@ def _without_absolutes(
 # -- the two forms --------------------------------------------------------------------------
 
 
-def slack_rows(cone: Cone, number: int) -> Constraint:
+def slack_rows(cone: ConeConstraint, number: int) -> Constraint:
     """A cone as a slack block S and the rows that make its entries equal to the cone's."""
     slack = Unknown(f"S{number}", cone.size)
     if cone.kind == "psd":
@@ -207,7 +212,7 @@ def slack_rows(cone: Cone, number: int) -> Constraint:
 
 
 def dual_terms(
-    cone: Cone, number: int, coefficients: sp.csr_array, constant: Array
+    cone: ConeConstraint, number: int, coefficients: sp.csr_array, constant: Array
 ) -> tuple[Expression, Expression]:
     """Σ over the cone's entries of multiplier times coefficient, and times constant.
 

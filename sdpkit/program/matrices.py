@@ -18,7 +18,7 @@ from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array
 from sdpkit.program.atoms import Entries
 from sdpkit.program.printing import Words, product_of_words, shortened, sum_of_words, written
-from sdpkit.typing import Array, Indices
+from sdpkit.typing import Indices
 
 if TYPE_CHECKING:
     from sdpkit.program.expressions import Constraint, Expression
@@ -74,7 +74,7 @@ class MatrixExpression:
         )
 
     def __rsub__(self, other: Any) -> MatrixExpression:
-        return -(self - other)
+        return self.__sub__(other).__neg__()
 
     def _operand(self, other: Any) -> tuple[Any, Words]:
         """The entries of another matrix of this shape, and its words."""
@@ -121,7 +121,7 @@ class MatrixExpression:
     def __truediv__(self, other: Any) -> MatrixExpression:
         if np.ndim(other) != 0 or not other:
             raise InputError(f"{written(self.words)} can only be divided by a number other than 0")
-        return self * (1.0 / other)
+        return self.__mul__(1.0 / other)
 
     def __matmul__(self, other: Any) -> Any:
         """F @ B for numbers B (c, k): a matrix; F @ v for a vector (c,): an expression."""
@@ -280,26 +280,26 @@ class ActsAsMatrix:
         raise NotImplementedError
 
     def __add__(self, other: Any) -> MatrixExpression:
-        return self.as_matrix() + other
+        return self.as_matrix().__add__(other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> MatrixExpression:
-        return self.as_matrix() - other
+        return self.as_matrix().__sub__(other)
 
     def __rsub__(self, other: Any) -> MatrixExpression:
-        return -(self.as_matrix() - other)
+        return self.as_matrix().__rsub__(other)
 
     def __neg__(self) -> MatrixExpression:
         return -self.as_matrix()
 
     def __mul__(self, other: Any) -> MatrixExpression:
-        return self.as_matrix() * other
+        return self.as_matrix().__mul__(other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> MatrixExpression:
-        return self.as_matrix() / other
+        return self.as_matrix().__truediv__(other)
 
     def __matmul__(self, other: Any) -> Any:
         return self.as_matrix() @ other
@@ -308,19 +308,15 @@ class ActsAsMatrix:
         return other @ self.as_matrix()
 
     def __rshift__(self, other: Any) -> Semidefinite:
-        return self.as_matrix() >> other
+        return self.as_matrix().__rshift__(other)
 
     def __lshift__(self, other: Any) -> Semidefinite:
-        return self.as_matrix() << other
+        return self.as_matrix().__lshift__(other)
 
-    def __rrshift__(self, other: Any) -> Semidefinite:
-        return self.as_matrix() << other
-
-    def __rlshift__(self, other: Any) -> Semidefinite:
-        return self.as_matrix() >> other
+    __rrshift__, __rlshift__ = __lshift__, __rshift__
 
     def __eq__(self, other: Any) -> Constraint:  # type: ignore[override]
-        return self.as_matrix() == other
+        return self.as_matrix().__eq__(other)
 
     __hash__ = object.__hash__
 
@@ -361,8 +357,8 @@ def _semidefinite(difference: MatrixExpression, text: str) -> Semidefinite:
             "For its symmetric part write (F + F.T) / 2"
         )
     order = np.arange(r * r).reshape(r, r).T.ravel()
-    even = sp.eye_array(r * r, format="csr")
-    even = (even + even[order]) / 2
+    same = sp.eye_array(r * r, format="csr")
+    even = sp.csr_array((same + same[order]) / 2)
     return Semidefinite(difference.entries._times(even, difference.entries.words), r, text)
 
 
@@ -391,7 +387,8 @@ def first_asymmetry(matrix: MatrixExpression) -> tuple[int, int] | None:
     off: list[Indices] = [np.flatnonzero(np.abs(constant - constant[order]) > _SYMMETRIC * largest)]
     for sums in total.values():
         difference = sp.coo_array(sums - sums[order])
-        off.append(difference.row[np.abs(difference.data) > _SYMMETRIC * largest])
+        rows = np.asarray(difference.coords[0], dtype=np.int64)
+        off.append(rows[np.abs(difference.data) > _SYMMETRIC * largest])
     found = np.concatenate(off)
     return None if not found.size else (int(found.min()) // n, int(found.min()) % n)
 
@@ -481,7 +478,7 @@ def part_name(name: str, n: int, rows: Indices, columns: Indices) -> str:
     return name if spans == (":", ":") else f"{name}[{', '.join(spans)}]"
 
 
-def index_grid(name: str, n: int, index: Any) -> tuple[Array, Array, bool]:
+def index_grid(name: str, n: int, index: Any) -> tuple[Indices, Indices, bool]:
     """(i, j, is a part) of M[index]: numbers, arrays of them, or slices, which choose a part."""
     if not isinstance(index, tuple) or len(index) != 2:
         raise InputError(f"{name}[{index!r}]: an entry has two indices, {name}[i, j]")

@@ -196,8 +196,12 @@ def _rows(program: Program) -> list[str]:
 def _variables(program: Program) -> list[str]:
     if not program.n_auxiliary:
         return []
-    n_free = int(program.free_x.sum())
-    return [f"x: {program.n_auxiliary - n_free} nonnegative, {n_free} free"]
+    n_nonnegative, n_free = int((~program.free_x).sum()), int(program.cone_x.lines.sum())
+    kinds = [f"{n_nonnegative} nonnegative", f"{n_free} free"]
+    if program.cones:
+        members = program.cone_x.members.size
+        kinds.append(f"{members} in {counted(len(program.cones), 'second-order cone')}")
+    return [f"x: {', '.join(kinds)}"]
 
 
 def _hinges(program: Program) -> str:

@@ -18,11 +18,15 @@ class SafeBounds:
 
     Attributes
     ----------
-    trace: per block an upper bound on tr M over the feasible set (inf where unknown)
-    direction: (m,) repair direction w₀ with Vᵀdiag(A_qᵀw₀)V ⪰ I on the face and right signs
-    anchor: (m,) a multiplier known to be dual feasible
-    value_scale: the least unit in which gaps are measured, a value that counts as zero; by default
-        1, or less where all data are tiny (`Program.value_floor`)
+    trace : tuple of float or None
+        Per block an upper bound on tr M over the feasible set (inf where unknown).
+    direction : array of shape (m,) or None
+        Repair direction w₀ with Vᵀdiag(A_qᵀw₀)V ⪰ I on the face and right signs.
+    anchor : array of shape (m,) or None
+        A multiplier known to be dual feasible.
+    value_scale : float or None
+        The least unit in which gaps are measured, a value that counts as zero; by default 1, or
+        less where all data are tiny (`Program.value_floor`).
 
     `direction` and `anchor` are checked by the certificate before they are used; `trace` is the
     claim of the problem.

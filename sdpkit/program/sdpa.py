@@ -461,6 +461,11 @@ def write_sdpa(program: Program, path: str | Path) -> None:
     >>> read_sdpa(path).n_rows == program.n_rows
     True
     """
+    if program.cones:
+        raise InputError(
+            "SDPA files hold no second-order cones; without_second_order_cones of "
+            "sdpkit.program.arrow turns them into semidefinite blocks"
+        )
     if not program.is_linear:
         raise InputError(
             "SDPA files hold no quadratic or norm penalties and no log det; use clarabel or scs"

@@ -115,7 +115,8 @@ class Smoothing:
             for first in range(0, len(self.tensions), _PAIRS_AT_A_TIME):
                 continue_or_raise()
                 some = slice(first, first + _PAIRS_AT_A_TIME)
-                pull += self._image(block, *self.family.target_pairs[some].T, self.tensions[some])
+                i, other = self.family.target_pairs[some].T
+                pull += self._image(block, i, other, self.tensions[some])
             images.append(pull - push)
             masses.append(float(np.trace(pull) + np.trace(push)))
         return Smoothed(hinges, worth, inner, sum(part[3] for part in found), images, masses)

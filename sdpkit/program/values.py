@@ -51,7 +51,7 @@ class Places:
         numbers = dual if self.by_rows else x
         if numbers is None or (not matrices and self.unknowns):
             raise InputError("this solution has no point, so that expressions have no value")
-        point = _Point(self, matrices, numbers)
+        point = _Values(self, matrices, numbers)
         if hasattr(what, "as_matrix"):
             return np.asarray(point.matrix(what))
         if isinstance(what, MatrixExpression):
@@ -65,7 +65,7 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _Values:
     places: Places
     matrices: Sequence[Matrix]
     numbers: Array

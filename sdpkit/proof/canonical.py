@@ -63,11 +63,11 @@ def program_of(text: str) -> dict[str, object]:
             places[k] = (0, n_variables)
             n_variables += abs(size)
     entries: dict[tuple[int, int, int, int], float] = {}
-    for e, k, i, j, v in zip(*(iter(words),) * 5, strict=True):
-        block, shift = places[int(k)]
+    for e, b, i, j, v in zip(*(iter(words),) * 5, strict=True):
+        block, shift = places[int(b)]
         key = (int(e), block, shift + min(int(i), int(j)), shift + max(int(i), int(j)))
         if key in entries:
-            raise ValueError(f"two entries at {e} {k} {i} {j}")
+            raise ValueError(f"two entries at {e} {b} {i} {j}")
         entries[key] = _number(v)
     return {
         "sense": "max",

@@ -63,7 +63,7 @@ def items(values: Any, kind: type, count: int, what: str) -> Any:
 
 def get(record: Any, name: str, kind: type) -> Any:
     """A member of a JSON object; an integer must be positive."""
-    value = record.get(name) if type(record) is dict else None
+    value: Any = record.get(name) if type(record) is dict else None
     require(type(value) is kind, f"{name}: {kind.__name__} expected")
     require(kind is not int or 0 < value < 1 << BITS, f"{name}: out of range")
     return value
@@ -75,7 +75,7 @@ def bits_of(values: Any) -> int:
 
 def dyadic(text: Any) -> tuple[int, int]:
     """(integer, exponent) of a number such as -0x3p-1, which is -3/2."""
-    found = NUMBER.fullmatch(text) if type(text) is str else None
+    found: Any = NUMBER.fullmatch(text) if type(text) is str else None
     require(found, f"not a hexadecimal number: {str(text)[:40]}")
     value, power = int(found[1], 16), int(found[2])
     require((value % 2 or text == "0x0p+0") and abs(power) <= BITS // 2, f"bad: {text[:40]}")
@@ -101,7 +101,7 @@ class Program:
         constant, *numbers = [value << power + self.unit for value, power in pairs]
         self.constant, self.b = Fraction(constant, 1 << self.unit), numbers[: len(rhs)]
         self.sizes, self.sign = [len(signs), *blocks], 1 if sense == "max" else -1
-        self.cost, self.rows, last = {}, [{} for _ in rhs], []
+        self.cost, self.rows, last = dict[Any, int](), [dict[Any, int]() for _ in rhs], list[Any]()
         for entry, value in zip(entries, numbers[len(rhs) :]):
             e, k, i, j = place = items(entry[:4], int, 4, "entry")
             inside = 0 <= e <= len(rhs) and 0 <= k <= len(blocks) and 0 < i <= j <= self.sizes[k]
@@ -140,7 +140,7 @@ class Program:
     def gram(self, s: int, t: int) -> Any:
         """t AA' - s I, lower triangle."""
         require(len(self.rows) ** 2 <= ENTRIES, "too many rows for AA'")
-        out, columns = [[0] * e + [-s] for e in range(len(self.rows))], {}
+        out, columns = [[0] * e + [-s] for e in range(len(self.rows))], dict[Any, list[Any]]()
         for e, row in enumerate(self.rows):
             for (k, i, j), u in row.items():
                 columns.setdefault((k, i, j), []).append((e, u))
@@ -193,13 +193,13 @@ def onto_face(program: Program, face: Any) -> None:
         for i, row in enumerate(w):
             row[:] = [v + s * sum(map(mul, basis[i], basis[j])) for j, v in enumerate(row)]
         sparse = [[(a, v) for a, v in enumerate(row) if v] for row in basis]
-        for row in [program.cost, *program.rows]:  # the matrices A become N'AN
-            for (_, i, j), value in [(key, row.pop(key)) for key in [*row] if key[0] == k]:
+        for terms in [program.cost, *program.rows]:  # the matrices A become N'AN
+            for (_, i, j), value in [(key, terms.pop(key)) for key in [*terms] if key[0] == k]:
                 program.spend(400 * len(sparse[i]) * len(sparse[j]))  # for the memory it takes
                 for p, q in {(i, j), (j, i)}:
                     for (a, u), (c, v) in product(sparse[p], sparse[q]):
                         if a <= c:
-                            row[k, a, c] = row.get((k, a, c), 0) + value * u * v
+                            terms[k, a, c] = terms.get((k, a, c), 0) + value * u * v
         program.sizes[k], program.bits = len(columns), program.bits + 2 * bits + 40
     check_definite(program, lifted, [get(block, "factor", dict) for block in blocks], True, "face")
     for row, key in product([program.cost, *program.rows], gone):

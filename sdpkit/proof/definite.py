@@ -23,7 +23,7 @@ Triangle = list[list[int]]
 Factor = dict[str, Any]
 
 _FLOATING = 50
-_BITS = (80, 120, 200, 400)
+_BITS = (80, 120, 200, 400, 800)
 # A matrix with a diagonal near one and an eigenvalue below the negative of this is indefinite.
 _BEYOND_DOUBT = 1e-11
 # Rows up to which factors in integers are computed.

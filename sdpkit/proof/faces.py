@@ -81,9 +81,9 @@ def _enter(program: Program, face: dict[str, Any], found: OnFace) -> None:
 def _candidates(program: Program, given: Sequence[Array]) -> Iterator[list[int]]:
     """Integer multipliers that may expose a face."""
     for e, (b, row) in enumerate(zip(program.b, program.rows, strict=True)):
-        diagonal = [v for (_, i, j), v in row.items() if i == j]
+        diagonal = [v for (_, i, j), v in row.items() if i == j and v]
         signs = {v > 0 for v in diagonal}
-        if b == 0 and row and len(signs) == 1:
+        if b == 0 and len(signs) == 1:
             yield [(1 if signs == {True} else -1) * (i == e) for i in range(len(program.b))]
     if given:
         floats = Floats.of(program)
@@ -135,7 +135,8 @@ def _kernel(image: Triangle) -> Basis | None:
         return None
     a = [[Fraction(image[max(i, j)][min(i, j)]) for j in range(n)] for i in range(n)]
     seen = [i for i in range(n) if any(a[i])]
-    left, pivots = list(seen), []
+    left = list(seen)
+    pivots: list[int] = []
     while left:
         continue_or_raise()
         pivot = max(left, key=lambda i: a[i][i])

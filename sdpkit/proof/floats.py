@@ -56,8 +56,8 @@ class Floats:
                     places[0].append(e)
                     places[1].append(starts[k - 1] + a * sizes[k - 1] + c)
                     values[0].append(number)
-        blocks = sp.csr_array((values[0], places[:2]), shape=(m + 1, starts[-1]))
-        linear = sp.csr_array((values[1], places[2:]), shape=(m + 1, n_x))
+        blocks = sp.csr_array((np.array(values[0]), places[:2]), shape=(m + 1, starts[-1]))
+        linear = sp.csr_array((np.array(values[1]), places[2:]), shape=(m + 1, n_x))
         cost = blocks[[m]].toarray().ravel()
         return cls(
             sizes,

@@ -19,6 +19,7 @@ import scipy.linalg
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.proof.check import Program
 from sdpkit.proof.definite import Triangle, factor_of
+from sdpkit.proof.digits import Digits
 from sdpkit.proof.floats import Floats, Matrices, smallest
 from sdpkit.typing import Array
 
@@ -60,10 +61,19 @@ def lower_end(
         floats, matrices, x, np.zeros_like(floats.b) if homogeneous else floats.b
     ):
         continue_or_raise()
-        end = _exact_end(program, floats, metric, *point, right)
+        end = _exact_end(program, floats, metric, *_in_integers(*point), right)
         if end is not None:
             return end
     return None
+
+
+def precise_lower_end(program: Program, floats: Floats, found: Digits) -> dict[str, Any] | None:
+    """The same of a point that is known to many bits."""
+    metric = _Gram.of(program, floats) if floats.b.size <= _ROWS else None
+    if metric is None:
+        return None
+    integers = (found.blocks, found.x, found.power)
+    return _exact_end(program, floats, metric, *integers, program.b)
 
 
 class _Gram:
@@ -170,18 +180,26 @@ def _solved(matrix: Array, right: Array) -> Array | None:
 # -- integers ---------------------------------------------------------------------------------
 
 
+def _in_integers(matrices: Matrices, x: Array) -> tuple[list[Triangle], list[int], int]:
+    """(lower triangles, x, the power of two that is their unit)"""
+    largest = max([float(np.abs(m).max(initial=0.0)) for m in [*matrices, x]], default=1.0)
+    power = _BITS - frexp(largest or 1.0)[1]
+    return (
+        [_triangle(m, power) for m in matrices],
+        [int(ldexp(v, power)) for v in x.tolist()],
+        power,
+    )
+
+
 def _exact_end(
     program: Program,
     floats: Floats,
     gram: _Gram,
-    matrices: Matrices,
-    x: Array,
+    point: list[Triangle],
+    linear: list[int],
+    power: int,
     right: list[int],
 ) -> dict[str, Any] | None:
-    largest = max([float(np.abs(m).max(initial=0.0)) for m in [*matrices, x]], default=1.0)
-    power = _BITS - frexp(largest or 1.0)[1]
-    point = [_triangle(m, power) for m in matrices]
-    linear = [int(ldexp(v, power)) for v in x.tolist()]
     for refinement in range(_REFINEMENTS + 1):
         continue_or_raise()
         r = _residuals(program, point, linear, right, power)
@@ -232,7 +250,7 @@ def _proven(
     if power < 0:  # a denominator of one takes all bits
         point = [[[v << -power for v in row] for row in rows] for rows in point]
         x, power = [v << -power for v in x], 0
-    over, end = 1 << power, {}
+    over, end = 1 << power, dict[str, Any]()
     p, q = 0, 1
     if any(r):
         missed, bits = sum(v * v for v in r), power + 64
@@ -258,10 +276,11 @@ def _proven(
     return {"over": over, "blocks": point, "x": x, "rho": [p, q], "factors": factors, **end}
 
 
-def worth(program: Program, end: dict[str, Any]) -> Fraction:
-    """<C, X> + cᵀx of an end, in the units of the program's integers."""
+def value_of_point(program: Program, end: dict[str, Any]) -> Fraction:
+    """What is proven to be attained near the point, in the units of the program's integers."""
     blocks, x = end["blocks"], end["x"]
     terms = (
         v * (blocks[k - 1][j][i] << (i < j) if k else x[j]) for (k, i, j), v in program.cost.items()
     )
-    return Fraction(sum(terms), end["over"])
+    norm = isqrt(sum(v * v << (i < j) for (_, i, j), v in program.cost.items())) + 1
+    return Fraction(sum(terms), end["over"]) - Fraction(*end["rho"]) * norm

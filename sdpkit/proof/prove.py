@@ -8,22 +8,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sdpkit.errors import InputError
 from sdpkit.files import replacing
 from sdpkit.numerics.breakdown import BREAKDOWNS
+from sdpkit.proof import digits
 from sdpkit.proof.check import Program, Refused, check, theorem
 from sdpkit.proof.faces import OnFace, drop_dependent, expose
 from sdpkit.proof.floats import Floats
-from sdpkit.proof.lower import lower_end, slacks_of
+from sdpkit.proof.lower import lower_end, precise_lower_end, slacks_of, value_of_point
 from sdpkit.proof.statement import Approximation
-from sdpkit.proof.upper import upper_end
+from sdpkit.proof.upper import precise_upper_end, upper_end, value_of_multipliers
 from sdpkit.typing import Array
 
 _UNLIMITED = 10**18
+# A relative width that needs no more digits.
+_NARROW = Fraction(1, 10**7)
+# A method in many bits starts at so many times the size of the answer.
+_MANY = 10.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,9 +181,59 @@ def _add_ends(proof: dict[str, Any], program: Program, floats: Floats, given: Gi
             lambda: lower_end(program, floats, *direction, homogeneous=True)
         )
     proof |= {name: end for name, end in ends.items() if end is not None}
+    if direction is None and not _is_narrow(program, proof):
+        _add_digits(proof, program, floats, answer)
 
 
-def _attempt(find: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
+def _add_digits(
+    proof: dict[str, Any], program: Program, floats: Floats, answer: Approximation
+) -> None:
+    """Ends from a method in many bits, where they are better."""
+    if not digits.is_installed() or not digits.is_in_reach(program):
+        return
+    found = _attempt(lambda: digits.more_digits(program, _sizes(floats, answer)))
+    if found is None:
+        return
+    upper = _attempt(lambda: precise_upper_end(program, floats, found))
+    if upper is not None and (
+        "multipliers" not in proof
+        or value_of_multipliers(program, upper)
+        < value_of_multipliers(program, proof["multipliers"])
+    ):
+        proof["multipliers"] = upper
+    lower = _attempt(lambda: precise_lower_end(program, floats, found))
+    if lower is not None and (
+        "point" not in proof
+        or value_of_point(program, lower) > value_of_point(program, proof["point"])
+    ):
+        proof["point"] = lower
+
+
+def _is_narrow(program: Program, proof: dict[str, Any]) -> bool:
+    """Whether both ends are there, and near each other."""
+    if "multipliers" not in proof or "point" not in proof:
+        return False
+    upper = value_of_multipliers(program, proof["multipliers"])
+    lower = value_of_point(program, proof["point"])
+    largest = max(Fraction(1 << program.unit), abs(upper), abs(lower))
+    return upper - lower <= _NARROW * largest
+
+
+def _sizes(floats: Floats, answer: Approximation) -> tuple[float, float]:
+    """Of X and of S, several times as large as in the answer."""
+    point = [*(answer.matrices or []), answer.x]
+    slacks, reduced = floats.slacks(
+        np.zeros_like(floats.b) if answer.multipliers is None else answer.multipliers
+    )
+    largest = [
+        max([float(np.abs(m).max(initial=0.0)) for m in part], default=0.0)
+        for part in (point, [*slacks, reduced])
+    ]
+    of_x, of_s = (_MANY * max(1.0, v) if np.isfinite(v) else 1e6 for v in largest)
+    return of_x, of_s
+
+
+def _attempt(find: Callable[[], T | None]) -> T | None:
     """What is found, or None where a library breaks down."""
     try:
         return find()

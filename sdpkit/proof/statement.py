@@ -56,6 +56,8 @@ def refusal(program: Program) -> str:
         return "a program with a family of constraints has no proof file"
     if program.has_log_det:
         return "a program with a log det has no proof file"
+    if program.cones:
+        return "a program with second-order cones has no proof file"
     if not program.is_linear:
         return "a program with quadratic or norm penalties has no proof file"
     if any(block.max_rank is not None for block in program.blocks):

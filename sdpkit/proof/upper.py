@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from math import frexp, lcm, ldexp
+from math import frexp, lcm
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import scipy.linalg
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.proof.check import Program, Refused
 from sdpkit.proof.definite import factor_of
+from sdpkit.proof.digits import Digits
 from sdpkit.proof.floats import Floats, smallest
 from sdpkit.typing import Array, Indices
 
@@ -37,20 +38,34 @@ def upper_end(program: Program, floats: Floats, w: Array, cost: int = 1) -> dict
     equations = _equations(program, floats)
     for candidate in _candidates(floats, w, equations, cost):
         continue_or_raise()
-        end = exact_end(program, floats, candidate, equations, cost)
+        end = _end_of(program, floats, _fractions(candidate), equations, cost)
         if end is not None:
             return end
     return None
 
 
-def exact_end(
-    program: Program, floats: Floats, w: Array, equations: Indices, cost: int
+def precise_upper_end(program: Program, floats: Floats, found: Digits) -> dict[str, Any] | None:
+    """The same of multipliers that are known to many bits."""
+    exact = [Fraction(v, 1 << found.power) for v in found.w]
+    return _end_of(program, floats, exact, _equations(program, floats), 1)
+
+
+def value_of_multipliers(program: Program, end: dict[str, Any]) -> Fraction:
+    """bᵀw of an end, in the units of the program's integers."""
+    total = sum(b * v for b, v in zip(program.b, end["multipliers"], strict=True))
+    return Fraction(total, end["over"])
+
+
+def _end_of(
+    program: Program, floats: Floats, exact: list[Fraction], equations: Indices, cost: int
 ) -> dict[str, Any] | None:
-    """The multipliers as they are, in integers; None if they are not feasible."""
-    exact = _exact(program, floats, w, equations, cost)
-    if exact is None:
+    """The multipliers in integers, moved onto their equations; None if they are not feasible."""
+    if equations.size > _EQUATIONS:
         return None
-    over, numbers = exact
+    if equations.size and not _solve(program, floats, exact, equations.tolist(), cost):
+        return None
+    over = lcm(*(v.denominator for v in exact)) if exact else 1
+    numbers = [v.numerator * (over // v.denominator) for v in exact]
     try:
         matrices, _ = program.combined(numbers, cost * over, "multipliers")
     except Refused:
@@ -170,8 +185,8 @@ def _newton_step(
         values = scipy.linalg.eigvalsh(s) if len(s) else np.ones(1)
         shift.append(max(-2 * float(values[0]), 1e-14 * float(np.abs(values).max())) + 1e-300)
     least = -2 * r[signed].min(initial=0.0) + 1e-15 * float(np.abs(r).max(initial=0.0)) + 1e-300
-    inverse = [np.linalg.inv(s + t * np.eye(len(s))) for s, t in zip(matrices, shift, strict=True)]
-    inverse = [(i + i.T) / 2 for i in inverse]
+    raised = [s + t * np.eye(len(s)) for s, t in zip(matrices, shift, strict=True)]
+    inverse = [np.asarray((i + i.T) / 2, dtype=float) for i in map(np.linalg.inv, raised)]
     margin = np.where(signed, np.where(r > 0, r, least), np.inf)
     weights = np.where(signed, 1 / margin**2, 0.0)
     hessian = floats.metric(inverse, weights)
@@ -188,26 +203,18 @@ def _newton_step(
         step = np.linalg.solve(scaled + 1e-15 * np.eye(len(scaled)), gradient / root) / root
     except (np.linalg.LinAlgError, ValueError):
         return None
-    decrement = float(np.sqrt(max(0.0, gradient @ step)))
+    decrement = float(np.sqrt(max(0.0, float(gradient @ step))))
     return np.asarray(step / (1 + decrement) if decrement > 0.25 else step)
 
 
 # -- integers ---------------------------------------------------------------------------------
 
 
-def _exact(
-    program: Program, floats: Floats, w: Array, equations: Indices, cost: int
-) -> tuple[int, list[int]] | None:
-    """(denominator, numerators) of multipliers that meet their equations exactly."""
+def _fractions(w: Array) -> list[Fraction]:
+    """The nearest fractions over one power of two."""
     power = _BITS - frexp(float(np.abs(w).max(initial=0.0)) or 1.0)[1]
     numbers = [Fraction(round(Fraction(v) * Fraction(2) ** power)) for v in w.tolist()]
-    exact = [v / Fraction(2) ** power for v in numbers]
-    if equations.size > _EQUATIONS:
-        return None
-    if equations.size and not _solve(program, floats, exact, equations.tolist(), cost):
-        return None
-    over = lcm(*(v.denominator for v in exact)) if exact else 1
-    return over, [v.numerator * (over // v.denominator) for v in exact]
+    return [v / Fraction(2) ** power for v in numbers]
 
 
 def _solve(
@@ -247,8 +254,3 @@ def _solve(
     for lead, at in done:
         w[int(order[at])] += table[lead][-1]
     return True
-
-
-def in_units(values: Array, power: int) -> list[int]:
-    """The nearest multiples of 2^−power, as integers."""
-    return [int(ldexp(v, power)) for v in values.tolist()]

@@ -30,15 +30,24 @@ class Ellipsoid:
 
     Attributes
     ----------
-    center: (d,) c
-    basis: (d, r) orthonormal basis of the directions in which it extends; r = d unless γ = 0 and
-        the points lie in a subspace
-    shape: (d, d) S, of rank r
-    radius: t
-    log_det: log det S on the span
-    weights: (m,) φ
-    gap: an upper bound on how far log det S is below its largest value
+    center : array of shape (d,)
+        c.
+    basis : array of shape (d, r)
+        Orthonormal basis of the directions in which it extends; r = d unless γ = 0 and the points
+        lie in a subspace.
+    shape : array of shape (d, d)
+        S, of rank r.
+    radius : float
+        t.
+    log_det : float
+        Log det S on the span.
+    weights : array of shape (m,)
+        φ.
+    gap : float
+        An upper bound on how far log det S is below its largest value.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> problem = sdpkit.CoveringEllipsoid([[0, 0], [2, 0], [0, 2], [2, 2.0], [1, 1.5]])
     >>> ellipsoid = problem.recover(sdpkit.solve(problem))

@@ -50,13 +50,22 @@ class Embedding:
 
     Attributes
     ----------
-    coordinates: (n, d), centred, columns by falling variance
-    eigenvalues: (n,) of K, falling, nonnegative; the leading ones where K is an operator
-    edges: (m, 2) those of the neighbourhood graph;  tensions: (m,) their multipliers w
-    components: (n,) which connected component a point belongs to; each is centred by itself
-    inputs: distances between the inputs, by which new points are placed (`extend`)
-    variance: tr K, where only leading eigenvalues are known; None: their sum
-    notes: why the objective of the coordinates is not the certified one, where it is not
+    coordinates : array of shape (n, d)
+        Centred, columns by falling variance.
+    eigenvalues : array of shape (n,)
+        Of K, falling, nonnegative; the leading ones where K is an operator.
+    edges : array of int, shape (m, 2)
+        Those of the neighbourhood graph.
+    tensions : array of shape (m,) or None
+        Their multipliers w.
+    components : array of int, shape (n,)
+        Which connected component a point belongs to; each is centred by itself.
+    inputs : SquaredDistances or None
+        Distances between the inputs, by which new points are placed (`extend`).
+    variance : float or None
+        Tr K, where only leading eigenvalues are known; None: their sum.
+    notes : tuple of str
+        Why the objective of the coordinates is not the certified one, where it is not.
     """
 
     coordinates: Array
@@ -97,19 +106,26 @@ class Embedding:
 
         Parameters
         ----------
-        X_new: (t, D) new points; or
-        distances: (t, n) from new points to all inputs, where only distances are known
-        method: "interpolation", a continuous map through the outputs (`sdpkit.results.
-            interpolation`); "sdp", the published placement by distances to the nearest inputs
-            (thesis 3.1.10, `sdpkit.results.placement.place`); "lle" (Saul and Roweis)
-        n_neighbors: how many inputs place a new point by "sdp" or "lle" (default 2d + 1)
-        refine: move each new point of "sdp" or "lle" to a local minimum of its squared errors
+        X_new : array-like of shape (t, D) or None, default None
+            New points; or.
+        distances : array-like of shape (t, n) or None, default None
+            From new points to all inputs, where only distances are known.
+        method : {"interpolation", "sdp", "lle"}, default "interpolation"
+            "interpolation", a continuous map through the outputs (`sdpkit.results. interpolation`);
+            "sdp", the published placement by distances to the nearest inputs (thesis 3.1.10,
+            `sdpkit.results.placement.place`); "lle" (Saul and Roweis).
+        n_neighbors : int or None, default None
+            How many inputs place a new point by "sdp" or "lle" (default 2d + 1).
+        refine : bool, default False
+            Move each new point of "sdp" or "lle" to a local minimum of its squared errors.
 
         A new point that is an input gets that input's coordinates; of inputs that coincide, those
         of the first. By "sdp" and "lle" a point that is only close to an input may land a few
         spacings away from it, and if the embedding has several components, all neighbours are
         taken from that of the nearest.
 
+        Examples
+        --------
         >>> import sdpkit
         >>> line = sdpkit.MVU([[0.0], [1.0], [2.0], [4.0]], n_neighbors=1)
         >>> embedding = line.recover(sdpkit.solve(line), n_components=1)

@@ -46,9 +46,12 @@ class Placement:
 
     Attributes
     ----------
-    coordinates: (t, r)
-    objectives: (t,) s + Σ|ξ_i| of each point, with the best s for its coordinates
-    bounds: (t,) values of dual feasible g: no (y, s) has a smaller objective
+    coordinates : array
+        (t, r).
+    objectives : array of shape (t,)
+        s + Σ|ξ_i| of each point, with the best s for its coordinates.
+    bounds : array of shape (t,)
+        Values of dual feasible g: no (y, s) has a smaller objective.
     """
 
     coordinates: Array
@@ -66,12 +69,16 @@ def place(anchors: ArrayLike, squared_distances: ArrayLike) -> Placement:
 
     Parameters
     ----------
-    anchors: (t, k, r) coordinates of the k neighbours of each new point
-    squared_distances: (t, k)
+    anchors : array-like of shape (t, k, r)
+        Coordinates of the k neighbours of each new point.
+    squared_distances : array-like
+        (t, k).
 
     Exact distances give the exact point where the neighbours span all r dimensions, wherever
     the origin is:
 
+    Examples
+    --------
     >>> corners = np.array([[100.0, 0.0], [101.0, 0.0], [100.0, 1.0]])
     >>> found = place([corners], [((corners - [107.0, 3.0]) ** 2).sum(axis=1)])
     >>> found.coordinates.round(9)
@@ -92,6 +99,8 @@ def refine_placement(
 
     Newton's method, damped where it would go up; a point is never made worse.
 
+    Examples
+    --------
     >>> square = [[[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]]
     >>> refine_placement([[0.8, 0.9]], square, [[2.0, 2.0, 2.0, 2.0]]).round(9)
     array([[1., 1.]])
@@ -114,9 +123,15 @@ def reconstruct(inputs: ArrayLike, neighbors: ArrayLike, anchors: ArrayLike) -> 
 
     Parameters
     ----------
-    inputs: (t, D) new points;  neighbors: (t, k, D) the inputs of their neighbours
-    anchors: (t, k, r) the outputs of their neighbours
+    inputs : array-like of shape (t, D)
+        New points.
+    neighbors : array-like of shape (t, k, D)
+        The inputs of their neighbours.
+    anchors : array-like of shape (t, k, r)
+        The outputs of their neighbours.
 
+    Examples
+    --------
     >>> reconstruct([[1.0]], [[[0.0], [2.0]]], [[[0.0, 0.0], [4.0, 2.0]]]).round(6)
     array([[2., 1.]])
     """

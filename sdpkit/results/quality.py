@@ -43,6 +43,8 @@ __all__ = [
 class Quality:
     """The three measures of one embedding, for neighbourhoods of `n_neighbors` points.
 
+    Examples
+    --------
     >>> Quality(1.0, 0.5, 0.5, n_neighbors=5).harmonic_mean
     0.6
     """
@@ -56,6 +58,8 @@ class Quality:
     def harmonic_mean(self) -> float:
         """The harmonic mean of the three measures, as in figure 3.28 there.
 
+        Examples
+        --------
         >>> Quality(1.0, 1.0, 0.0, n_neighbors=5).harmonic_mean
         0.0
         """
@@ -76,6 +80,8 @@ def evaluate(
 
     The input may be distances, (n, n), instead; X is None then.
 
+    Examples
+    --------
     >>> evaluate([[0.0], [1.0], [3.0]], [[0.0], [2.0], [6.0]], n_neighbors=1)
     Quality(local_continuity=1.0, local_trust=1.0, neighborhood_intersection=1.0, n_neighbors=1)
     """
@@ -103,6 +109,8 @@ def local_continuity(
     distances. Y in a single place has 0, as s = 0 is all that is left; if all neighbours in X
     coincide, there is no distance to lose and the value is 1.
 
+    Examples
+    --------
     >>> local_continuity([[0.0], [1.0], [3.0]], [[0.0], [0.0], [0.0]], n_neighbors=1)
     0.0
     """
@@ -123,6 +131,8 @@ def local_trust(
     Local continuity with input and output exchanged. Y in a single place has 1: it shows no
     distance that could mislead (its continuity is 0).
 
+    Examples
+    --------
     >>> square = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 2.0]]
     >>> flat = [[0.0], [1.0], [0.1], [1.3]]
     >>> round(local_trust(square, flat, n_neighbors=1), 9)
@@ -144,6 +154,8 @@ def neighborhood_intersection(
 
     Ties are broken by index on both sides. With n_neighbors = n − 1 it is 1 for every Y.
 
+    Examples
+    --------
     >>> neighborhood_intersection([[0.0], [1.0], [3.0]], [[0.0], [3.0], [4.0]], n_neighbors=1)
     0.6666666666666666
     """
@@ -154,6 +166,8 @@ def neighborhood_intersection(
 def harmonic_mean(continuity: float, trust: float, intersection: float) -> float:
     """The harmonic mean of the three measures; 0 if one of them is 0.
 
+    Examples
+    --------
     >>> harmonic_mean(1.0, 0.5, 0.5)
     0.6
     """
@@ -169,6 +183,8 @@ def fidelity(eigenvalues: ArrayLike, n_components: int, variance: float | None =
     Negative eigenvalues count as zero. Without any variance, nothing is hidden: 1. Where only the
     leading eigenvalues are known, `variance` is the sum of all.
 
+    Examples
+    --------
     >>> fidelity([1.0, 6.0, 3.0, -1e-12], n_components=2)
     0.9
     """
@@ -187,6 +203,8 @@ def inconsistency(X: ArrayLike, Y: ArrayLike, *, affine: bool = False) -> float:
 
     `affine` allows a translation too, which matters where outputs are not centred.
 
+    Examples
+    --------
     >>> Y = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
     >>> round(inconsistency(3 * Y[:, ::-1], Y), 9)
     0.0
@@ -218,6 +236,8 @@ def relative_inconsistency(
     of B; `embedded` those from embedding A ∪ C and B ∪ C. Below 1, extending is more consistent
     than embedding anew.
 
+    Examples
+    --------
     >>> C = np.array([[0.0], [1.0], [2.0]])
     >>> relative_inconsistency((C, C + 0.2), (C, C + 0.1), affine=False) > 1
     True
@@ -233,6 +253,8 @@ def aligned(Y: ArrayLike, X: ArrayLike) -> Array:
 
     Procrustes without scaling: where lengths are known, so is the scale.
 
+    Examples
+    --------
     >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     >>> np.allclose(aligned(square[:, ::-1] + 5, square), square)
     True
@@ -254,6 +276,8 @@ def position_errors(inferred: ArrayLike, true: ArrayLike, *, align: bool = True)
 
     With anchors the frame is known: align=False.
 
+    Examples
+    --------
     >>> position_errors([[0.0], [2.0]], [[5.0], [4.0]]).round(9)
     array([0.5, 0.5])
     """

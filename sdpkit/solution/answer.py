@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from sdpkit.program.gram import FactoredGram, Gram, ResolventGram, StackedGram
 from sdpkit.typing import Array
 
 if TYPE_CHECKING:
+    from sdpkit.program.arrow import ArrowForm
     from sdpkit.program.families import Rows
     from sdpkit.program.form import Program
     from sdpkit.program.gram import Matrix
@@ -48,6 +49,8 @@ _LEAST_SECONDS = 1e-3
 class Settings:
     """What every solver is told. `options` go to the solver unchanged.
 
+    Examples
+    --------
     >>> Settings(deadline=Deadline.after(60.0)).time_limit <= 60.0
     True
     """
@@ -75,14 +78,21 @@ class Answer:
 
     Attributes
     ----------
-    matrices: one (n, n) array or `Gram` per block, or None
-    x: (n_x,) auxiliary variables, or None
-    dual: (m,) multipliers w, or None
-    multiplier_ray: (m,) w that shows infeasibility, or None
-    matrix_ray: (matrices, x) that shows unboundedness, or None
-    rows: for a program with a family, the comparisons that `dual` belongs to
-    smoothing: instead of both, γ > 0: the multipliers are weight·clip(½ + z/γ, 0, 1) for every
-        comparison z of the family at `matrices`
+    matrices : tuple of array or Gram or None
+        One (n, n) array or `Gram` per block, or None.
+    x : array of shape (n_x,) or None
+        Auxiliary variables, or None.
+    dual : array of shape (m,) or None
+        Multipliers w, or None.
+    multiplier_ray : array of shape (m,) or None
+        w that shows infeasibility, or None.
+    matrix_ray : tuple or None
+        (matrices, x) that shows unboundedness, or None.
+    rows : Rows or None
+        For a program with a family, the comparisons that `dual` belongs to.
+    smoothing : float, default 0.0
+        Instead of both, γ > 0: the multipliers are weight·clip(½ + z/γ, 0, 1) for every comparison
+        z of the family at `matrices`.
     """
 
     stop: Stop
@@ -104,6 +114,17 @@ class Answer:
     def hit_limit(self) -> bool:
         """Whether a limit or Ctrl-C ended the run."""
         return self.stop in (Stop.TIME_LIMIT, Stop.ITERATION_LIMIT, Stop.INTERRUPTED)
+
+
+def with_second_order_cones(form: ArrowForm, answer: Answer) -> Answer:
+    """The answer to the original program of a form with blocks in place of second-order cones."""
+    if not form.original.cones:
+        return answer
+    point, ray = (answer.matrices, answer.x), answer.matrix_ray
+    if answer.matrices is not None and answer.x is not None:
+        point = form.lifted(answer.matrices, answer.x)
+    ray = None if ray is None else form.lifted(*ray)
+    return replace(answer, matrices=point[0], x=point[1], matrix_ray=ray)
 
 
 def check_answer(program: Program, solver: str, answer: Answer) -> None:

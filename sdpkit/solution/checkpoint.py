@@ -31,6 +31,8 @@ EVERY = 30.0  # seconds between two states, by default
 class Checkpoint:
     """Where an engine keeps its state of one program.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from sdpkit.layout import Expected
     >>> path = Path(tempfile.mkdtemp()) / "run.npz"

@@ -78,11 +78,21 @@ class Driver:
 
     Attributes
     ----------
-    solver: its name;  settings: what it was told;  options: the solver's own, with their defaults
-    iterations: counted by the engine through `count`
-    stop, words: why the run ended, or None and ""
-    history: the rows so far
+    solver : str
+        Its name.
+    settings : Settings
+        What it was told.
+    options : dict
+        The solver's own, with their defaults.
+    iterations : object
+        Counted by the engine through `count`.
+    stop, words : object
+        Why the run ended, or None and "".
+    history : object
+        The rows so far.
 
+    Examples
+    --------
     >>> class Halving:
     ...     x = 1.0
     ...     def step(self, driver):

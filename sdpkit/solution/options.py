@@ -29,10 +29,12 @@ class Option:
 def check_names(solver: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Refuse options that `solver` does not have.
 
+    Examples
+    --------
     >>> check_names("factored", ["foo"], [])
     Traceback (most recent call last):
     sdpkit.errors.InputError: solver 'factored' has no option 'foo' (it has none). tol, max_iter \
-and time_limit are arguments of solve().
+    and time_limit are arguments of solve().
     """
     names = tuple(known)
     for option in given:

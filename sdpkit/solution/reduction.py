@@ -46,12 +46,20 @@ class Reduction:
 
     Attributes
     ----------
-    original, program: before and after
-    bases: per block the (n, r) matrix F;  grounded: per block whether it is that of a ground
-    rows: (m',) the rows that were kept
-    implied: (m − m', m') the other rows as combinations of these, all at unit norm
-    row_scale: (m,) the norms of all rows before
-    rhs_scale, cost_scale: β and γ
+    original, program : Program
+        Before and after.
+    bases : tuple of array
+        Per block the (n, r) matrix F.
+    grounded : tuple of bool
+        Per block whether it is that of a ground.
+    rows : array of int
+        (m',) the rows that were kept.
+    implied : csr_array
+        (m − m', m') the other rows as combinations of these, all at unit norm.
+    row_scale : array of shape (m,)
+        The norms of all rows before.
+    rhs_scale, cost_scale : float
+        β and γ.
     """
 
     original: Program
@@ -149,6 +157,8 @@ def reduce(program: Program, orthonormal: bool = False) -> Reduction:
     An orthonormal F keeps the conditioning, which first-order methods need; the default keeps
     the sparsity, which everything else needs.
 
+    Examples
+    --------
     >>> from sdpkit import MVU, datasets
     >>> program = MVU(datasets.swiss_roll(20), n_neighbors=4).program()
     >>> reduction = reduce(program)

@@ -72,23 +72,38 @@ class Solution:
 
     Attributes
     ----------
-    status: granted by the certificate
-    native_status: the solver's own words
-    objective, dual_objective: recomputed from the returned numbers
-    certificate: residuals, eigenvalues, safe bound, gap
-    matrices: one positive semidefinite (n, n) array per block; for large graphs a `Gram`, which
+    status : Status
+        Granted by the certificate.
+    native_status : str
+        The solver's own words.
+    objective, dual_objective : float
+        Recomputed from the returned numbers.
+    certificate : Certificate
+        Residuals, eigenvalues, safe bound, gap.
+    matrices : tuple of array or Gram
+        One positive semidefinite (n, n) array per block; for large graphs a `Gram`, which
         multiplies, measures and has eigenvectors, but no entries; none where the time was over
-        before a solver was called
-    x: (n_x,) auxiliary variables;  dual: (m,) multipliers w
-    rows: for a program with a family, the comparisons that `dual` belongs to
-    smoothing: where these are too many to be listed, γ > 0: the multiplier of a comparison z is
-        weight·clip(½ + z/γ, 0, 1)
-    ray: the verified proof of infeasibility or unboundedness, if that is the status
-    solver, reason: who solved it and why it was chosen
-    trajectory: the steps, if the problem took several programs; times and iterations are sums
-    stop: why the solver stopped, in its own opinion
-    attempts: what each solver reached, in the order of their calls, if `solver="auto"` called more
-        than one; times are sums over all of them
+        before a solver was called.
+    x : array of shape (n_x,)
+        Auxiliary variables.
+    dual : array of shape (m,) or None
+        Multipliers w.
+    rows : Rows or None
+        For a program with a family, the comparisons that `dual` belongs to.
+    smoothing : float
+        Where these are too many to be listed, γ > 0: the multiplier of a comparison z is
+        weight·clip(½ + z/γ, 0, 1).
+    ray : Ray or None
+        The verified proof of infeasibility or unboundedness, if that is the status.
+    solver, reason : str
+        Who solved it and why it was chosen.
+    trajectory : Trajectory or None
+        The steps, if the problem took several programs; times and iterations are sums.
+    stop : Stop or None
+        Why the solver stopped, in its own opinion.
+    attempts : tuple of Attempt
+        What each solver reached, in the order of their calls, if `solver="auto"` called more than
+        one; times are sums over all of them.
     """
 
     status: Status
@@ -124,6 +139,8 @@ class Solution:
     def value(self, what: Any) -> Any:
         """The value of an unknown, a variable or an expression that the program was written in.
 
+        Examples
+        --------
         >>> import sdpkit
         >>> t = sdpkit.Variable(name="t", free=True)
         >>> A = [[2.0, 1.0], [1.0, 2.0]]

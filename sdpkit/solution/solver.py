@@ -16,15 +16,17 @@ class Capabilities:
 
     `families`: programs whose constraints are searched and never listed, which other solvers get in
     parts; `ranks`: limits on the rank of a block; `log_det`: log dets of blocks; `quadratic`,
-    `norms`: penalties of auxiliary variables; `warm_start`, `callback`: it uses them;
-    `checkpoint`: its state can be kept in a file; `teaching`: a method to read and to watch, which
-    `solver="auto"` never chooses; `stops_itself`: it works in a process that it
-    stops, so that it keeps the time limit and answers Ctrl-C however long its steps take.
+    `norms`: penalties of auxiliary variables; `second_order`: their second-order cones;
+    `warm_start`, `callback`: it uses them; `checkpoint`: its state can be kept in a file;
+    `teaching`: a method to read and to watch, which `solver="auto"` never chooses;
+    `stops_itself`: it works in a process that it stops, so that it keeps the time limit and
+    answers Ctrl-C however long its steps take.
     """
 
     families: bool = False
     ranks: bool = False
     log_det: bool = False
+    second_order: bool = False
     quadratic: bool = False
     norms: bool = False
     warm_start: bool = False
@@ -72,6 +74,8 @@ class Solver(Protocol):
 def unsupported(capabilities: Capabilities, program: Program) -> str | None:
     """What `program` needs beyond these capabilities, in words after a solver's name, or None.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from sdpkit import Block, Program
     >>> program = Program.of(Block.of(2, np.eye(2), name="M", max_rank=1), [1.0, 1.0])
@@ -89,6 +93,8 @@ def unsupported(capabilities: Capabilities, program: Program) -> str | None:
         return f"cannot take quadratic penalties; this program has {curved}"
     if program.norms and not capabilities.norms:
         return f"cannot take norm penalties; this program has {len(program.norms)}"
+    if program.cones and not capabilities.second_order:
+        return f"cannot take second-order cones; this program has {len(program.cones)}"
     if program.has_log_det and not capabilities.log_det:
         return "cannot take a log det; this program has one"
     return None

@@ -25,6 +25,7 @@ def elastic(program: Program) -> Program:
     zero = [replace(b, cost=b.cost.scaled(0.0), log_det=0.0) for b in program.blocks]
     # A variable that no constraint contains has no limits: some codes fail if it is free.
     used = np.bincount(program.rows_x.indices, minlength=program.n_auxiliary) > 0
+    in_cone = program.cone_x.inside
     return Program.of(
         zero,
         program.rhs,
@@ -32,7 +33,8 @@ def elastic(program: Program) -> Program:
         rows_x=sp.hstack([program.rows_x, eye, -eye], format="csr"),
         relations=program.relations,
         cost_x=np.concatenate([np.zeros(program.n_auxiliary), -np.ones(2 * m)]),
-        free_x=np.concatenate([program.free_x & used, np.zeros(2 * m, dtype=bool)]),
+        free_x=np.concatenate([program.free_x & (used | in_cone), np.zeros(2 * m, dtype=bool)]),
+        cones=program.cones,
         name=f"elastic {program.name}",
     )
 
@@ -52,9 +54,9 @@ def recession(program: Program) -> Program:
     trace = np.concatenate(
         [np.r_[np.zeros(block.n_measurements), np.ones(block.size)] for block in program.blocks]
     )
-    nonnegative = sp.csr_array(np.where(program.free_x, 0.0, 1.0)[None, :])
+    nonnegative = sp.csr_array(program.cone_x.unit[None, :])
     # Free variables get constraints of their own: −1 ≤ x_j ≤ 1.
-    unit = sp.eye_array(program.n_auxiliary, format="csr")[np.flatnonzero(program.free_x)]
+    unit = sp.eye_array(program.n_auxiliary, format="csr")[np.flatnonzero(program.cone_x.lines)]
     n_free = unit.shape[0]
     return Program.of(
         extended,
@@ -70,6 +72,7 @@ def recession(program: Program) -> Program:
         free_x=program.free_x,
         quadratic_x=program.quadratic_x,
         norms=program.norms,
+        cones=program.cones,
         name=f"recession of {program.name}",
     )
 

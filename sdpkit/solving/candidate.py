@@ -208,7 +208,7 @@ def in_the_cone(program: Program, answer: Answer) -> tuple[list[Matrix], Array]:
     if not all(is_finite(m) for m in [*matrices, x]):
         return matrices, x
     matrices = [project_onto_cone(b, m) for b, m in zip(program.blocks, matrices, strict=True)]
-    return matrices, np.where(program.free_x, x, np.maximum(x, 0.0))
+    return matrices, program.cone_x.projected(x)
 
 
 def _best_known(program: Program, answer: Answer) -> Answer:

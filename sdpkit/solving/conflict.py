@@ -20,8 +20,9 @@ from sdpkit.certificate.rays import Ray
 from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics.deadline import Abandoned, current_deadline
 from sdpkit.program.form import Program
+from sdpkit.program.gram import trace
 from sdpkit.solution.answer import Settings
-from sdpkit.solution.solution import Status
+from sdpkit.solution.solution import Solution, Status
 from sdpkit.solving.auxiliary import with_unit_vectors
 from sdpkit.solving.feasibility import decide
 from sdpkit.solving.registry import get_solver
@@ -153,7 +154,9 @@ def decided(program: Program) -> Decision:
         solution = solve(plain)
     if solution.status is Status.INFEASIBLE and solution.ray is not None:
         return _infeasible(plain, solution.ray, np.inf)
-    return Decision(True if solution.status is Status.OPTIMAL else None)
+    # Far away a small relative residual shows no feasible point.
+    is_met = solution.status is Status.OPTIMAL and _size(solution) <= _limit(plain)
+    return Decision(True if is_met else None)
 
 
 def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
@@ -165,15 +168,14 @@ def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
     """
     if not program.n_rows:
         return
-    size = float((np.abs(program.rhs) / program.row_norms).max())
-    limit = _FAR * (size if size > 0 else 1.0)
-    free = np.flatnonzero(program.free_x)
+    limit = _limit(program)
+    free = np.flatnonzero(program.cone_x.lines)
     shift = np.asarray(program.rows_x[:, free].sum(axis=1)).ravel()
     rows_q, total = [], []
     for block, span in zip(program.blocks, program.spans, strict=True):
         rows_q += [program.rows_q[:, span], sp.csr_array((program.n_rows, block.size))]
         total += [np.zeros(block.n_measurements), np.ones(block.size)]
-    total_q, total_x = np.concatenate(total), np.ones(program.n_auxiliary)
+    total_q, total_x = np.concatenate(total), program.cone_x.unit + program.cone_x.lines
     yield (
         Program.of(
             [with_unit_vectors(block) for block in program.blocks],
@@ -182,10 +184,23 @@ def _within_limits(program: Program) -> Iterator[tuple[Program, float]]:
             rows_q=sp.vstack([sp.hstack(rows_q), sp.csr_array(total_q[None, :])]),
             rows_x=sp.vstack([program.rows_x, sp.csr_array(total_x[None, :])]),
             relations=np.r_[program.relations, -1],
+            free_x=program.cone_x.inside,
+            cones=program.cones,
             name=f"{program.name} within limits",
         ),
         limit,
     )
+
+
+def _limit(program: Program) -> float:
+    """The size of points beyond which rounding hides whether they are feasible."""
+    size = float((np.abs(program.rhs) / program.row_norms).max(initial=0.0))
+    return _FAR * (size if size > 0 else 1.0)
+
+
+def _size(solution: Solution) -> float:
+    """The sum of all traces and variables of a point."""
+    return float(sum(trace(m) for m in solution.matrices) + np.abs(solution.x).sum())
 
 
 def _infeasible(program: Program, ray: Ray, size: float) -> Decision:

@@ -87,15 +87,20 @@ def _decided(run: Run, program: Program, solver: Solver) -> Feasibility:
         point = FeasiblePoint(*found.point)
         if point.proof(program):
             return Feasibility(point=point)
+    inexact: Ray | None = None
     if found.dual is not None:
         ray = certify_infeasible(program, program.sign * found.dual)
-        if ray.passes(RAY_TOL):
+        if ray.passes(RAY_TOL) and ray.proof:
             return Feasibility(ray=ray)
+        inexact = ray if ray.passes(RAY_TOL) else None
     asked, face = found.dual is not None, Face.of(program)
     if face is None or not all(has_simple_null(block) for block in program.blocks):
-        return Feasibility(is_asked=asked)
+        return Feasibility(ray=inexact, is_asked=asked)
     dual = found.dual / face.scales if found.dual is not None else None
-    return replace(_on_faces(run, program, face, dual, solver), is_asked=asked)
+    on_faces = replace(_on_faces(run, program, face, dual, solver), is_asked=asked)
+    if inexact is None or on_faces.ray is not None or on_faces.point is not None:
+        return on_faces
+    return replace(on_faces, ray=inexact)
 
 
 def _on_faces(
@@ -171,7 +176,9 @@ def _deepest_point(run: Run, program: Program, solver: Solver) -> _Deepest:
     answer = None if able is None else run.ask_aside(asked, able)
     if answer is None:
         return _Deepest()
-    dual = None if answer.dual is None else answer.dual[: program.n_rows]
+    # Constraints that contradict each other have a ray and no multipliers.
+    dual = answer.multiplier_ray if answer.dual is None else answer.dual
+    dual = None if dual is None else dual[: program.n_rows]
     if dual is not None and not np.isfinite(dual).all():
         dual = None
     if answer.matrices is None or answer.x is None:
@@ -181,7 +188,7 @@ def _deepest_point(run: Run, program: Program, solver: Solver) -> _Deepest:
         return _Deepest(dual=dual)
     pairs = zip(answer.matrices, _projectors(program), strict=True)
     matrices = tuple(np.asarray(m) + t * np.asarray(p) for m, p in pairs)
-    return _Deepest((matrices, np.where(program.free_x, 0.0, t) + answer.x[:-1]), dual)
+    return _Deepest((matrices, t * program.cone_x.unit + answer.x[:-1]), dual)
 
 
 def _able(asked: Program, solver: Solver) -> Solver | None:
@@ -194,7 +201,8 @@ def _able(asked: Program, solver: Solver) -> Solver | None:
 
 
 def deepest(program: Program) -> Program:
-    """max t with M ⪰ tI on its face, x ≥ t, inequalities met by t in their own units.
+    """max t with M ⪰ tI on its face, x ≥ t, x_h ≥ ‖x_T‖ + t, inequalities met by t in their own
+    units.
 
     >>> from sdpkit import Block
     >>> asked = deepest(Program.of(Block.of(2, [[1.0, 0.0], [0.0, 1.0]]), [1.0, 1.0]))
@@ -211,6 +219,7 @@ def deepest(program: Program) -> Program:
         relations=np.r_[plain.relations, -1],
         cost_x=np.r_[np.zeros(plain.n_auxiliary), 1.0],
         free_x=np.r_[plain.free_x, True],
+        cones=plain.cones,
         name=f"deepest point of {program.name}",
     )
 
@@ -219,7 +228,7 @@ def _along(program: Program) -> Array:
     """(m,) how each constraint changes with t."""
     with np.errstate(all="ignore"):
         along = program.rows_q @ program.measure(_projectors(program))
-        along = along + program.rows_x @ np.where(program.free_x, 0.0, 1.0)
+        along = along + program.rows_x @ program.cone_x.unit
         return np.asarray(along - program.relations * program.row_norms)
 
 

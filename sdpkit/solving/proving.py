@@ -39,12 +39,17 @@ class Proven:
 
 
 @dataclass(frozen=True, eq=False)
-class _File:
-    """The program of a file in both forms."""
+class ProgramFile:
+    """The program of an SDPA file in both forms."""
 
     program: Program
     origin: Origin
     statement: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: str | Path) -> ProgramFile:
+        """The program for solvers and certificates, and as a proof states it."""
+        return cls(*read_with_origin(path), statement_of_file(path))
 
     def in_its_terms(
         self, matrices: tuple[Matrix, ...] | None, x: Array, w: Array | None
@@ -66,25 +71,33 @@ def prove_file(
     >>> str(prove_file(path).proof)                     # max 2 Y₁₂, Y₁₁ = Y₂₂ = 1
     'theorem: 1.999... ≤ optimum ≤ 2.0... of the program with SHA-256 ...'
     """
-    file = _File(*read_with_origin(path), statement_of_file(path))
+    file = ProgramFile.read(path)
     deadline = Deadline.after(time_limit)
     solution = solve(file.program, solver=solver, tol=tol, time_limit=time_limit)
-    given = _given(file, solution)
+    return Proven(solution, prove_solution(file, solution, solver, deadline))
+
+
+@one_blas_thread
+def prove_solution(
+    file: ProgramFile, solution: Solution, solver: str, deadline: Deadline
+) -> Proof | None:
+    """What a solution of the program of a file proves about it; a face by a second solve."""
+    given, proof = _given(file, solution), None
     try:
         with deadline.applies():
             proof = prove(file.statement, given)
             if _is_closed(proof) or solution.ray is not None:
-                return Proven(solution, proof)
+                return proof
             exposing = _exposing(file, solver, deadline)
             if exposing is not None:
                 other = prove(file.statement, Given(given.answer, exposing=[exposing]))
                 proof = _better(proof, other)
     except Abandoned:
-        return Proven(solution, None)
-    return Proven(solution, proof)
+        return proof
+    return proof
 
 
-def _given(file: _File, solution: Solution) -> Given:
+def _given(file: ProgramFile, solution: Solution) -> Given:
     answer = file.in_its_terms(solution.matrices, solution.x, solution.dual)
     ray = solution.ray
     if ray is None:
@@ -102,7 +115,7 @@ def _given(file: _File, solution: Solution) -> Given:
     return Given(answer, multipliers, direction)
 
 
-def _exposing(file: _File, solver: str, deadline: Deadline) -> Array | None:
+def _exposing(file: ProgramFile, solver: str, deadline: Deadline) -> Array | None:
     """Multipliers of the program without its objective: where it has no interior, they expose."""
     entries = sum(block.size**2 for block in file.program.blocks)
     if file.program.n_rows > _ROWS or entries > _ENTRIES or deadline.is_over:

@@ -23,6 +23,8 @@ def check_problem(
 ) -> None:
     """Run every check of `problem_checks`; the first that fails raises an `AssertionError`.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> check_problem(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)))
     """

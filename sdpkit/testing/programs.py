@@ -15,6 +15,7 @@ from sdpkit.program.cost import Cost
 from sdpkit.program.form import Program
 from sdpkit.program.roots import Roots
 from sdpkit.program.safe import NormPenalty
+from sdpkit.program.second_order import SecondOrderCone
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,36 @@ def _largest_eigenvalue() -> Program:
     return Program.of(Block.of(3, np.eye(3), cost=C), [1.0], rows_q=np.ones((1, 3)))
 
 
+def shortest(more: float = 0.0) -> Program:
+    """min ‖(q − 3, q − 5)‖ + more·q over a squared length q: √2 at q = 4 without more."""
+    return Program.of(
+        Block.of(1, [[1.0]], cost=Cost.of(1, identity=more)),
+        [3.0, 5.0],
+        sense="min",
+        rows_q=np.ones((2, 1)),
+        rows_x=np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0]]),
+        cost_x=[1.0, 0.0, 0.0],
+        free_x=[True] * 3,
+        cones=[SecondOrderCone.of([0, 1, 2])],
+        name="shortest",
+    )
+
+
+def in_ball(radius: float, **more: Any) -> Program:
+    """max x₁ + 2x₂ + 2x₃ over ‖x‖ ≤ r: 3r, and infeasible where the radius is negative."""
+    return Program.of(
+        Block.of(1, [[1.0]], cost=Cost.of(1, identity=-1.0)),
+        [radius],
+        rows_q=np.zeros((1, 1)),
+        rows_x=np.array([[1.0, 0.0, 0.0, 0.0]]),
+        cost_x=[0.0, 1.0, 2.0, 2.0],
+        free_x=[True] * 4,
+        cones=[SecondOrderCone.of(np.arange(4))],
+        name="ball",
+        **more,
+    )
+
+
 def solvable() -> list[Case]:
     """Programs with an optimum, each with something that a solver can get wrong."""
     ring = [(i, (i + 1) % 5) for i in range(5)]
@@ -171,6 +202,8 @@ def solvable() -> list[Case]:
         Case("free variable, constraints ≤ and ≥", free_and_lower(), 4.0),
         Case("quadratic penalty", spring(1.0, 2.0), 0.5625),
         Case("norm penalty", _taut(), 4.5),
+        Case("second-order cone", shortest(), np.sqrt(2.0)),
+        Case("ball", in_ball(2.0), 6.0),
         Case("log det", Program.of(Block.of(2, np.eye(2), log_det=1.0), [2.0, 4.0]), np.log(8.0)),
         Case("covering", _cross(), 2 - 2 * np.log(2.0)),
         Case("sum of roots", Roots(np.array([[3.0, 4.0]]), diagonal=False).program(), 5.0),
@@ -186,5 +219,10 @@ def _comparisons() -> Program:
 
 
 def unsolvable() -> list[Program]:
-    """One that is infeasible and one that is unbounded."""
-    return [triangle(1.0, 1.0, 3.0, name="edges that do not close"), two_edges()]
+    """Infeasible and unbounded ones, over matrices and over a second-order cone."""
+    return [
+        triangle(1.0, 1.0, 3.0, name="edges that do not close"),
+        two_edges(),
+        in_ball(-1.0),
+        in_ball(1.0, relations=">="),
+    ]

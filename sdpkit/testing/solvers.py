@@ -31,6 +31,8 @@ Check = Callable[[], None]
 def check_solver(solver: Solver, tol: float = 1e-5) -> None:
     """Run every check of `solver_checks`; the first that fails raises an `AssertionError`.
 
+    Examples
+    --------
     >>> from sdpkit.solvers.interior import INTERIOR
     >>> check_solver(INTERIOR)
     """

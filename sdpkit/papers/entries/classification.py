@@ -10,7 +10,7 @@ import numpy as np
 
 import sdpkit
 from sdpkit.comparison.measuring import labelled, quiet_solve
-from sdpkit.papers.entry import NO_PROGRAM, Proof, Row, Setting, less
+from sdpkit.papers.entry import NO_PROGRAM, Certified, Row, Setting, less
 from sdpkit.papers.images import deskew
 from sdpkit.papers.pictures import Bars
 from sdpkit.papers.published import Items, Published
@@ -41,10 +41,10 @@ class Trials:
             self.errors.setdefault((measure, method), []).append(100 * value)
         self.solutions.setdefault(method, []).extend(used)
 
-    def proof(self, method: str) -> Proof:
+    def proof(self, method: str) -> Certified:
         """The certificates of a method's programs."""
         found = self.solutions.get(method, [])
-        return Proof.of_all(found) if found else NO_PROGRAM
+        return Certified.of_all(found) if found else NO_PROGRAM
 
 
 def learned(problem: sdpkit.LMNN, **options: Any) -> tuple[Metric, Solution]:
@@ -217,7 +217,7 @@ def mnist(setting: Setting) -> Items:
     errors: dict[tuple[str, str], float] = {}
     for method, judged, proof in (
         ("PCA", raw, NO_PROGRAM),
-        ("PCA-LMNN", metric, Proof.of(solution)),
+        ("PCA-LMNN", metric, Certified.of(solution)),
     ):
         for measure, rule in rules.items():
             error = 100 * judged.error(X[n:], y[n:], rule)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import sdpkit
 from sdpkit.comparison.measuring import labelled, quiet_solve
 from sdpkit.papers.entries.unfolding import needed, spectra
-from sdpkit.papers.entry import NO_PROGRAM, Proof, Setting, listed, more
+from sdpkit.papers.entry import NO_PROGRAM, Certified, Setting, listed, more
 from sdpkit.papers.pictures import Bars, Scatter
 from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import handwritten, small_set, teapots
@@ -40,11 +40,11 @@ def kernels(X: Array, degree: int = 4, width: float | None = None) -> dict[str, 
     }
 
 
-def mvu_kernel(X: Array, k: int = 4, tol: float = 1e-3) -> tuple[Array, Proof]:
+def mvu_kernel(X: Array, k: int = 4, tol: float = 1e-3) -> tuple[Array, Certified]:
     """The Gram matrix that MVU learns, and its certificate."""
     problem = sdpkit.MVU(X, n_neighbors=k, connect="bridge")
     solution = quiet_solve(problem, tol=tol)
-    return np.asarray(problem.gram_matrix(solution)), Proof.of(solution)
+    return np.asarray(problem.gram_matrix(solution)), Certified.of(solution)
 
 
 def kernel_pca(kernel: Array) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 
 import sdpkit
 from sdpkit.comparison.measuring import arrays, quiet_solve, timed_solve
-from sdpkit.papers.entry import Proof, Row, Setting, listed, rises
+from sdpkit.papers.entry import Certified, Row, Setting, listed, rises
 from sdpkit.papers.pictures import Bars, Curves, Scatter
 from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import handwritten
@@ -33,7 +33,7 @@ def projections(setting: Setting) -> Items:
     distances = np.linalg.norm(way - 1.0, axis=1)
     away = int((np.diff(distances) > 1e-12).sum())
     ours = f"{away} of {len(distances) - 1}"
-    yield PAPER.claim("moves away", ours, away == 0, Proof.of(solution))
+    yield PAPER.claim("moves away", ours, away == 0, Certified.of(solution))
     yield Scatter("projections", way, np.arange(len(way)))
     steps = list(range(len(distances)))
     yield Curves("distance to the feasible set", steps, {"": distances}, "projection", "", log=True)
@@ -71,7 +71,7 @@ def roll(setting: Setting) -> Items:
         for name, one in (("program", plain), ("refined", fine)):
             measured[f"{word}, {name}"] = evaluate(X, one.coordinates).local_continuity
             yield Scatter(f"{word}, {name}", one.coordinates, places[:, 0])
-        proof, ours = Proof.of(solution), f"{seconds:.1f}"
+        proof, ours = Certified.of(solution), f"{seconds:.1f}"
         yield PAPER.claim("seconds", ours, seconds < 30, proof, word=word, n=len(X))
         pair = measured[f"{word}, program"], measured[f"{word}, refined"]
         yield PAPER.claim("refined roll", *rises(pair), proof, word=word)
@@ -99,9 +99,9 @@ def twos_and_threes(setting: Setting) -> Items:
     yield PAPER.claim("ink", f"{correlation:.2f}", None)
     continuity = {name: evaluate(X, Y).local_continuity for name, Y in found.items()}
     pair = continuity["LLE"], continuity["variational MVU"]
-    yield PAPER.claim("digits", *rises(pair), Proof.of(solution))
+    yield PAPER.claim("digits", *rises(pair), Certified.of(solution))
     fine = continuity["variational MVU"], continuity["refined"]
-    yield PAPER.claim("refined digits", *rises(fine), Proof.of(solution, ", then local"))
+    yield PAPER.claim("refined digits", *rises(fine), Certified.of(solution, ", then local"))
     for name, Y in found.items():
         yield Scatter(name, Y, y)
 
@@ -119,8 +119,8 @@ def _localized(true: Array, graph: Any, unit: str, scale: float) -> Items:
     coarse, fine = problem.recover(solution), problem.refine(solution)
     before, after = (float(position_errors(one, true).mean()) for one in (coarse, fine))
     ours, size = f"{before:.3g}{unit}", {"n": len(true), "edges": graph.n_edges}
-    yield PAPER.claim("program", ours, before < 0.25 * scale, Proof.of(solution), **size)
-    proof = Proof.of(solution, ", then local")
+    yield PAPER.claim("program", ours, before < 0.25 * scale, Certified.of(solution), **size)
+    proof = Certified.of(solution, ", then local")
     yield PAPER.claim("refined", f"{after:.3g}{unit}", after < 0.1 * before, proof)
     aligned = sdpkit.quality.aligned
     for name, one in (("program", coarse), ("refined", fine)):
@@ -176,7 +176,10 @@ def basis_size(setting: Setting) -> Items:
         i, j = graph.edges.T
         residuals = np.square(at[i] - at[j]).sum(axis=1) - graph.squared_lengths
         losses.append(float(np.square(residuals).mean()))
-    proof, seconds = Proof.of_all([run.result for run in runs]), [run.cpu_seconds for run in runs]
+    proof, seconds = (
+        Certified.of_all([run.result for run in runs]),
+        [run.cpu_seconds for run in runs],
+    )
     relative = [loss / losses[0] for loss in losses]
     words = {"sizes": listed(sizes, 0)}
     yield PAPER.claim("loss", listed(relative), relative[-1] < 1, proof, **words)

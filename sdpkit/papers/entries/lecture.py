@@ -11,7 +11,7 @@ import numpy as np
 
 import sdpkit
 from sdpkit.comparison.measuring import arrays, timed_solve
-from sdpkit.papers.entry import NO_PROGRAM, Proof, Row, Setting
+from sdpkit.papers.entry import NO_PROGRAM, Certified, Row, Setting
 from sdpkit.papers.pictures import Bars, Scatter
 from sdpkit.papers.published import Items, Published
 from sdpkit.solution.solution import Solution
@@ -87,9 +87,9 @@ def share(solved: Solved) -> float:
     return solved[0].recover(solved[1], n_components=2).fidelity
 
 
-def _proofs(found: Fidelities) -> tuple[Proof, Proof, Proof]:
+def _proofs(found: Fidelities) -> tuple[Certified, Certified, Certified]:
     bound = f"; {100 * found.of_bound:.2f} % of MVU's bound"
-    return NO_PROGRAM, Proof.of(found.mvu[1]), Proof.of(found.mve[1], bound)
+    return NO_PROGRAM, Certified.of(found.mvu[1]), Certified.of(found.mve[1], bound)
 
 
 def fidelity(setting: Setting) -> Items:

@@ -12,7 +12,7 @@ import sdpkit
 from sdpkit.comparison.measuring import arrays, quiet_solve
 from sdpkit.numerics.neighbors import nearest
 from sdpkit.papers.entries.unfolding import pca_shares, unfold
-from sdpkit.papers.entry import NO_PROGRAM, Proof, Row, Setting, listed, more, rises
+from sdpkit.papers.entry import NO_PROGRAM, Certified, Row, Setting, listed, more, rises
 from sdpkit.papers.pictures import Bars, Curves, Scatter
 from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import handwritten, small_set, teapots
@@ -31,7 +31,7 @@ def triple(quality: Quality) -> tuple[float, float, float]:
     return (quality.local_continuity, quality.local_trust, quality.neighborhood_intersection)
 
 
-def _variational(X: Array, k: int, r: int) -> Iterator[tuple[str, Array, Proof]]:
+def _variational(X: Array, k: int, r: int) -> Iterator[tuple[str, Array, Certified]]:
     bases: tuple[tuple[Any, str], ...] = (("lle", "LLE"), ("laplacian", "Laplacian"))
     for basis, word in bases:
         large = sdpkit.VariationalMVU(X, n_neighbors=k, basis=basis, n_basis=10, connect="bridge")
@@ -39,13 +39,13 @@ def _variational(X: Array, k: int, r: int) -> Iterator[tuple[str, Array, Proof]]
         yield (
             f"variational MVU ({word})",
             large.recover(answer, n_components=r).coordinates,
-            Proof.of(answer),
+            Certified.of(answer),
         )
         fine = large.refine(answer, n_components=r).coordinates
-        yield f"variational MVU, refined ({word})", fine, Proof.of(answer, ", then local")
+        yield f"variational MVU, refined ({word})", fine, Certified.of(answer, ", then local")
 
 
-def _others(X: Array, k: int, r: int) -> Iterator[tuple[str, Array, Proof]]:
+def _others(X: Array, k: int, r: int) -> Iterator[tuple[str, Array, Certified]]:
     """The other methods of Table 3.2, by scikit-learn."""
     from sklearn.decomposition import PCA
     from sklearn.manifold import Isomap, LocallyLinearEmbedding, SpectralEmbedding
@@ -150,7 +150,7 @@ def out_of_sample(setting: Setting) -> Items:
         trials = [consistency_trial(X, seed) for seed in range(setting.runs)]
         errors = np.array([values for values, _ in trials])
         bars[name] = setting.runs / (1 / errors).sum(axis=0)
-        proof = Proof.of_all([solution for _, used in trials for solution in used])
+        proof = Certified.of_all([solution for _, used in trials for solution in used])
         mean = bars[name]
         published, holds = {
             "Swiss roll": ("far above 1", mean.min() > 2),
@@ -218,7 +218,7 @@ def by_neighbors(setting: Setting) -> Items:
         curves["share of λ₃"].append(float(one.shares[2]))
         words, holds = ("unfolds", one.shares[2] < 0.05) if k < 7 else ("locked", one.is_locked)
         ours = f"{mean:.3f}; {listed(one.shares[:3])}; {one.gain:.2f}"
-        yield PAPER.claim("k", ours, holds, Proof.of(one.solution), k=k, published=words)
+        yield PAPER.claim("k", ours, holds, Certified.of(one.solution), k=k, published=words)
     first, *_, last = curves["share of λ₃"]
     ours = f"{first:.3f}, {last:.3f} (PCA {pca_shares(X)[2]:.3f})"
     yield PAPER.claim("spectrum", ours, first < 0.1 < last)
@@ -242,7 +242,7 @@ def bad_edges(setting: Setting) -> Items:
         solution = quiet_solve(problem, tol=1e-3)
         embedding = problem.recover(solution, n_components=2)
         variances.append(float(embedding.variance or embedding.eigenvalues.sum()))
-        proofs.append(Proof.of(solution))
+        proofs.append(Certified.of(solution))
         yield Scatter(name, embedding.coordinates, t)
     inputs = float(np.square(X - X.mean(axis=0)).sum())
     before, after = (variance / inputs for variance in variances)

@@ -9,7 +9,7 @@ import numpy as np
 import sdpkit
 from sdpkit.comparison.measuring import labelled, quiet_solve
 from sdpkit.papers.entries.classification import learned
-from sdpkit.papers.entry import Proof, Row, Setting, less, listed, more
+from sdpkit.papers.entry import Certified, Row, Setting, less, listed, more
 from sdpkit.papers.pictures import Bars, Curves, Scatter
 from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import Labels, small_set, split
@@ -43,7 +43,7 @@ def stretch(setting: Setting) -> Items:
     X, y = square_sample(np.random.default_rng(0), setting.points)
     metric, solution = learned(sdpkit.LMNN(X, y, n_neighbors=1))
     plain, useful = np.sqrt(np.diag(metric.matrix))
-    proof = Proof.of(solution)
+    proof = Certified.of(solution)
     yield Row.number("stretch of the plain direction", 1.4, float(plain), 0.2, "", proof)
     yield Row.number("stretch of the discriminative direction", 2.2, float(useful), 0.2, "", proof)
     yield PAPER.claim("stretched", f"{useful / plain:.2f} times", useful > 1.2 * plain, proof)
@@ -66,7 +66,7 @@ def convergence(setting: Setting) -> Items:
             errors[run] = euclidean(X, y, 1).error(*test), metric.error(*test)
         for name, value in zip(curves, 100 * errors.mean(axis=0), strict=True):
             curves[name].append(float(value))
-    proof = Proof.of_all(solutions)
+    proof = Certified.of_all(solutions)
     for name, values in curves.items():
         ours, falls = f"{listed(values, 1)} %", values[-1] < values[0] / 2
         yield PAPER.claim("1-NN error", ours, falls, proof, sizes=listed(sizes, 0), name=name)
@@ -89,7 +89,7 @@ def illumination(setting: Setting) -> Items:
     shares = [
         float(np.square(lights @ rows.T).sum() / 2) for rows in (pca[:2], vectors[:, ::-1].T[:2])
     ]
-    proof = Proof.of(solution)
+    proof = Certified.of(solution)
     yield PAPER.claim("illumination of PCA", f"{shares[0]:.2f}", shares[0] > 0.8)
     yield PAPER.claim("illumination of LMNN", f"{shares[1]:.2f}", shares[1] < 0.2, proof)
     errors = [100 * m.error(X_test, y_test) for m in (euclidean(X_train, y_train), metric)]
@@ -112,8 +112,12 @@ def neighbors_changed(setting: Setting) -> Items:
     before = euclidean(X_train, y_train).predict(X_test, n_neighbors=1) == y_test
     after = metric.predict(X_test, n_neighbors=1) == y_test
     better, worse = int((~before & after).sum()), int((before & ~after).sum())
-    yield PAPER.claim("became right", str(better), better > 0, Proof.of(solution), n=len(y_test))
-    yield PAPER.claim("more right", f"{better} against {worse}", better > worse, Proof.of(solution))
+    yield PAPER.claim(
+        "became right", str(better), better > 0, Certified.of(solution), n=len(y_test)
+    )
+    yield PAPER.claim(
+        "more right", f"{better} against {worse}", better > worse, Certified.of(solution)
+    )
     counts = {str(d): [int((~before & after)[y_test == d].sum())] for d in range(10)}
     yield Bars("digits whose nearest neighbour became right", counts, ["digits"])
 
@@ -130,7 +134,7 @@ def circles(setting: Setting) -> Items:
         metric = problem.recover(solution)
         errors[count] = 100 * metric.leave_one_out_error(1)
         what = f"{count} metric{'s' * (count > 1)}: leave-one-out 1-NN error"
-        yield Row.number(what, published, errors[count], 5, " %", Proof.of(solution))
+        yield Row.number(what, published, errors[count], 5, " %", Certified.of(solution))
         yield Scatter(f"{count} metrics", X, metric.block_of)
     yield PAPER.claim(
         "further metric", f"{listed(errors.values(), 0)} %", errors[1] > errors[2] > errors[3]
@@ -149,10 +153,13 @@ def local_metrics(setting: Setting) -> Items:
         vectors = np.linalg.eigh(matrix)[1]
         angles.append(float(np.degrees(np.arctan2(*vectors[::-1, -1])) % 180))
     spread = float(np.ptp(angles))
-    yield PAPER.claim("directions", listed(angles, 0), spread > 20, Proof.of(four))
+    yield PAPER.claim("directions", listed(angles, 0), spread > 20, Certified.of(four))
     errors = [100 * m.leave_one_out_error() for m in (single, several)]
     yield PAPER.claim(
-        "four metrics", f"{listed(errors, 1)} %", errors[1] <= errors[0], Proof.of_all([one, four])
+        "four metrics",
+        f"{listed(errors, 1)} %",
+        errors[1] <= errors[0],
+        Certified.of_all([one, four]),
     )
     yield Scatter("first two principal components of 0, 1, 4, 6", Z, y)
 
@@ -228,7 +235,7 @@ def few_dimensions(setting: Setting) -> Items:
         metrics = (euclidean(X_train, y_train).truncated(r), full.truncated(r), rectangular)
         for name, metric in zip(curves, metrics, strict=True):
             curves[name].append(100 * metric.error(X_test, y_test))
-    proof = Proof.of_all(solutions)
+    proof = Certified.of_all(solutions)
     for name, values in curves.items():
         what = f"3-NN error in {listed(dims, 0)} dimensions: {name}"
         yield Row.claim(what, "", f"{listed(values, 1)} %", None, proof)
@@ -313,7 +320,7 @@ def zebra_stripes(setting: Setting) -> Items:
         "RCA": Metric.from_components(whitening(X_train, y_train), X_train, y_train),
         "MMC": Metric.from_components(pairs.recover(answer).components[0], X_train, y_train),
     }
-    proofs = {"LMNN": Proof.of(solution), "MMC": Proof.of(answer)}
+    proofs = {"LMNN": Certified.of(solution), "MMC": Certified.of(answer)}
     errors = {name: 100 * m.error(X_test, y_test) for name, m in found.items()}
     base = errors["Euclidean"]
     for name, error in errors.items():

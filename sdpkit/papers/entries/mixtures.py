@@ -7,7 +7,7 @@ import numpy as np
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
 from sdpkit.papers.baselines import em_mixture, kernel_columns
-from sdpkit.papers.entry import Proof, Setting, less, listed
+from sdpkit.papers.entry import Certified, Setting, less, listed
 from sdpkit.papers.pictures import Bars, Curves, Scatter
 from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import Labels, four_kernels, small_set
@@ -42,7 +42,7 @@ def eigenmaps(setting: Setting) -> Items:
         for name, problem in (("kernel", by_kernel), ("eigenmap", by_map)):
             solutions.append(quiet_solve(problem, tol=1e-4))
             curves[name].append(solutions[-1].objective)
-    proof = Proof.of_all(solutions)
+    proof = Certified.of_all(solutions)
     ratios = [a / b for a, b in zip(curves["kernel"], curves["eigenmap"], strict=True)]
     yield PAPER.claim("kernel and eigenmap", f"{ratios[-1]:.4f}", abs(ratios[-1] - 1) < 1e-3, proof)
     yield PAPER.claim("fewer dimensions", listed(ratios[:-1]), None, proof)
@@ -63,7 +63,7 @@ def circles(setting: Setting) -> Items:
         words, holds = "separated", error < 5
         if name == "no kernel":
             words, holds = "linear maps cannot separate", error > 90
-        proof, ours = Proof.of(solution), f"{error:.0f} %"
+        proof, ours = Certified.of(solution), f"{error:.0f} %"
         yield PAPER.claim("circles", ours, holds, proof, name=name, published=words)
     yield Scatter("two classes", X, y)
 
@@ -93,10 +93,10 @@ def kernel_mixture(setting: Setting) -> Items:
     mixed = ", ".join(f"{w:.2f} {k}" for w, k in zip(theta, grams, strict=True) if w > 0)
     loss, best = solution.objective, alone.min()
     ours, holds = f"{loss:.1f} against {best:.1f} ({mixed})", loss <= best * (1 + 1e-6)
-    yield PAPER.claim("kernel mixture", ours, holds, Proof.of(solution))
+    yield PAPER.claim("kernel mixture", ours, holds, Certified.of(solution))
     answer = quiet_solve(kernel_columns(grams["Gaussian"], y, 2))
     ours, holds = f"{answer.objective:.2g}", answer.objective < 0.05 * loss
-    yield PAPER.claim("columns", ours, holds, Proof.of(answer))
+    yield PAPER.claim("columns", ours, holds, Certified.of(answer))
     groups = {name: [float(v)] for name, v in zip(grams, alone, strict=True)}
     groups["mixture"] = [loss]
     yield Bars("loss", groups, ["loss"])
@@ -109,12 +109,12 @@ def distance_mixture(setting: Setting) -> Items:
     solution = quiet_solve(problem)
     alone = [quiet_solve(part).objective for part in problem.parts]
     pair = less(solution.objective, min(alone), ".2f")
-    yield PAPER.claim("distance mixture", *pair, Proof.of(solution))
+    yield PAPER.claim("distance mixture", *pair, Certified.of(solution))
     em = em_mixture(grams, y, rank=2)
     bound = float(solution.certificate.safe_bound)
     ours = f"{listed(em.objectives, 2)}, {'settled' if em.converged else 'not settled'}"
     holds = bool(np.all(em.objectives >= bound * (1 - 1e-6)))
-    yield PAPER.claim("EM", ours, holds, Proof.of_all(em.solutions))
+    yield PAPER.claim("EM", ours, holds, Certified.of_all(em.solutions))
     steps = list(range(len(em.objectives)))
     convex = [solution.objective] * len(steps)
     yield Curves("loss", steps, {"EM": em.objectives, "convex": convex}, "step", "loss")

@@ -12,7 +12,7 @@ import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
 from sdpkit.interfaces.query_metric import QueryMetric
 from sdpkit.papers.entries.metrics import euclidean
-from sdpkit.papers.entry import Proof, Setting, listed
+from sdpkit.papers.entry import Certified, Setting, listed
 from sdpkit.papers.pictures import Bars
 from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import Labels, small_set
@@ -92,10 +92,10 @@ def figure_1(setting: Setting) -> Items:
         everything += solutions
         rates = 100 * wrong / len(X)
         bars[name] = rates.mean(axis=1)
-        proof, ours = Proof.of_all(solutions), "; ".join(listed(row, 1) for row in rates)
+        proof, ours = Certified.of_all(solutions), "; ".join(listed(row, 1) for row in rates)
         yield PAPER.claim("errors", ours, None, proof, name=name, metrics=", ".join(METRICS))
     table = np.array(list(bars.values()))
-    proof = Proof.of_all(everything)
+    proof = Certified.of_all(everything)
     published = ("significantly less", "no significant difference")
     for row, (name, words) in enumerate(zip(METRICS, published, strict=False)):
         difference = table[:, 2] - table[:, row]

@@ -11,7 +11,7 @@ import numpy as np
 
 import sdpkit
 from sdpkit.comparison.measuring import quiet_solve
-from sdpkit.papers.entry import Proof, Row, Setting, listed, more
+from sdpkit.papers.entry import Certified, Row, Setting, listed, more
 from sdpkit.papers.pictures import Bars, Scatter
 from sdpkit.papers.published import Items, Published
 from sdpkit.papers.sets import handwritten, teapots
@@ -27,7 +27,7 @@ class Unfolded:
     coordinates: Array
     shares: Array
     variance: float
-    proof: Proof
+    proof: Certified
 
 
 def unfold(X: Array, k: int, *, tol: float = 1e-3, dimensions: int = 3, **options: Any) -> Unfolded:
@@ -36,7 +36,9 @@ def unfold(X: Array, k: int, *, tol: float = 1e-3, dimensions: int = 3, **option
     solution = quiet_solve(problem, tol=tol)
     found = problem.recover(solution, n_components=dimensions)
     variance = float(found.variance or found.eigenvalues.sum())
-    return Unfolded(found.coordinates, found.eigenvalues / variance, variance, Proof.of(solution))
+    return Unfolded(
+        found.coordinates, found.eigenvalues / variance, variance, Certified.of(solution)
+    )
 
 
 def pca_shares(X: Array) -> Array:
