@@ -37,7 +37,6 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from sdpkit import stored
@@ -63,6 +62,7 @@ from sdpkit.problems.free_directions import (
     length_notes,
     no_variation,
 )
+from sdpkit.problems.kernel_map import kernel_pca_map
 from sdpkit.program.compilation import minimise
 from sdpkit.program.expressions import Unknown
 from sdpkit.program.families import RowFamily, Rows, nearby_scale
@@ -207,8 +207,6 @@ class LMNN:
             if not stored.is_stored(self.X):
                 return finite_points(self.X, "X")
             points = stored.points_of(self.X)
-            if points.shape[0] < 2 or points.shape[1] < 1:
-                raise InputError(f"X has shape {points.shape}, expected (n, D) with n ≥ 2")
             require_moderate(stored.largest(points), "X")
             return points
         K = read_only(finite_matrix(self.kernel, "kernel"))
@@ -302,25 +300,7 @@ class LMNN:
         """(n, rank) A with features K A: kernel PCA, its columns orthogonal to the constant."""
         if self.kernel is None:
             return None
-        n = self.points.shape[0]
-        centre = np.eye(n) - 1.0 / n
-        continue_or_raise()
-        values, vectors = scipy.linalg.eigh(centre @ self.points @ centre)
-        if values[0] < -1e-6 * np.abs(values).max():
-            raise InputError(
-                f"the centred kernel has eigenvalues {values[0]:.3g} … {values[-1]:.3g}; a matrix "
-                "of inner products has no negative eigenvalues"
-            )
-        count = int(np.sum(values > 1e-10 * float(values[-1])))
-        rank = count if self.rank is None else int(self.rank)
-        if not 1 <= rank <= count:
-            raise InputError(f"rank is {rank}; the centred kernel has rank {count}")
-        if rank == min(count, n - 1) == n - 1 and not self.ridge:
-            raise InputError(
-                f"rank {rank} is all of the kernel: every class can collapse to a point, and the "
-                "optimum is 0. Lower the rank or pass a ridge."
-            )
-        return np.asarray(vectors[:, ::-1][:, :rank] / np.sqrt(values[::-1][:rank]))
+        return kernel_pca_map(self.points, self.rank, self.ridge)
 
     @cached_property
     def features(self) -> Array:

@@ -159,7 +159,10 @@ def points_of(X: Any, name: str = "X") -> NDArray[Any]:
                 f"{part.name} has {columns} columns, and {parts[0].name} has {width}: all parts of "
                 f"{name} must have the same columns"
             )
-    out = empty((sum(count for count, _ in sizes), width))
+    total = sum(count for count, _ in sizes)
+    if total < 2 or width < 1:
+        raise InputError(f"{name} has shape {(total, width)}, expected (n, D) with n ≥ 2")
+    out = empty((total, width))
     start = 0
     for part, (count, _) in zip(parts, sizes, strict=True):
         out[start : start + count] = _check(np.asarray(part.read()), part.name, width)
