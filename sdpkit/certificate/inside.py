@@ -16,7 +16,7 @@ from sdpkit.typing import Array
 
 # What the search may take: a share of the seconds of the solve that is judged, and seconds that a
 # small program always has.
-_SHARE, _LEAST_SECONDS = 0.5, 0.25
+_SHARE, _LEAST_SECONDS = 0.5, 0.6
 # The gap that is looked for and at which the search ends, as shares of the tolerance.
 _GOAL, _ENOUGH = 0.01, 0.3
 # Steps without a better bound after which it ends.

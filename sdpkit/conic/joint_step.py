@@ -14,6 +14,7 @@ which lies inside by the margin m, and the correction of y° is much smaller tha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from sdpkit.conic.nonlinear_cones import NonlinearData
+from sdpkit.numerics.deadline import current_deadline
+from sdpkit.solving.run import solved_aside
 from sdpkit.typing import Array
 
 # Shares of the strictly feasible point that are tried.
@@ -177,26 +180,22 @@ def _weights(data: NonlinearData, y: Array) -> Array:
 
 
 def solved(data: NonlinearData, accuracy: float) -> tuple[Array, Array] | None:
-    """(x, y) of Clarabel at an accuracy, or None."""
+    """(x, y) of Clarabel at an accuracy, or None. The deadline that applies is kept."""
     import clarabel
 
+    deadline = current_deadline()
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = accuracy
     settings.max_threads = 1
+    settings.time_limit = deadline.left
     triangle, cones = _triangles(data, clarabel)
     matrix = sp.csc_matrix(triangle @ data.matrix)
     squares = sp.csc_matrix(sp.triu(data.squares))
-    try:
-        problem = clarabel.DefaultSolver(
-            squares, data.cost, matrix, triangle @ data.rhs, cones, settings
-        )
-        found = problem.solve()
-    except (ValueError, RuntimeError):
-        return None
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # clarabel's own, of no importable class
-            raise
+    rhs = triangle @ data.rhs
+    make = partial(clarabel.DefaultSolver, squares, data.cost, matrix, rhs, cones, settings)
+    found = solved_aside(make, deadline)
+    if found is None:
         return None
     x, y = np.asarray(found.x), np.asarray(triangle.T @ np.asarray(found.z))
     if not (np.isfinite(x).all() and np.isfinite(y).all()):

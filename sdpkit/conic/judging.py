@@ -21,7 +21,11 @@ from sdpkit.conic.cvxpy import CompiledModel, refuse_wild_values, without_values
 from sdpkit.conic.cvxpy_solver import _OFFSET, SdpkitSolver
 from sdpkit.conic.joint_step import DualPoint, best_of_a_solve, joint_step
 from sdpkit.conic.nonlinear_cones import BlockRows, NonlinearData
+from sdpkit.numerics.deadline import Deadline, current_deadline
 from sdpkit.typing import Array, Bools
+
+# What a second solve may take: a multiple of the first, and seconds that it always has.
+_SHARE, _LEAST_SECONDS = 2.0, 3.0
 
 
 class Judge(SdpkitSolver):
@@ -108,7 +112,8 @@ def certify_nonlinear(problem: Any) -> ConicCertificate:
     value = problem.objective.value
     objective = float("nan") if value is None else float(np.real(np.ravel(value)[0]))
     violation, worst = largest_violation(problem)
-    found, source = _dual_point(data, x, y)
+    with _time_for_a_solve(problem).applies():
+        found, source = _dual_point(data, x, y)
     bound = data.sign * -np.inf
     if found is not None:
         # What rounding leaves of the equations is counted at the size of the point.
@@ -130,6 +135,12 @@ def certify_nonlinear(problem: Any) -> ConicCertificate:
         x=None if found is None else found.x,
         y=None if found is None else found.y,
     )
+
+
+def _time_for_a_solve(problem: Any) -> Deadline:
+    """A second solve may take somewhat longer than the first, as far as its time is known."""
+    seconds = getattr(problem.solver_stats, "solve_time", None) or 0.0
+    return Deadline.after(max(_LEAST_SECONDS, _SHARE * float(seconds))).within(current_deadline())
 
 
 def _dual_point(data: NonlinearData, x: Array, y: Array) -> tuple[DualPoint | None, str]:

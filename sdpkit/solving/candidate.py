@@ -67,7 +67,7 @@ class Candidate:
         answer = answer if answer.matrices is not None else _best_known(program, answer)
         matrices, x = repair_primal(program, answer, tol)
         dual = _into_box(program, answer.dual)
-        certificate = certify(program, matrices, x, dual, answer.rows)
+        certificate = certify(program, matrices, x, dual, answer.rows, answer.smoothing)
         found = cls(program, choice, tol, answer, tuple(matrices), x, dual, certificate)
         return found if found.passes else replace(found, ray=_ray_of(found))
 

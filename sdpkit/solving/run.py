@@ -1,6 +1,7 @@
 """One call of the user while it runs, and the only place in the package that calls a solver.
 
-`Run.ask` is that call, with everything that guards it:
+`Run.ask` is that call, with everything that guards it (`solved_aside` is the same for conic models
+that are no program):
 
     time        a solver of ours that expects to need far more than is left works in a process that
                 can be stopped, where a step may outlast the limit
@@ -157,7 +158,7 @@ class Run:
         ours = is_ours(solver)
         before = "" if ours else program.fingerprint
 
-        call = partial(solver.solve, program, settings)
+        call = _call_of(solver, program, settings)
         try:
             setup = settings.deadline.later(SETUP_SECONDS)
             with setup.applies(), nullcontext() if ours else raising_interrupts():
@@ -179,6 +180,34 @@ class Run:
         if is_interrupted() and answer.stop is Stop.FAILED:
             answer = replace(answer, stop=Stop.INTERRUPTED)  # Ctrl-C is why, or might as well be
         return answer
+
+
+def solved_aside(make: Callable[[], Any], deadline: Deadline) -> Any | None:
+    """What a solver of another package returns that takes no program; None where it breaks down,
+    and where the time is over. `make` gives the solver its model."""
+    if deadline.is_over:
+        return None
+    one_thread_for_new_libraries()
+    try:
+        with deadline.applies(), raising_interrupts():
+            return _call_of(make())()
+    except Abandoned:
+        return None
+    except KeyboardInterrupt:
+        if not is_interrupted():
+            raise
+        return None
+    except (ValueError, RuntimeError, MemoryError, ArithmeticError):
+        return None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # clarabel's own, of no importable class
+            raise
+        return None
+
+
+def _call_of(solver: Any, *arguments: Any) -> Callable[[], Any]:
+    """The call of a solver."""
+    return partial(solver.solve, *arguments)
 
 
 @contextmanager
@@ -252,4 +281,4 @@ def _after_error(
     return Answer(Stop.FAILED, broke_down(error))
 
 
-__all__ = ["Run", "compiling"]
+__all__ = ["Run", "compiling", "solved_aside"]
