@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from sdpkit import stored
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.program.families import RowFamily, values
 from sdpkit.solution.solution import Solution
@@ -91,18 +92,18 @@ class Pull:
     def coordinates(self, split: bool = True) -> Coordinates:
         """The coordinates in which C = I; without `split`, only null(C) splits the points."""
         # Features may be given in any units: what is small is judged against their own spread.
-        sizes = np.sqrt(self.weight * np.square(self.features).sum(axis=0) + self.ridge)
+        sizes = np.sqrt(self.weight * stored.squares(self.features) + self.ridge)
         units = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0)
         T, null = self._whitening(np.diag(units))
         # Without any pull: a block of one direction in which nothing differs.
         T = T if T.shape[1] else np.zeros((len(units), 1))
-        scale = float(np.abs(self.features * units).max())
+        scale = float(stored.largest(self.features, units).max())
         along = self.features @ null
         groups = np.zeros(len(along), dtype=np.int64)
         for column, reach in zip(along.T, self._reach(null), strict=True):
             number = _groups(column, max(_SAME * scale, _APART * float(reach)))
             groups = _joint(groups, number)
-        inputs, chosen = self.features @ T, np.zeros(T.shape[1], dtype=bool)
+        inputs, chosen = stored.product(self.features, T), np.zeros(T.shape[1], dtype=bool)
         if split and len(self.pairs):
             groups, chosen = _split(inputs, groups)
         return Coordinates(T, inputs, (null, T[:, chosen]), groups)

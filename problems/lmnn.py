@@ -30,17 +30,26 @@ optimum says nothing: kernel LMNN needs a `rank`, or a ridge.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from sdpkit import stored
 from sdpkit.errors import InputError
-from sdpkit.inputs import finite_matrix, finite_points, integer, one_of, read_only, set_fields
+from sdpkit.inputs import (
+    finite_matrix,
+    finite_points,
+    integer,
+    one_of,
+    read_only,
+    require_moderate,
+    set_fields,
+)
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.problems.early_stopping import EarlyStopping
@@ -53,6 +62,7 @@ from sdpkit.problems.free_directions import (
     length_notes,
     no_variation,
 )
+from sdpkit.problems.kernel_map import kernel_pca_map
 from sdpkit.program.compilation import minimise
 from sdpkit.program.expressions import Unknown
 from sdpkit.program.families import RowFamily, Rows, nearby_scale
@@ -77,7 +87,8 @@ class LMNN:
     Parameters
     ----------
     X : array-like of shape (n, D) or None, default None
-        Points.
+        Points; also a memory-mapped array, a list of paths of .npy files, the path of a folder of
+        .parquet files, or a Dask array, whose parts are read one by one (`sdpkit.stored`).
     y : array-like of shape (n,) or None, default None
         Labels of any kind.
     kernel : array-like of shape (n, n) or None, default None
@@ -104,6 +115,9 @@ class LMNN:
         How impostors are found, "auto", "blocks" or "tree"; the result is the same.
     random_state : int, default 0
         The seed of k-means.
+    memory_limit : float or str or None, default None
+        Bytes, or a text such as "4GiB": arrays that would take an eighth of it are kept in
+        temporary files.
 
     Attributes
     ----------
@@ -148,6 +162,7 @@ class LMNN:
     n_components: int | None = None
     search: Literal["auto", "blocks", "tree"] = "auto"
     random_state: int = 0
+    memory_limit: float | str | None = None
     points: Array = field(init=False)
     classes: NDArray[Any] = field(init=False)
     labels: Indices = field(init=False)
@@ -158,11 +173,16 @@ class LMNN:
     @one_blas_thread
     def __post_init__(self) -> None:
         self._check_numbers()
-        set_fields(self, points=self._inputs())
-        classes, labels = self._classes()
-        set_fields(self, classes=classes, labels=labels)
-        set_fields(self, target_pairs=self._target_pairs())
+        with self._limited():
+            set_fields(self, points=self._inputs())
+            classes, labels = self._classes()
+            set_fields(self, classes=classes, labels=labels)
+            set_fields(self, target_pairs=self._target_pairs())
         self._check_metrics()
+
+    def _limited(self) -> AbstractContextManager[None]:
+        """Large arrays made inside are kept on disk."""
+        return stored.memory_limit(stored.bytes_of(self.memory_limit))
 
     # -- the data ----------------------------------------------------------------------------
 
@@ -184,7 +204,11 @@ class LMNN:
         if self.kernel is None:
             if self.rank is not None:
                 raise InputError("rank belongs to a kernel; reduce the points X by PCA first")
-            return finite_points(self.X, "X")
+            if not stored.is_stored(self.X):
+                return finite_points(self.X, "X")
+            points = stored.points_of(self.X)
+            require_moderate(stored.largest(points), "X")
+            return points
         K = read_only(finite_matrix(self.kernel, "kernel"))
         if K.shape[0] != K.shape[1] or not np.allclose(K, K.T, atol=1e-8 * np.abs(K).max()):
             raise InputError(f"the kernel has shape {K.shape}; it must be square and symmetric")
@@ -202,7 +226,7 @@ class LMNN:
             if self.triplets is None:
                 raise InputError("LMNN needs labels y, or triplets; neither was given")
             return np.zeros(1, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        y = np.asarray(self.y)
+        y = np.asarray(stored.labels_of(self.y))
         if y.shape != (n,):
             raise InputError(f"y has shape {y.shape}, expected ({n},): one label per point")
         # What differs from itself is NaN, or a date that is not one.
@@ -276,31 +300,14 @@ class LMNN:
         """(n, rank) A with features K A: kernel PCA, its columns orthogonal to the constant."""
         if self.kernel is None:
             return None
-        n = self.points.shape[0]
-        centre = np.eye(n) - 1.0 / n
-        continue_or_raise()
-        values, vectors = scipy.linalg.eigh(centre @ self.points @ centre)
-        if values[0] < -1e-6 * np.abs(values).max():
-            raise InputError(
-                f"the centred kernel has eigenvalues {values[0]:.3g} … {values[-1]:.3g}; a matrix "
-                "of inner products has no negative eigenvalues"
-            )
-        count = int(np.sum(values > 1e-10 * float(values[-1])))
-        rank = count if self.rank is None else int(self.rank)
-        if not 1 <= rank <= count:
-            raise InputError(f"rank is {rank}; the centred kernel has rank {count}")
-        if rank == min(count, n - 1) == n - 1 and not self.ridge:
-            raise InputError(
-                f"rank {rank} is all of the kernel: every class can collapse to a point, and the "
-                "optimum is 0. Lower the rank or pass a ridge."
-            )
-        return np.asarray(vectors[:, ::-1][:, :rank] / np.sqrt(values[::-1][:rank]))
+        return kernel_pca_map(self.points, self.rank, self.ridge)
 
     @cached_property
     def features(self) -> Array:
         """(n, D) the points, or the kernel-PCA features; centred."""
         points = self.points if self.kernel_map is None else self.points @ self.kernel_map
-        return np.asarray(points - points.mean(axis=0))
+        with self._limited():
+            return stored.centred(points)
 
     @property
     def _distance_features(self) -> Array:
@@ -321,12 +328,13 @@ class LMNN:
     @cached_property
     def coordinates(self) -> tuple[Coordinates, ...]:
         """How each block sees the inputs (`sdpkit.problems.free_directions`)."""
-        return tuple(self._coordinates(block) for block in range(self.n_metrics))
+        with self._limited():
+            return tuple(self._coordinates(block) for block in range(self.n_metrics))
 
     def _coordinates(self, block: int) -> Coordinates:
         pull = Pull(
             self.features,
-            np.finfo(np.float64).eps * np.abs(self._distance_features).max(axis=0),
+            np.finfo(np.float64).eps * stored.largest(self._distance_features),
             self.target_pairs[self.block_of[self.target_pairs[:, 1]] == block],
             1 - self.mu,
             self.ridge,

@@ -34,6 +34,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
+from sdpkit.files import free_memory
 from sdpkit.numerics.threads import one_thread_of_blas, own_threads, workers
 from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
@@ -48,6 +49,7 @@ from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
 from sdpkit.solvers.in_time import set_up
 from sdpkit.solvers.inner import InTheCone, InTheFactor
 from sdpkit.solvers.multiplier_method import MULTIPLIERS, MultiplierMethod, ObjectiveEstimate
+from sdpkit.solvers.streamed import StreamedSearch, is_streamed
 from sdpkit.solvers.working_set import WorkingSet
 from sdpkit.typing import Array
 
@@ -294,11 +296,15 @@ class HingeSolver(FamilySolver):
         with one_thread_of_blas(), own_threads() as pool:
             return driver.run(set_up(driver, lambda: self._search(program, settings, pool)))
 
-    def _search(self, program: Program, settings: Settings, pool: Any) -> HingeSearch:
+    def _search(
+        self, program: Program, settings: Settings, pool: Any
+    ) -> HingeSearch | StreamedSearch:
         """The engine at its start."""
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
         problem = HingeProgram.of(program, settings.tol if self.method is InTheFactor else 0.0)
         start = problem.start(settings.warm_start)
+        if self.method is InTheFactor and settings.warm_start is None and is_streamed(problem):
+            return StreamedSearch(problem, start, settings.tol, pool, free_memory())
         search = HingeSearch(problem, start, self.method, settings.tol, pool)
         if settings.warm_start is not None:
             search.resume(settings.warm_start)

@@ -25,6 +25,8 @@ Factors = list[Array]
 _SINGLE_PRECISION_TOL = 5e-4
 # … with features up to this size, where differences of one still count.
 _SINGLE_EXTENT = 1e3
+# From so many points on, features that need no change are not copied.
+_MANY_POINTS = 100_000
 # The least eigenvalue of a warm start, as a share of the largest: with a little of every direction
 # the search can leave the face of the given solution.
 _EVERY = 1e-3
@@ -62,6 +64,10 @@ class HingeProgram:
                 )
             root = (vectors / np.sqrt(values)) @ vectors.T
             nodes = np.eye(block.size) if block.features is None else block.features
+            if len(nodes) >= _MANY_POINTS and _is_identity(block.cost.dense()):
+                features.append(np.ascontiguousarray(nodes))
+                back.append(np.eye(block.size))
+                continue
             images = nodes @ root
             # Differences are all that counts; small numbers round less.
             features.append(np.ascontiguousarray(images - images.mean(axis=0)))
@@ -117,9 +123,13 @@ class HingeProgram:
         return [np.sqrt(t) * basis for basis in bases]
 
 
+def _is_identity(cost: Array) -> bool:
+    return bool(np.array_equal(cost, np.eye(len(cost))))
+
+
 def _extent(features: Array) -> float:
     """The largest coordinate."""
-    return float(np.abs(features).max(initial=0.0))
+    return max(abs(float(features.max(initial=0.0))), abs(float(features.min(initial=0.0))))
 
 
 def _leading(matrix: Array, rank: int) -> Array:

@@ -488,7 +488,7 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search of many seconds, made of many short pieces, is left soon after the limit."""
-    from sdpkit.program import impostors
+    from sdpkit.program import tiles
     from sdpkit.solvers import algorithm_3, hinge_program
 
     X, y = load_digits(return_X_y=True)
@@ -502,11 +502,11 @@ def test_a_search_of_all_comparisons_ends_at_the_time_limit(
 
         return run
 
-    slow = {dtype: slowed(kernel) for dtype, kernel in impostors._TILE_PAIRS.items()}
-    monkeypatch.setattr(impostors, "_TILE_PAIRS", slow)
-    monkeypatch.setattr(impostors, "_UNCOMPILED_POINTS", 0)
-    monkeypatch.setattr(impostors, "_TILE_ENTRIES", 2**10)  # at least 150 tiles
-    monkeypatch.setattr(impostors, "_TILE_COLUMNS", 2**6)
+    slow = {dtype: slowed(kernel) for dtype, kernel in tiles._TILE_PAIRS.items()}
+    monkeypatch.setattr(tiles, "_TILE_PAIRS", slow)
+    monkeypatch.setattr(tiles, "_UNCOMPILED_POINTS", 0)
+    monkeypatch.setattr(tiles, "TILE_ENTRIES", 2**10)  # at least 150 tiles
+    monkeypatch.setattr(tiles, "TILE_COLUMNS", 2**6)
     for module in (algorithm_3, hinge_program):
         monkeypatch.setattr(module, "best_scale", lambda *_: 1.0)
     began = time.perf_counter()

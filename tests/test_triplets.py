@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdpkit import LMNN, Block, Cost, InputError, Program
-from sdpkit.program import impostors
+from sdpkit.program import impostors, tiles
 from sdpkit.program.families import Rows, Terms, best_scale, laplacians, values
 from sdpkit.program.files import family_of
 from sdpkit.program.impostors import Impostors
@@ -98,7 +98,7 @@ def ways() -> Iterator[None]:
     """Every way to search: compiled or not, with all directions or with leading ones first."""
     for compiled, screened in product([False, True], repeat=2):
         with (
-            patch.object(impostors, "_UNCOMPILED_POINTS", 0 if compiled else 700),
+            patch.object(tiles, "_UNCOMPILED_POINTS", 0 if compiled else 700),
             patch.object(impostors, "_SCREENED_ANCHORS", 0 if screened else 10**9),
             patch.object(impostors, "_SCREENED_DIMENSION", 1),
         ):
@@ -265,8 +265,8 @@ def test_hinges_of_classes_far_from_the_middle_do_not_cancel() -> None:
 
 @pytest.mark.parametrize("n_blocks", [1, 2])
 def test_search_over_many_tiles(n_blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sdpkit.program.impostors._TILE_ENTRIES", 7 * 5)
-    monkeypatch.setattr("sdpkit.program.impostors._TILE_COLUMNS", 5)
+    monkeypatch.setattr("sdpkit.program.tiles.TILE_ENTRIES", 7 * 5)
+    monkeypatch.setattr("sdpkit.program.tiles.TILE_COLUMNS", 5)
     family, y = clouds(2, 45, 3)
     blocks = np.arange(45) % 2 if n_blocks == 2 else np.zeros(45, int)
     family = Impostors.of(family.target_pairs, family.labels, block_of=blocks)

@@ -24,7 +24,7 @@ from fuzzing.weak import (
 )
 
 import sdpkit
-from sdpkit import Block, Cost, Program
+from sdpkit import Block, Cost, Program, certify
 from sdpkit.certificate.faces import Face, FaceProof, exact_contradiction
 from sdpkit.certificate.points import FeasiblePoint
 from sdpkit.certificate.rational import (
@@ -35,8 +35,10 @@ from sdpkit.certificate.rational import (
     null_space,
 )
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.solution.answer import Settings
+from sdpkit.plugins import registered
+from sdpkit.solution.answer import Answer, Settings, Stop
 from sdpkit.solution.solution import WITHOUT_OPTIMUM, Solution, Status
+from sdpkit.solution.solver import Capabilities
 from sdpkit.solving.choice import offers
 from sdpkit.solving.feasibility import decide
 from sdpkit.solving.registry import get_solver
@@ -98,6 +100,42 @@ def test_a_weakly_infeasible_program_is_proven_so_by_every_solver(solver: str) -
 def says_what_the_objective_is(solution: Solution) -> None:
     told = "no point is returned" if np.isnan(solution.objective) else "no solution"
     assert told in solution.message
+
+
+def test_a_point_far_out_does_not_hide_that_there_is_none() -> None:
+    """M₁₁ = 0 and M₁₂ = 1 are met to any residual by a large M₂₂."""
+    block = Block.of(2, [[1, 0], [0, 1], [1, 1]])
+    program = Program.of(block, [0.0, 2.0], rows_q=[[1, 0, 0], [-1, -1, 1]])
+
+    class FarOut:
+        name = "far-out"
+        capabilities = Capabilities(summary="returns a point of tiny residual, far out")
+
+        def unavailable(self) -> None:
+            return None
+
+        def accepts(self, program: Program) -> None:
+            return None
+
+        def seconds(self, program: Program, tol: float) -> float:
+            return 1.0
+
+        def memory(self, program: Program) -> float:
+            return 0.0
+
+        def solve(self, program: Program, settings: Settings) -> Answer:
+            far = np.array([[1e-16, 1.0], [1.0, 1e16]])
+            return Answer(Stop.DONE, "optimal", (far,), np.zeros(0), np.zeros(2))
+
+    far = certify(program, [np.array([[1e-16, 1.0], [1.0, 1e16]])], dual=np.zeros(2))
+    assert far.passes(1e-6)
+    assert far.warnings
+    with registered(FarOut()):
+        for name in ("far-out", "interior", "clarabel", "auto"):
+            solution = sdpkit.solve(program, name)
+            assert solution.status is Status.INFEASIBLE
+            assert solution.ray is not None
+            assert solution.ray.verify()
 
 
 @pytest.mark.parametrize("kind", INFEASIBLE)

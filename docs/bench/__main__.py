@@ -46,6 +46,7 @@ TABLES = {
     "lmnn-digits": ("bench.lmnn", "digits", ("data", "metric_learn")),
     "lmnn-letters": ("bench.lmnn", "letters", ("data",)),
     "lmnn-mnist": ("bench.lmnn", "mnist", ("data", "deskewed")),
+    "lmnn-large": ("bench.large", "large", ("sizes", "tol")),
     "lines": ("bench.lines", "main", ()),
     "impostors": ("bench.lmnn", "impostors", ()),
     "ellipsoid": ("bench.ellipsoids", "ellipsoid", ()),

@@ -11,6 +11,7 @@ import numpy as np
 from sdpkit.certificate.feasible import attained
 from sdpkit.certificate.rigor import Verification, verify_dual
 from sdpkit.certificate.scales import ratio
+from sdpkit.certificate.smoothed_dual import verify_smoothed
 from sdpkit.errors import InputError
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.plotting.cards import card_of
@@ -64,6 +65,7 @@ class Certificate:
     program: Program = field(repr=False)
     multipliers: Array | None = field(repr=False)
     rows: Rows | None = field(default=None, repr=False)
+    smoothing: float = 0.0
     cone_residual: float = 0.0
     residual_price: float = 0.0
     complementarity: float = 0.0
@@ -155,7 +157,9 @@ class Certificate:
         value, words = None, "there is no point to verify"
         if self.matrices is not None and self.x is not None:
             value, words = attained(self.program, self.matrices, self.x)
-        if self.multipliers is None:
+        if self.smoothing and self.matrices is not None:
+            dual = verify_smoothed(self.program, list(self.matrices), self.smoothing)
+        elif self.multipliers is None:
             dual = Verification(None, "there are no multipliers to verify")
         elif self.rows is not None:
             dual = verify_dual(self.program.restricted(self.rows), self.multipliers)

@@ -79,11 +79,13 @@ def certify(
     x: ArrayLike | None = None,
     dual: ArrayLike | None = None,
     rows: Rows | None = None,
+    smoothing: float = 0.0,
 ) -> Certificate:
     """Certify a primal (matrices, x) and a dual w of `program` by recomputing everything.
 
     Missing multipliers, NaN or infinity give infinite residuals and an infinite gap. For a
-    program with a family of comparisons, `dual` are the multipliers of `rows`.
+    program with a family of comparisons, `dual` are the multipliers of `rows`; or `smoothing` = γ
+    says that they are weight·clip(½ + z/γ, 0, 1) for every comparison z at `matrices`.
 
     >>> from sdpkit import Block, Cost, Program
     >>> block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=[1.0, 1.0])
@@ -100,7 +102,7 @@ def certify(
     if program.family is not None:
         alpha = None if dual is None or rows is None else as_vector(dual, rows.size, "dual")
         with np.errstate(over="ignore", invalid="ignore"):
-            return certify_family(program, blocks, aux, rows, alpha)
+            return certify_family(program, blocks, aux, rows, alpha, smoothing)
     w = None if dual is None else program.sign * as_vector(dual, program.n_rows, "dual")
     # Numbers without meaning may overflow: their residual is infinite, which needs no warning.
     with np.errstate(over="ignore", invalid="ignore"):

@@ -14,6 +14,7 @@ from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.primal import primal_side
 from sdpkit.certificate.rounding import slack_roundings, sum_rounding
 from sdpkit.certificate.scales import ratio, relative_gap_of, value_unit
+from sdpkit.certificate.smoothed_dual import smoothed_sums
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
 from sdpkit.typing import Array
@@ -23,11 +24,18 @@ if TYPE_CHECKING:
 
 
 def certify_family(
-    program: Program, blocks: list[Matrix], aux: Array, rows: Rows | None, alpha: Array | None
+    program: Program,
+    blocks: list[Matrix],
+    aux: Array,
+    rows: Rows | None,
+    alpha: Array | None,
+    smoothing: float = 0.0,
 ) -> Certificate:
     primal = primal_side(program, blocks, aux)
     dual = _NO_FAMILY_DUAL
-    if rows is not None and alpha is not None and np.isfinite(alpha).all():
+    if smoothing:
+        dual = _smoothed_dual(program, primal.matrices, smoothing)
+    elif rows is not None and alpha is not None and np.isfinite(alpha).all():
         dual = _family_dual(program, rows, alpha) if _are_rows(program, rows) else _NOT_ROWS
     scale = max(block.cost.magnitude() for block in program.blocks)
     safe = dual.bound + program.offset
@@ -52,6 +60,7 @@ def certify_family(
         program=program,
         multipliers=_counted(program, dual, alpha),
         rows=rows,
+        smoothing=smoothing,
         matrices=tuple(primal.matrices),
         x=primal.x,
     )
@@ -116,6 +125,22 @@ def _family_dual(program: Program, rows: Rows, alpha: Array) -> _FamilyDual:
         share = 0.0  # no multipliers at all are worth more
     bound = share * least if share >= 0 else -np.inf
     return _FamilyDual(value, bound, max(share, 0.0), outside, smallest, "scaled dual")
+
+
+def _smoothed_dual(program: Program, matrices: list[Matrix], width: float) -> _FamilyDual:
+    """The same for multipliers of a formula, summed over all comparisons and never listed."""
+    sums = smoothed_sums(program, matrices, width)
+    if sums is None:
+        return replace(_NO_FAMILY_DUAL, source="the multipliers cannot be summed")
+    costs = [block.cost.dense() for block in program.blocks]
+    slacks = [cost + image for cost, image in zip(costs, sums.images, strict=True)]
+    smallest = min(float(scipy.linalg.eigvalsh(s, subset_by_index=[0, 0])[0]) for s in slacks)
+    share = min(
+        _largest_share(*part) for part in zip(costs, sums.images, sums.roundings, strict=True)
+    )
+    bound = share * sums.least if share >= 0 else -np.inf
+    source = "feasible dual" if share == 1 else "scaled dual"
+    return _FamilyDual(sums.value, bound, max(share, 0.0), 0.0, smallest, source)
 
 
 def _largest_share(cost: Array, image: Array, rounding: float) -> float:

@@ -43,6 +43,9 @@ _SCALE_LOSS = 0.02
 # With more points the first guess is kept, on more rows: on 60,000 images a better scale was no
 # better start, and looking for it takes longer.
 _MANY_POINTS = 50_000
+# With still more points each has too many rows to list: only those are looked at that so many
+# points violate, up to so many rows for each of them.
+_MOST_POINTS, _NEAR_POINTS, _NEAR_ROWS = 100_000, 256, 20_000
 # The mean squared distance of outputs from their centre below which no start is made, in units of
 # the family's constants.
 _LEAST_SPREAD = 0.1
@@ -178,6 +181,8 @@ def best_scale(family: RowFamily, outputs: Sequence[Array], cost: float) -> floa
     The best multiple may be 0 where another metric is better than none; but a factor has no
     gradient at 0, so that t stays where distances are large enough for the constants to be felt.
     """
+    if family.n_points >= _MOST_POINTS:
+        return _scale_by_the_nearest(family, outputs, cost)
     # At t → 0 a hinge is c at most, so that no better scale costs more than that in <C, M> alone.
     most = family.weight * family.unit * family.n_rows
     ceiling = float(np.log(most / cost)) if cost > 0 else 0.0
@@ -199,6 +204,24 @@ def best_scale(family: RowFamily, outputs: Sequence[Array], cost: float) -> floa
     spread = sum(float(np.square(y - y.mean(axis=0)).sum()) for y in outputs) / family.n_points
     least = _LEAST_SPREAD * family.unit / spread if spread > 0 else 0.0
     return max(t, least)
+
+
+def _scale_by_the_nearest(family: RowFamily, outputs: Sequence[Array], cost: float) -> float:
+    """The same for very many points, from above: at large scales few rows are violated. With c ≥ 0
+    those violated at a scale are all that are at larger ones, so that the best scale is found as
+    soon as it is not the smallest of those tried."""
+    part = family.part(_NEAR_POINTS / family.n_points)
+    most = family.weight * family.unit * family.n_rows
+    if not cost > 0:
+        return 1.0
+    ceiling = float(np.log(most / cost))
+    low = ceiling
+    while True:
+        low -= np.log(2.0)
+        rows = part.near([np.exp(low / 2) * y for y in outputs], 0.0)
+        t = _Lines.of(family, part, rows, outputs).best(cost, low, ceiling, 0.02)
+        if np.log(t) > low + 0.1 or rows.size > _NEAR_ROWS * _NEAR_POINTS or low < ceiling - 60:
+            return t
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.numerics.deadline import continue_or_raise
-from sdpkit.numerics.kernels import proof_kernel
 from sdpkit.numerics.threads import one_blas_thread, own_threads
+from sdpkit.program import tiles
 from sdpkit.program.families import (
     Rows,
     Terms,
@@ -34,16 +34,11 @@ from sdpkit.program.families import (
     spread_out,
     whole_numbers,
 )
+from sdpkit.program.kept_pairs import Keeping
+from sdpkit.program.smoothed import Smoothed, Smoothing
+from sdpkit.program.tiles import Screen, Strip
 from sdpkit.typing import Array, Bools, Indices
 
-# Entries and columns of one tile of distances: in single precision they fit a second-level cache.
-_TILE_ENTRIES, _TILE_COLUMNS = 2**18, 1024
-# Up to this many points, tiles are worked through by numpy.
-_UNCOMPILED_POINTS = 700
-# Pairs of a tile that there is room for at first.
-_ROOM = 2**14
-# Columns of a row that are looked at together.
-_GLANCE = 64
 # Up to this dimension of the outputs a ball tree prunes more than a matrix product computes
 # (`make bench NAME=impostors` measures it).
 _TREE_DIMENSION = 3
@@ -68,6 +63,7 @@ class Impostors:
         Points in different groups are kept apart at no cost (see `sdpkit.problems.lmnn`).
     search: "blocks" (matrix products), "tree" (a ball tree per class, thesis 2.1.9) or "auto"
     summed: every block measures every distance, and they add up; block_of is 0 then
+    only: the points that count as impostors, or None for all
 
     >>> family = Impostors.of([[0, 1], [1, 0]], labels=[0, 0, 1])
     >>> points = [np.array([[0.0], [1.0], [1.5]])]
@@ -82,6 +78,7 @@ class Impostors:
     groups: Indices | None
     search: Literal["auto", "blocks", "tree"] = "auto"
     summed: bool = False
+    only: Indices | None = None
 
     noun = "comparison"
     formula = "Σ[1 + q_ij − q_il]₊"
@@ -118,8 +115,11 @@ class Impostors:
     @cached_property
     def n_rows(self) -> int:
         """The number of triplets, groups not considered."""
-        _, number, sizes = np.unique(self.labels, return_inverse=True, return_counts=True)
-        return int(np.sum(self.n_points - sizes[number[self.target_pairs[:, 0]]]))
+        counted = self.labels if self.only is None else self.labels[self.only]
+        _, number = np.unique(self.labels, return_inverse=True)
+        sizes = np.bincount(number if self.only is None else number[self.only])
+        sizes = np.pad(sizes, (0, int(number.max(initial=0)) + 1 - sizes.size))
+        return int(np.sum(counted.size - sizes[number[self.target_pairs[:, 0]]]))
 
     @cached_property
     def target_starts(self) -> Indices:
@@ -152,9 +152,27 @@ class Impostors:
 
         return math.fsum(self._over_pairs(stacked, columns, reach, add))
 
+    @one_blas_thread
+    def smoothed(
+        self, outputs: Sequence[Array], features: Sequence[Array], width: float
+    ) -> Smoothed:
+        """All hinges and the multipliers clip(½ + z/width, 0, 1), in tiles: `features` are (n, d)
+        per block, and no list of rows is kept."""
+        stacked, columns = side_by_side(self, outputs)
+        near = lengths(stacked, columns, self.block_of, self.target_pairs)
+        smoothing = Smoothing.of(self, features, near + 1, width)
+        reach = self._reach(near, width / 2)
+        return smoothing.total(self._over_pairs(stacked, columns, reach, smoothing.add))
+
+    @cached_property
+    def keeping(self) -> Keeping:
+        """The pairs that the last search found near, for the next ones; none at first."""
+        return Keeping()
+
     def everything(self) -> Rows:
         """All rows."""
         pairs = np.argwhere(self.labels[:, None] != self.labels[None, :])
+        pairs = pairs[self._is_impostor[pairs[:, 1]]]
         if self.groups is not None:
             group = self.groups[self.block_of[pairs[:, 1]]]
             each = np.arange(len(pairs))
@@ -184,6 +202,7 @@ class Impostors:
         anchor = self.target_pairs[target, 0]
         start, other = np.divmod(pair, self.n_points)
         known &= (start == anchor) & (self.labels[anchor] != self.labels[other])
+        known &= self._is_impostor[other]
         if self.groups is not None:
             block = self.block_of[other]
             known &= self.groups[block, anchor] == self.groups[block, other]
@@ -197,6 +216,18 @@ class Impostors:
             self, target_pairs=self.target_pairs[np.isin(self.target_pairs[:, 0], chosen)]
         )
 
+    def with_impostors(self, share: float) -> Impostors:
+        """The rows in which the impostor is one of about this share of the points, evenly spread
+        over the classes."""
+        return replace(self, only=np.sort(self._in_order[spread_out(self.n_points, share)]))
+
+    @cached_property
+    def _is_impostor(self) -> Bools:
+        """(n,) the points that count as impostors."""
+        is_impostor = np.full(self.n_points, self.only is None)
+        is_impostor[self.only if self.only is not None else []] = True
+        return is_impostor
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The family as plain arrays."""
         out = {
@@ -207,12 +238,14 @@ class Impostors:
         }
         if self.summed:
             out["summed"] = np.array(True)
+        if self.only is not None:
+            out["only"] = self.only
         return out if self.groups is None else {**out, "groups": self.groups}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Impostors:
         """The family that gave these arrays."""
-        return cls.of(
+        whole = cls.of(
             arrays["target_pairs"],
             arrays["labels"],
             weight=float(arrays["weight"]),
@@ -220,6 +253,12 @@ class Impostors:
             groups=arrays.get("groups"),
             summed=bool(arrays.get("summed", False)),
         )
+        if "only" not in arrays:
+            return whole
+        only = whole_numbers(arrays["only"], "only")
+        if only.ndim != 1 or (only.size and not 0 <= only.min() <= only.max() < whole.n_points):
+            raise InputError(f"only names points outside 0 … {whole.n_points - 1}")
+        return replace(whole, only=np.unique(only))
 
     # -- the search --------------------------------------------------------------------------
 
@@ -274,9 +313,11 @@ class Impostors:
         rounding = 1e-15 * (stacked.shape[1] + 8) * spread
         radius = np.sqrt(np.maximum(reach, 0.0)) * (1 + 1e-12) + rounding
         for block, label in np.unique(np.c_[self.block_of, self.labels], axis=0):
-            members = np.flatnonzero((self.block_of == block) & (self.labels == label))
+            members = np.flatnonzero(
+                (self.block_of == block) & (self.labels == label) & self._is_impostor
+            )
             asking = np.flatnonzero((self.labels != label) & np.isfinite(reach))
-            if not asking.size:
+            if not asking.size or not members.size:
                 continue
             points = stacked[:, columns[block] : columns[block + 1]]
             tree, shared = BallTree(points[members]), self._group(block)
@@ -290,21 +331,21 @@ class Impostors:
                 impostors.append(other[alike])
         return np.concatenate(anchors), np.concatenate(impostors)
 
-    def _strips(self) -> Iterator[_Strip]:
-        """Strips that cover every (anchor, impostor) pair once.
+    def _strips(self, asks: Bools) -> Iterator[Strip]:
+        """Strips that cover every pair (i, l) of an anchor that asks once.
 
-        With one block and most points anchors, a strip is asked from both sides: a class against
-        all later classes. With several blocks the distance is not symmetric. Other strips may have
-        anchors of several classes, and then hold pairs of one class too, which do not count.
+        With one block and most points such anchors, a strip is asked from both sides: a class
+        against all later classes. With several blocks the distance is not symmetric. Other strips
+        may have anchors of several classes, and then hold pairs of one class too, which do not
+        count.
         """
-        has_targets = np.diff(self.target_starts) > 0
-        both = not self.block_of.any() and 2 * has_targets.sum() > self.n_points
-        rows = self._in_order if both else self._in_order[has_targets[self._in_order]]
+        both = self.only is None and not self.block_of.any() and 2 * asks.sum() > self.n_points
+        rows = self._in_order if both else self._in_order[asks[self._in_order]]
         bounds = np.searchsorted(self.labels[rows], np.unique(self.labels)) if both else [0]
         parts = np.split(rows, bounds)
         for block in self._used_blocks:
             y = self.labels[self._members(block)]
-            height = _TILE_ENTRIES // min(_TILE_COLUMNS, y.size)
+            height = tiles.TILE_ENTRIES // min(tiles.TILE_COLUMNS, y.size)
             for some in (
                 part[a : a + height] for part in parts for a in range(0, part.size, height)
             ):
@@ -313,7 +354,7 @@ class Impostors:
                 if first == last:
                     start, end = np.searchsorted(y, [first, first + 1]).tolist()
                 spans = [(end, y.size)] if both else [(0, start), (end, y.size)]
-                yield _Strip(block, some, spans, both)
+                yield Strip(block, some, spans, both)
 
     @cached_property
     def _used_blocks(self) -> list[int]:
@@ -328,36 +369,74 @@ class Impostors:
     def _members(self, block: int) -> Indices:
         """The points of a block in the order of their classes."""
         in_order = self._in_order
-        return np.asarray(in_order[self.block_of[in_order] == block])
+        return np.asarray(
+            in_order[(self.block_of[in_order] == block) & self._is_impostor[in_order]]
+        )
 
     def _over_pairs(
         self, stacked: Array, columns: Indices, reach: Array, work: Callable[..., Any]
     ) -> Iterator[Any]:
-        """`work(i, l, q_il)` for the pairs of every tile with q_il < reach_i, on all cores.
+        """`work(i, l, q_il)` for the pairs with q_il < reach_i, some at a time, on all cores.
 
-        It stops between tiles when it is told to (`sdpkit.numerics.deadline`).
+        Where pairs are kept that contain them, only these are looked at. It stops between tiles
+        when it is told to (`sdpkit.numerics.deadline`).
         """
+
+        def measured(pairs: tuple[Indices, Indices]) -> Any:
+            continue_or_raise()
+            return work(*self._within(stacked, columns, reach, *pairs))
+
+        kept = self.keeping.pairs
+        is_open = None if kept is None else kept.open_anchors(stacked, reach)
+        if kept is None or is_open is None:
+            yield from self._over_tiles(stacked, columns, reach, work, self.keeping)
+            return
+        with own_threads() as pool:
+            yield from pool.map(measured, kept.chunks(~is_open))
+        if is_open.any():
+            left = np.where(is_open, reach, -np.inf)
+            yield from self._over_tiles(stacked, columns, left, work, Keeping())
+
+    def _over_tiles(
+        self,
+        stacked: Array,
+        columns: Indices,
+        reach: Array,
+        work: Callable[..., Any],
+        keeping: Keeping,
+    ) -> Iterator[Any]:
+        """The same by a search of all pairs; what is near is kept."""
+        wide = keeping.begin(stacked, reach)
+        asks = reach != -np.inf
         screens = {
-            block: self._screen(block, stacked[:, columns[block] : columns[block + 1]], reach)
+            block: self._screen(block, stacked[:, columns[block] : columns[block + 1]], wide, asks)
             for block in self._used_blocks
         }
 
-        def run(strip: _Strip) -> list[Any]:
-            tiles = screens[strip.block].candidates(strip, self.labels, self._group(strip.block))
-            return [work(*self._within(stacked, columns, reach, *pairs)) for pairs in tiles]
+        def measured(pairs: tuple[Indices, Indices]) -> Any:
+            i, other, far = self._within(stacked, columns, wide, *pairs)
+            keeping.add(i, other)
+            near = far < reach[i]
+            return work(i[near], other[near], far[near])
+
+        def run(strip: Strip) -> list[Any]:
+            group = self._group(strip.block)
+            found = screens[strip.block].candidates(strip, self.labels, group)
+            return [measured(pairs) for pairs in tiles.joined(found)]
 
         with own_threads() as pool:
-            for done in pool.map(run, self._strips()):
+            for done in pool.map(run, self._strips(asks)):
                 continue_or_raise()
                 yield from done
+        keeping.end()
 
-    def _screen(self, block: int, outputs: Array, reach: Array) -> _Screen:
+    def _screen(self, block: int, outputs: Array, reach: Array, asks: Bools) -> Screen:
         """What a block's distances are screened by: its outputs about their centre, or only their
         leading directions where these tell most pairs of different classes apart.
 
         Only anchors and members of the block are looked at: in a part of the rows these are few.
         """
-        members, asks = self._members(block), np.diff(self.target_starts) > 0
+        members = self._members(block)
         is_used = asks.copy()
         is_used[members] = True
         used = np.flatnonzero(is_used)
@@ -375,7 +454,7 @@ class Impostors:
         low = np.zeros(self.n_points, dtype=dtype)
         low[used] = np.einsum("ij,ij->i", points[used], points[used]) * dtype(1 - doubt)
         limits = (reach - low).astype(dtype)
-        return _Screen(points, low, limits, members, points[members], low[members])
+        return Screen(points, low, limits, members, points[members], low[members])
 
     def _n_leading(self, turned: Array, points: Indices, reach: Array) -> int:
         """The number of leading directions at which a search costs least, by a sample of pairs of
@@ -393,92 +472,6 @@ class Impostors:
         return int(np.argmin(cost)) + 1
 
 
-@dataclass(frozen=True)
-class _Strip:
-    """A rectangle of distances in a block's outputs.
-
-    Attributes
-    ----------
-    rows: the points that they are measured from;  spans: the members of the block that they are
-        measured to, (first, beyond the last) of each run
-    both: whether these ask for their impostors too
-    """
-
-    block: int
-    rows: Indices
-    spans: list[tuple[int, int]]
-    both: bool
-
-
-@dataclass(frozen=True)
-class _Screen:
-    """Points no farther from each other than the outputs of a block are.
-
-    Attributes
-    ----------
-    points: (n, k);  low: (n,) their squared lengths, less what products may be wrong by
-    limits: (n,) reach − low
-    members: the points of the block;  columns, low_columns: these, of `points` and `low`
-    """
-
-    points: NDArray[Any]
-    low: NDArray[Any]
-    limits: NDArray[Any]
-    members: Indices
-    columns: NDArray[Any]
-    low_columns: NDArray[Any]
-
-    def candidates(
-        self, strip: _Strip, labels: Indices, group: Indices
-    ) -> Iterator[tuple[Indices, Indices]]:
-        """Pairs (i, l) of every tile of a strip, among them all with q_il < reach_i; those of the
-        next tile overwrite them."""
-        left, low, limits = (x[strip.rows] for x in (self.points, self.low, self.limits))
-        left += left
-        tile_pairs: Any = _TILE_PAIRS[left.dtype.type]
-        i, other = np.empty((2, _ROOM), np.int64)
-        products = np.empty(len(left) * min(_TILE_COLUMNS, len(self.members)), left.dtype)
-        starts = [(a, b) for first, b in strip.spans for a in range(first, b, _TILE_COLUMNS)]
-        for start, beyond in starts:
-            continue_or_raise()
-            tile = slice(start, min(start + _TILE_COLUMNS, beyond))
-            right, members, theirs = (
-                x[tile] for x in (self.columns, self.members, self.low_columns)
-            )
-            own = -self.limits[members] if strip.both else np.full_like(theirs, np.inf)
-            twice = products[: len(left) * len(right)].reshape(len(left), len(right))
-            np.matmul(left, right.T, out=twice)
-            known = (strip.rows, members, labels, group, twice, low, theirs, limits, own)
-            if len(self.points) <= _UNCOMPILED_POINTS:
-                yield _few_pairs(*known)
-                continue
-            n = tile_pairs(*known, i, other)
-            if n > i.size:
-                i, other = np.empty((2, n), np.int64)
-                tile_pairs(*known, i, other)
-            yield i[:n], other[:n]
-
-
-def _few_pairs(
-    rows: Indices,
-    columns: Indices,
-    labels: Indices,
-    group: Indices,
-    twice: NDArray[Any],
-    low_rows: NDArray[Any],
-    low_columns: NDArray[Any],
-    limits: NDArray[Any],
-    own: NDArray[Any],
-) -> tuple[Indices, Indices]:
-    """What `_tile_pairs` writes, in several passes: where there are few pairs, compiling that
-    takes longer than all of them."""
-    apart = labels[rows][:, None] != labels[columns]
-    apart &= group[rows][:, None] == group[columns]
-    a, b = np.nonzero(apart & (low_columns - twice < limits[:, None]))
-    c, d = np.nonzero(apart & (own - twice < -low_rows[:, None]))
-    return np.concatenate([rows[a], columns[d]]), np.concatenate([columns[b], rows[c]])
-
-
 def ordered_target_pairs(pairs: ArrayLike, labels: Indices) -> Indices:
     """Target pairs in order, each once; each must join two points of one class."""
     out = whole_numbers(pairs, "target pairs")
@@ -491,63 +484,3 @@ def ordered_target_pairs(pairs: ArrayLike, labels: Indices) -> Indices:
     if np.any(labels[out[:, 0]] != labels[out[:, 1]]):
         raise InputError("a target neighbour must have the label of its anchor")
     return np.unique(out, axis=0)
-
-
-# -- kernels --------------------------------------------------------------------------------
-
-
-def _tile_pairs(
-    rows: Any,
-    columns: Any,
-    labels: Any,
-    group: Any,
-    twice: Any,
-    low_rows: Any,
-    low_columns: Any,
-    limits: Any,
-    own: Any,
-    out_i: Any,
-    out_o: Any,
-) -> int:
-    """Write the pairs of a tile whose distance may be below the reach of an end; their number.
-
-    `twice` are twice the products of rows and columns, the `low` ones their squared lengths less
-    what they may be wrong by; `limits` and `own` are reach − low of rows, low − reach of columns.
-    A first look at a few columns of a row only counts candidates, in a loop without branches.
-    """
-    n = 0
-    for a in range(rows.size):
-        i, limit, beyond = rows[a], limits[a], -low_rows[a]
-        for start in range(0, columns.size, _GLANCE):
-            stop = min(start + _GLANCE, columns.size)
-            products, low, low_own = twice[a, start:stop], low_columns[start:stop], own[start:stop]
-            count = 0
-            for b in range(products.size):
-                count += (low[b] - products[b] < limit) | (low_own[b] - products[b] < beyond)
-            if count == 0:
-                continue
-            for b in range(products.size):
-                mine, theirs = low[b] - products[b] < limit, low_own[b] - products[b] < beyond
-                o = columns[start + b]
-                if not (mine or theirs) or labels[i] == labels[o] or group[i] != group[o]:
-                    continue
-                if mine:
-                    if n < out_i.size:
-                        out_i[n] = i
-                        out_o[n] = o
-                    n += 1
-                if theirs:
-                    if n < out_i.size:
-                        out_i[n] = o
-                        out_o[n] = i
-                    n += 1
-    return n
-
-
-_TILE_PAIRS = {
-    dtype: proof_kernel(
-        *("i8[:]", "i8[:]", "i8[:]", "i8[:]", f"{name}[:,:]"),
-        *(f"{name}[:]", f"{name}[:]", f"{name}[:]", f"{name}[:]", "out i8[:]", "out i8[:]"),
-    )(_tile_pairs)
-    for dtype, name in ((np.float32, "f4"), (np.float64, "f8"))
-}

@@ -28,7 +28,7 @@ def nearest_in_class(outputs: list[Array], labels: Indices, block_of: Indices, k
         members = np.flatnonzero(labels == label)
         count = min(k, members.size - 1)
         if count:
-            parts = [part[members] for part in outputs]
+            parts = [np.asarray(part[members], dtype=np.float64) for part in outputs]
             blocks = block_of[members]
             found = nearest(parts, parts, count, block_of=blocks, themselves=True)[0]
             pairs.append(np.c_[np.repeat(members, count), members[found.ravel()]])

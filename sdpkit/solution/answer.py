@@ -90,6 +90,9 @@ class Answer:
         (matrices, x) that shows unboundedness, or None.
     rows : Rows or None
         For a program with a family, the comparisons that `dual` belongs to.
+    smoothing : float, default 0.0
+        Instead of both, γ > 0: the multipliers are weight·clip(½ + z/γ, 0, 1) for every comparison
+        z of the family at `matrices`.
     """
 
     stop: Stop
@@ -105,6 +108,7 @@ class Answer:
     history: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     rows: Rows | None = None
+    smoothing: float = 0.0
 
     @property
     def hit_limit(self) -> bool:

@@ -90,6 +90,9 @@ class Solution:
         Multipliers w.
     rows : Rows or None
         For a program with a family, the comparisons that `dual` belongs to.
+    smoothing : float
+        Where these are too many to be listed, γ > 0: the multiplier of a comparison z is
+        weight·clip(½ + z/γ, 0, 1).
     ray : Ray or None
         The verified proof of infeasibility or unboundedness, if that is the status.
     solver, reason : str
@@ -121,6 +124,7 @@ class Solution:
     history: tuple[Mapping[str, float], ...] = ()
     notes: tuple[str, ...] = ()
     rows: Rows | None = None
+    smoothing: float = 0.0
     trajectory: Trajectory | None = None
     stop: Stop | None = None
     attempts: tuple[Attempt, ...] = ()

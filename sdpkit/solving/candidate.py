@@ -46,6 +46,7 @@ class Candidate:
     certificate: of these
     ray: a proof that there is no solution; one of unboundedness may still lack its point
     attempts: what every solver reached, if several were called
+    is_examined: whether it was asked if a point that far out shows that there is a feasible one
     """
 
     program: Program
@@ -58,6 +59,7 @@ class Candidate:
     certificate: Certificate
     ray: Ray | None = None
     attempts: tuple[Attempt, ...] = ()
+    is_examined: bool = False
 
     @classmethod
     def of(cls, program: Program, choice: Choice, tol: float, answer: Answer) -> Candidate:
@@ -65,7 +67,7 @@ class Candidate:
         answer = answer if answer.matrices is not None else _best_known(program, answer)
         matrices, x = repair_primal(program, answer, tol)
         dual = _into_box(program, answer.dual)
-        certificate = certify(program, matrices, x, dual, answer.rows)
+        certificate = certify(program, matrices, x, dual, answer.rows, answer.smoothing)
         found = cls(program, choice, tol, answer, tuple(matrices), x, dual, certificate)
         return found if found.passes else replace(found, ray=_ray_of(found))
 
@@ -130,8 +132,13 @@ class Candidate:
     def is_settled(self) -> bool:
         """Whether nothing further can be gained: it passes, or a ray is complete."""
         if self.ray is None:
-            return self.passes
+            return self.passes and not self.is_doubtful
         return self.ray.kind == "infeasible" or self.ray.point is not None
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the point passes, but lies so far out that there may be no feasible point."""
+        return self.passes and bool(self.certificate.warnings) and not self.is_examined
 
     @property
     def is_inaccurate(self) -> bool:

@@ -14,12 +14,14 @@ import numpy as np
 
 from sdpkit.certificate.certificate import Certificate
 from sdpkit.certificate.certify import certify
+from sdpkit.certificate.faces import Face
 from sdpkit.certificate.inside import bound_inside, time_to_judge
 from sdpkit.certificate.onto_constraints import leading_part, onto_rows
 from sdpkit.numerics.deadline import Abandoned, current_deadline
 from sdpkit.program.gram import is_finite
 from sdpkit.solution.answer import Stop
 from sdpkit.solving.candidate import Candidate, in_the_cone
+from sdpkit.solving.feasibility import decide
 from sdpkit.solving.margin import MARGIN_SHARES, margin_may_help, solved_with_margin
 from sdpkit.solving.next_solver import attempt_of, further_answers, is_better, may_be_asked
 from sdpkit.solving.ray_search import find_ray
@@ -47,6 +49,16 @@ def escalate(run: Run, candidate: Candidate, strategies: Sequence[Strategy]) -> 
         except Abandoned:
             break
     return candidate
+
+
+def existence(run: Run, candidate: Candidate) -> Candidate | None:
+    """Points far out meet constraints that no point meets exactly: where a point that passes is one
+    of them, small programs are decided in rational arithmetic."""
+    if not candidate.is_doubtful:
+        return None
+    small = Face.of(candidate.program) is not None
+    ray = decide(run, candidate.program, candidate.solver).ray if small else None
+    return replace(candidate, is_examined=True, ray=ray)
 
 
 def onto_constraints(run: Run, candidate: Candidate) -> Candidate | None:
@@ -188,5 +200,5 @@ def next_solver(run: Run, candidate: Candidate) -> Candidate | None:
 
 
 REPAIRS: tuple[Strategy, ...] = (onto_constraints, slacks_as_returned, inside_the_dual)
-_ON_ONE_PROGRAM: tuple[Strategy, ...] = (*REPAIRS, no_solution, with_margin)
+_ON_ONE_PROGRAM: tuple[Strategy, ...] = (*REPAIRS, existence, no_solution, with_margin)
 ESCALATION: tuple[Strategy, ...] = (*_ON_ONE_PROGRAM, smaller_face, next_solver)

@@ -38,7 +38,7 @@ def may_be_asked(run: Run, candidate: Candidate) -> bool:
     stop, iterations = candidate.answer.stop, run.settings.max_iter
     stopped = stop is Stop.INTERRUPTED or (stop is Stop.ITERATION_LIMIT and iterations is not None)
     limited = any(block.max_rank is not None for block in candidate.program.blocks)
-    ended = candidate.is_settled or candidate.ray is not None or is_interrupted()
+    ended = candidate.passes or candidate.ray is not None or is_interrupted()
     return not (stopped or limited or ended)
 
 

@@ -246,7 +246,7 @@ def _progress(problem: Advancing, steps: tuple[Solution, ...]) -> dict[str, Arra
 
 
 def _certified_for(answer: Solution, program: Program, dual: Array | None) -> Solution:
-    certificate = certify(program, answer.matrices, answer.x, dual, answer.rows)
+    certificate = certify(program, answer.matrices, answer.x, dual, answer.rows, answer.smoothing)
     return replace(
         answer,
         program=program,

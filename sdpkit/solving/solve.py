@@ -185,6 +185,7 @@ def _solution(candidate: Candidate, compiled: float, certified: float) -> Soluti
         history=answer.history,
         notes=(*program.notes, *(note for note in answer.notes if note not in program.notes)),
         rows=answer.rows,
+        smoothing=answer.smoothing,
         stop=answer.stop,
         attempts=candidate.attempts,
     )

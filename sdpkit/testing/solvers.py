@@ -120,7 +120,12 @@ def _solved(solver: Solver, program: Program, tol: float, **more: Any) -> Soluti
 def _is_truthful(solution: Solution, tol: float) -> None:
     """The status follows from the returned numbers, whatever the solver claims."""
     again = certify(
-        solution.program, solution.matrices, solution.x, solution.dual, rows=solution.rows
+        solution.program,
+        solution.matrices,
+        solution.x,
+        solution.dual,
+        rows=solution.rows,
+        smoothing=solution.smoothing,
     )
     assert (solution.status is Status.OPTIMAL) == again.passes(tol)
     assert solution.native_status.strip(), "Answer.native_status must say how the solver ended"
