@@ -68,9 +68,10 @@ class MVU(Unfolding):
         Other ways to say which pairs are edges (default 4 neighbours).
     angles : bool, default False
         Join the neighbours of each point too, so that angles are preserved.
-    connect : {"error", "bridge", "components"}, default "error"
-        What to do with a disconnected graph in the forms that maximise: "error", "bridge" (thesis
-        3.1.12, seeded by `random_state`), or "components" (unfold each on its own).
+    connect : {"error", "auto", "bridge", "components"}, default "error"
+        What to do with a disconnected graph in the forms that maximise: "error", "auto" (join
+        neighbouring components by their shortest pairs, several each), "bridge" (by one edge each,
+        thesis 3.1.12, seeded by `random_state`), or "components" (unfold each on its own).
     form : {"equality", "inequality", "slack", "min_trace"}, default "equality"
         "equality", "inequality", "slack" or "min_trace"; `sdpkit.problems.mvu` states them.
     omega : float or None, default None

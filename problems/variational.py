@@ -85,8 +85,9 @@ class VariationalMVU:
         As for `MVU`.
     radius : float or None, default None
         As for `MVU`.
-    connect : {"error", "bridge"}, default "error"
-        "error" or "bridge" for a disconnected graph, seeded by `random_state`.
+    connect : {"error", "auto", "bridge"}, default "error"
+        What to do with a disconnected graph: "error", "auto" (several short edges between
+        neighbouring components) or "bridge" (one, seeded by `random_state`).
     n_basis : int, default 10
         m; where `basis` is a matrix, its columns count.
     basis : object, default "laplacian"
@@ -132,7 +133,7 @@ class VariationalMVU:
     edges: ArrayLike | None = None
     n_neighbors: int | None = None
     radius: float | None = None
-    connect: Literal["error", "bridge"] = "error"
+    connect: Literal["error", "auto", "bridge"] = "error"
     n_basis: int = 10
     basis: Any = "laplacian"
     penalty: Penalty = "squared"
@@ -145,7 +146,7 @@ class VariationalMVU:
     def __post_init__(self) -> None:
         boolean(self.compress, "compress")
         one_of(self.penalty, "penalty", ("squared", "norm"))
-        one_of(self.connect, "connect", ("error", "bridge"))
+        one_of(self.connect, "connect", ("error", "auto", "bridge"))
         graph = neighborhood_graph(
             self.X,
             distances=self.distances,
@@ -154,7 +155,7 @@ class VariationalMVU:
             edges=self.edges,
             n_neighbors=self.n_neighbors,
             radius=self.radius,
-            connect="bridge" if self.connect == "bridge" else None,
+            connect=None if self.connect == "error" else self.connect,
             random_state=self.random_state,
         )
         require_connected(graph)

@@ -21,6 +21,7 @@ from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.edges import directed_pairs
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.joins import join_components
 from sdpkit.graphs.repair import RandomState, bridge_components, require_same_points
 from sdpkit.inputs import (
     MatrixLike,
@@ -46,7 +47,7 @@ def neighborhood_graph(
     n_neighbors: int | None = None,
     radius: float | None = None,
     angles: bool = False,
-    connect: Literal["error", "bridge", "components"] | None = None,
+    connect: Literal["error", "auto", "bridge", "components"] | None = None,
     random_state: RandomState = 0,
 ) -> NeighborhoodGraph:
     """The neighbourhood graph of points X (n, d), of distances (n, n) or of a kernel (n, n).
@@ -65,7 +66,8 @@ def neighborhood_graph(
 
     `angles=True` joins the neighbours of each point too (`angle_closure`). `connect` says what
     to do with several components: leave them (None or 'components', for `split_components`),
-    raise ('error'), or link them ('bridge', seeded by `random_state`, `bridge_components`).
+    raise ('error'), join neighbouring ones by several edges each ('auto', `join_components`), or
+    link them by one edge each ('bridge', seeded by `random_state`, `bridge_components`).
 
     >>> neighborhood_graph([[0.0], [1.0], [3.0]], n_neighbors=1).edges
     array([[0, 1],
@@ -73,7 +75,7 @@ def neighborhood_graph(
     >>> neighborhood_graph(graph=[[0, 2, 0], [2, 0, 3], [0, 3, 0]]).squared_lengths
     array([4., 9.])
     """
-    one_of(connect, "connect", (None, "error", "bridge", "components"))
+    one_of(connect, "connect", (None, "error", "auto", "bridge", "components"))
     if distances is not None and sparse.issparse(distances):
         if graph is not None:
             raise InputError("sparse distances are a graph already: pass them or graph, not both")
@@ -122,6 +124,8 @@ def _connected(
 ) -> NeighborhoodGraph:
     if connect == "error":
         require_connected(graph)
+    if connect == "auto" and not graph.is_connected:
+        return join_components(graph, lengths)
     if connect == "bridge" and not graph.is_connected:
         return bridge_components(graph, lengths, random_state)
     return graph

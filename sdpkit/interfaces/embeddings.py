@@ -22,6 +22,7 @@ from sdpkit.errors import InputError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import squared_distances_of
 from sdpkit.graphs.graph import NeighborhoodGraph
+from sdpkit.graphs.joins import DEFAULT_JOINS
 from sdpkit.inputs import finite_vector, integer, one_of
 from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
 from sdpkit.problems.mve import MVE
@@ -29,9 +30,10 @@ from sdpkit.problems.mvu import MVU
 from sdpkit.problems.variational import VariationalMVU
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate
+from sdpkit.results.side_by_side import laid_out
 from sdpkit.typing import Array
 
-Connect = Literal["bridge", "components", "error"]
+Connect = Literal["auto", "bridge", "components", "error"]
 Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
 # The argument of the problems that X is, by `metric`.
 _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "kernel"}
@@ -48,6 +50,7 @@ class UnfoldingEstimator(
     embedding_: (n, n_components) coordinates of the training points
     eigenvalues_: of the Gram matrix, falling;  kernel_: the Gram matrix
     edges_: (m, 2) the pairs of neighbours;  tensions_: (m,) their dual variables
+    component_labels_: (n,) the component of each point, before components were joined
     diagonal_: (n,) of the kernel, with `metric="precomputed_kernel"`
     result_: the `sdpkit.Embedding`, which also draws itself
     """
@@ -56,7 +59,7 @@ class UnfoldingEstimator(
     n_neighbors: int = 4
     radius: float | None = None
     metric: Metrics = "euclidean"
-    connect: Connect = "bridge"
+    connect: Connect = "auto"
     random_state: Any = 0
 
     _saved: ClassVar[Mapping[str, Any]] = {
@@ -168,24 +171,41 @@ class UnfoldingEstimator(
         """The problem whose solution is the embedding."""
 
     def _recover(self) -> Embedding:
+        if self.connect == "components" and self.component_labels_.any():
+            n = self.component_labels_.size
+            d = integer(self.n_components, "n_components", most=n)
+            parts = laid_out(self.problem_.recover(self.solution_, n), d)
+            problem, solution = self.problem_, self.solution_
+            return parts.compared(solution, problem.objective(parts), problem.value(solution))
         embedding: Embedding = self.problem_.recover(self.solution_, self.n_components)
         return embedding
 
     def _graph(self, data: dict[str, Any], n: int) -> NeighborhoodGraph:
-        """The neighbourhood graph, before it is bridged; a warning says that it will be."""
+        """The neighbourhood graph, before it is joined; a warning says that it will be."""
         rule: dict[str, Any] = {"radius": self.radius}
         if self.radius is None:
             rule = {"n_neighbors": self._clipped(n)}
         graph = neighborhood_graph(**data, **rule, angles=getattr(self, "angles", False))
-        parts = int(graph.component_labels.max()) + 1
-        if parts > 1 and self.connect == "bridge":
-            warnings.warn(
-                f"the neighbourhood graph has {parts} components and was bridged by {parts - 1} "
-                "edges. Raise n_neighbors for a graph that is connected, or pass "
-                "connect='components' to unfold each component apart.",
-                stacklevel=4,
-            )
+        self.component_labels_ = graph.component_labels
+        if not graph.is_connected and self.connect in ("auto", "bridge"):
+            warnings.warn(self._about_joins(graph), stacklevel=4)
         return graph
+
+    def _about_joins(self, graph: NeighborhoodGraph) -> str:
+        """The warning about a graph that has to be joined."""
+        sizes = graph.component_sizes.tolist()
+        shown = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
+        several = f"the neighbourhood graph has {len(sizes)} components (sizes {shown})"
+        if self.connect == "bridge":
+            return (
+                f"picture distorted: {several}, and each hangs on one edge, which is pulled taut. "
+                "Use connect='auto' or 'components', or raise n_neighbors."
+            )
+        return (
+            f"{several}, and neighbouring ones were joined by up to {DEFAULT_JOINS} short edges: "
+            "how they lie to each other is approximate. connect='components' unfolds each for "
+            "itself; a larger n_neighbors may connect them."
+        )
 
     def _clipped(self, n: int) -> int:
         k = integer(self.n_neighbors, "n_neighbors")
@@ -221,9 +241,10 @@ class MaximumVarianceUnfolding(UnfoldingEstimator):
     angles: keep the angles between neighbours too
     metric: "euclidean"; "precomputed" if X holds distances; "precomputed_kernel" if it holds inner
         products
-    connect: a graph of several components is bridged by short edges with a warning ("bridge"),
-        unfolded component by component ("components") or refused ("error")
-    random_state: the seed of bridging
+    connect: what to do with a graph of several components: join neighbouring ones by several short
+        edges, with a warning ("auto"); by a single edge ("bridge"); unfold each for itself and lay
+        them out side by side ("components"); refuse ("error")
+    random_state: the seed of connect="bridge"
     solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
 
     The attributes are those of `UnfoldingEstimator` and `CertifiedEstimator`.
@@ -265,7 +286,7 @@ class MinimumVolumeEmbedding(UnfoldingEstimator):
     min_gain: stop when a step gains no more than this share of the objective
     max_steps: programs solved at most
     n_neighbors, radius, omega, angles, metric, connect: as in `MaximumVarianceUnfolding`
-    random_state: the seed of bridging and of start="random"
+    random_state: the seed of connect="bridge" and of start="random"
     solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
 
     The problem is not convex; `solution_.trajectory` lists its steps, each of them certified.
@@ -311,8 +332,8 @@ class VariationalMaximumVarianceUnfolding(UnfoldingEstimator):
     omega: the weight of the lengths; None chooses one
     refine: search on from the program's answer, in `n_components` dimensions, over all points
     n_components, n_neighbors, radius, metric: as in `MaximumVarianceUnfolding`
-    connect: "bridge" or "error"
-    random_state: the seed of bridging
+    connect: "auto", "bridge" or "error"
+    random_state: the seed of connect="bridge"
     solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
 
     The certificate is that of the small program; the refined coordinates are a local optimum.
@@ -328,7 +349,7 @@ class VariationalMaximumVarianceUnfolding(UnfoldingEstimator):
     penalty: Literal["squared", "norm"] = "squared"
     omega: float | None = None
     refine: bool = True
-    connect: Literal["bridge", "error"] = "bridge"
+    connect: Literal["auto", "bridge", "error"] = "auto"
 
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         return VariationalMVU(
