@@ -310,6 +310,18 @@ class NeighborhoodGraph:
 def require_connected(graph: NeighborhoodGraph) -> None:
     """Raise a GraphError that names the components, unless there is only one.
 
+    Parameters
+    ----------
+    graph : NeighborhoodGraph
+        The graph to look at.
+
+    Raises
+    ------
+    GraphError
+        If the graph has more than one component.
+
+    Examples
+    --------
     >>> require_connected(NeighborhoodGraph(3, [[0, 1]], [1.0]))
     Traceback (most recent call last):
         ...
