@@ -216,7 +216,7 @@ def angle_closure(
     graph : NeighborhoodGraph
         The graph whose neighbours are joined.
     lengths : SquaredDistances or None
-        The squared distances that the new edges get; None if no edge is new.
+        The squared distances that the new edges get; None is an error.
     neighbors : array-like of shape (n, k) or None, default None
         Lists of neighbours; None takes those adjacent in the graph.
 

@@ -61,7 +61,7 @@ def bridge_components(
     graph : NeighborhoodGraph
         The graph to connect.
     lengths : SquaredDistances or None
-        The squared distances that the new edges get; None if no edge is new.
+        The squared distances that the new edges get; None is an error.
     random_state : int or Generator or None, default 0
         The seed or generator of the random numbers.
 

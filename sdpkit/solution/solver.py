@@ -39,7 +39,20 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a solver expects to need for a program: seconds of one core, and bytes."""
+    """What a solver expects to need for a program.
+
+    Attributes
+    ----------
+    seconds : float
+        Seconds of one core.
+    memory : float
+        Bytes.
+
+    Examples
+    --------
+    >>> Estimate(seconds=0.5, memory=2e6).memory
+    2000000.0
+    """
 
     seconds: float
     memory: float
@@ -50,6 +63,19 @@ class Solver(Protocol):
 
     `accepts` and `seconds` may be missing in a solver of another package: it then takes every
     program that its capabilities allow, and "auto" chooses it where no other solver can.
+
+    Attributes
+    ----------
+    name : str
+        The name by which `sdpkit.solve` finds it.
+    capabilities : Capabilities
+        What it can do beyond linear constraints.
+
+    Examples
+    --------
+    >>> from sdpkit.solvers.interior import INTERIOR
+    >>> INTERIOR.name, INTERIOR.unavailable() is None
+    ('interior', True)
     """
 
     name: str
@@ -72,7 +98,19 @@ class Solver(Protocol):
 
 
 def unsupported(capabilities: Capabilities, program: Program) -> str | None:
-    """What `program` needs beyond these capabilities, in words after a solver's name, or None.
+    """What a program needs beyond these capabilities.
+
+    Parameters
+    ----------
+    capabilities : Capabilities
+        What the solver can do.
+    program : Program
+        The program.
+
+    Returns
+    -------
+    str or None
+        Words that follow the solver's name in a message; None if the solver can take the program.
 
     Examples
     --------
@@ -117,7 +155,25 @@ class OwnSolver:
 
 
 def digits(tol: float) -> float:
-    """How many digits a tolerance asks for, at least one: iterations are proportional to it."""
+    """How many digits a tolerance asks for, at least one.
+
+    Iterations of an interior-point method are proportional to it.
+
+    Parameters
+    ----------
+    tol : float
+        The tolerance.
+
+    Returns
+    -------
+    float
+        −log₁₀ tol, at least 1.
+
+    Examples
+    --------
+    >>> digits(1e-6)
+    6.0
+    """
     return max(1.0, -math.log10(tol))
 
 

@@ -84,7 +84,31 @@ def defect(found: Any) -> str | None:
 
 @contextmanager
 def registered(solver: Solver) -> Iterator[None]:
-    """Make a solver known within a `with` block only."""
+    """Make a solver known within a `with` block only.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver object.
+
+    Yields
+    ------
+    None
+        The solver is known until the block ends.
+
+    Examples
+    --------
+    >>> from sdpkit.solvers.interior import INTERIOR
+    >>> from types import SimpleNamespace
+    >>> mine = SimpleNamespace(name="mine", capabilities=INTERIOR.capabilities,
+    ...                        unavailable=INTERIOR.unavailable, memory=INTERIOR.memory,
+    ...                        solve=INTERIOR.solve)
+    >>> with registered(mine):
+    ...     "mine" in available_solvers()
+    True
+    >>> "mine" in available_solvers()
+    False
+    """
     before = dict(_registered)
     register_solver(solver)
     try:
