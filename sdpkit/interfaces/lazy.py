@@ -33,8 +33,8 @@ def in_blocks(
 ) -> Any:
     """A Dask array of `function(block, learned)`, one row for each row of X; `like` is an empty
     result."""
-    import dask
     import dask.array
+    from dask.delayed import delayed
 
     points = X if isinstance(X, dask.array.Array) else X.to_dask_array()
     if points.ndim != 2 or points.shape[1] != n_features:
@@ -45,7 +45,7 @@ def in_blocks(
     chunks = (points.chunks[0],) if like.ndim == 1 else (points.chunks[0], (like.shape[1],))
     return points.map_blocks(
         partial(_of_a_block, function),
-        dask.delayed(learned, traverse=False),  # sent once, not with every block
+        delayed(learned, traverse=False),  # sent once, not with every block
         drop_axis=1 if like.ndim == 1 else None,
         chunks=chunks,
         meta=like,

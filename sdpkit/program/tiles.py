@@ -116,13 +116,14 @@ class TilePairs:
         """The pairs (i, l) of the points, or of some chosen ones, and the members in a tile, among
         them all with q_il < reach_i; with `both` also those whose i is the member. The next tile
         overwrites them."""
-        screen, mine = self.screen, (self.rows, self.twice, self.low, self.limits)
+        screen, rows, left = self.screen, self.rows, self.twice
+        low, limits = self.low, self.limits
         right, members, theirs = (
             x[tile] for x in (screen.columns, screen.members, screen.low_columns)
         )
         if chosen is not None:
-            mine = tuple(x.take(chosen, axis=0) for x in mine)
-        rows, left, low, limits = mine
+            rows, left = rows.take(chosen), left.take(chosen, axis=0)
+            low, limits = low.take(chosen), limits.take(chosen)
         own = -screen.limits[members] if both else np.full_like(theirs, np.inf)
         known = (rows, members, self.labels, self.group, left @ right.T, low, theirs, limits, own)
         if len(screen.points) <= _UNCOMPILED_POINTS:
