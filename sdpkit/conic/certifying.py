@@ -32,6 +32,19 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate | ConicCertificate:
     objective and the residuals are those of the model, and the bound is that of multipliers in the
     dual cones. Where the model has no multipliers for its inner cones, a second solve gives them.
 
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        A model whose variables have values.
+
+    Returns
+    -------
+    Certificate or ConicCertificate
+        The certificate; models with exponential or power cones have a `ConicCertificate`, whose
+        methods have the same names.
+
+    Examples
+    --------
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((2, 2), PSD=True)
     >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])

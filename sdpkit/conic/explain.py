@@ -30,7 +30,7 @@ from sdpkit.typing import Indices
 
 
 def explain(model: Any, *, time_limit: float | None = None) -> Explanation:
-    """Why a cvxpy model, a problem or a program has no optimum.
+    """Explain why a cvxpy model, a problem or a program has no optimum.
 
     For an infeasible model: constraints that contradict each other, of which none can be left out,
     with the weights of the ray that proves it. Entries of a constraint, the signs and bounds of

@@ -23,7 +23,13 @@ class SecondOrderCone:
 
     Attributes
     ----------
-    members: (k,) the numbers of the variables, h first
+    members : array of int, shape (k,)
+        The numbers of the variables, h first.
+
+    Examples
+    --------
+    >>> SecondOrderCone.of([0, 1, 2]).members
+    array([0, 1, 2])
     """
 
     members: Indices

@@ -66,6 +66,14 @@ class Embedding:
         Tr K, where only leading eigenvalues are known; None: their sum.
     notes : tuple of str
         Why the objective of the coordinates is not the certified one, where it is not.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> problem = sdpkit.MVU(graph=sdpkit.datasets.path_graph(4))
+    >>> embedding = problem.recover(sdpkit.solve(problem), n_components=1)
+    >>> abs(embedding.coordinates[:, 0]).round(3)
+    array([1.5, 0.5, 0.5, 1.5])
     """
 
     coordinates: Array
