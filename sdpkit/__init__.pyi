@@ -29,6 +29,7 @@ from sdpkit.errors import GraphError as GraphError
 from sdpkit.errors import InputError as InputError
 from sdpkit.errors import NotEnoughMemoryError as NotEnoughMemoryError
 from sdpkit.errors import OutOfMemoryError as OutOfMemoryError
+from sdpkit.errors import PictureWarning as PictureWarning
 from sdpkit.errors import SdpkitError as SdpkitError
 from sdpkit.errors import SolverError as SolverError
 from sdpkit.errors import SolverUnavailableError as SolverUnavailableError
@@ -36,6 +37,8 @@ from sdpkit.errors import UnboundedProblemError as UnboundedProblemError
 from sdpkit.errors import UnsuitableSolverError as UnsuitableSolverError
 from sdpkit.graphs.graph import NeighborhoodGraph as NeighborhoodGraph
 from sdpkit.interfaces.query_metric import QueryMetric as QueryMetric
+from sdpkit.looking.look import Look as Look
+from sdpkit.looking.look import look as look
 from sdpkit.numerics.threads import set_threads as set_threads
 from sdpkit.papers.sweep import neighbor_sweep as neighbor_sweep
 from sdpkit.problems.distance_mixture import DistanceMixture as DistanceMixture

@@ -139,6 +139,23 @@ class ConvergenceWarning(UserWarning):
     """
 
 
+class PictureWarning(UserWarning):
+    """A drawing shows the data poorly, however well its program was solved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warnings, sdpkit
+    >>> from sdpkit.estimators import MaximumVarianceUnfolding
+    >>> ball = np.random.default_rng(0).standard_normal((60, 5))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = MaximumVarianceUnfolding(n_neighbors=8).fit(ball)
+    >>> any(issubclass(w.category, PictureWarning) for w in caught)
+    True
+    """
+
+
 def convergence_warning() -> type[ConvergenceWarning]:
     """The class to warn with. It does not load scikit-learn, which takes a second."""
     loaded = sys.modules.get("sklearn.exceptions")

@@ -1,7 +1,7 @@
 """Metric and manifold learning as semidefinite programs, with proofs.
 
-Start with `sdpkit demo`, or with a file of points:
-`sdpkit solve points.csv --picture unfolded.png`.
+Start with `sdpkit demo`, or with a table:
+`sdpkit look table.csv` writes a page with its picture.
 `sdpkit COMMAND --help` explains a command. Exit codes:
 
     0    done; what was solved is certified
@@ -25,13 +25,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from sdpkit import __version__
-from sdpkit.cli import compare, demo, grade, prove, report, reproduce, solve, solvers
+from sdpkit.cli import compare, demo, grade, look, prove, report, reproduce, solve, solvers
 from sdpkit.errors import SdpkitError, SolverError
 from sdpkit.files import one_line
 
 COMMANDS = {
     "demo": demo,
     "solvers": solvers,
+    "look": look,
     "solve": solve,
     "prove": prove,
     "compare": compare,

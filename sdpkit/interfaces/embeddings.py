@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sdpkit.errors import InputError
+from sdpkit.errors import InputError, PictureWarning
 from sdpkit.graphs.build import neighborhood_graph
-from sdpkit.graphs.distances import squared_distances_of
+from sdpkit.graphs.chosen import Chosen, choose_form, choose_neighbors, short_cuts
+from sdpkit.graphs.distances import SquaredDistances, squared_distances_of
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.graphs.joins import DEFAULT_JOINS
 from sdpkit.inputs import finite_vector, integer, one_of
@@ -28,6 +29,7 @@ from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
 from sdpkit.problems.mve import MVE
 from sdpkit.problems.mvu import MVU
 from sdpkit.problems.variational import VariationalMVU
+from sdpkit.results.diagnosis import MOST_POINTS, Diagnosis, diagnose
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate
 from sdpkit.results.side_by_side import laid_out
@@ -50,16 +52,19 @@ class UnfoldingEstimator(
     embedding_: (n, n_components) coordinates of the training points
     eigenvalues_: of the Gram matrix, falling;  kernel_: the Gram matrix
     edges_: (m, 2) the pairs of neighbours;  tensions_: (m,) their dual variables
+    diagnosis_: the `Diagnosis` of the drawing; what is wrong with it is a `PictureWarning` too
+    choices_: what was chosen by the data, each with its reason
     component_labels_: (n,) the component of each point, before components were joined
     diagonal_: (n,) of the kernel, with `metric="precomputed_kernel"`
     result_: the `sdpkit.Embedding`, which also draws itself
     """
 
     n_components: int = 2
-    n_neighbors: int = 4
+    n_neighbors: int | Literal["auto"] = 4
     radius: float | None = None
     metric: Metrics = "euclidean"
     connect: Connect = "auto"
+    prune: Literal["off", "auto"] = "off"
     random_state: Any = 0
 
     _saved: ClassVar[Mapping[str, Any]] = {
@@ -85,10 +90,27 @@ class UnfoldingEstimator(
         data: dict[str, Any] = {_DATA[self.metric]: points}
         if self.metric == "precomputed_kernel":
             self.diagonal_ = points.diagonal().copy()
+        self.choices_: dict[str, Chosen] = {}
         self._solve(self._problem(data, self._graph(data, len(points))))
         self.result_ = self._recover()
         self._name_parts()
+        self._warn()
         return self
+
+    def _warn(self) -> None:
+        """One warning for all that is wrong with the drawing."""
+        if len(self.embedding_) > MOST_POINTS or not np.isfinite(self.embedding_).all():
+            return
+        wrong = self.diagnosis_.warnings
+        if wrong:
+            warnings.warn(f"picture: {'; '.join(wrong)}", PictureWarning, stacklevel=3)
+
+    @property
+    def diagnosis_(self) -> Diagnosis:
+        """What the drawing shows and hides: trust and continuity beside PCA and Isomap, points
+        drawn over others, parts on one edge, dimensions needed (`sdpkit.results.diagnosis`)."""
+        check_is_fitted(self)
+        return diagnose(self.result_)
 
     def _name_parts(self) -> None:
         self.embedding_ = self.result_.coordinates
@@ -184,12 +206,37 @@ class UnfoldingEstimator(
         """The neighbourhood graph, before it is joined; a warning says that it will be."""
         rule: dict[str, Any] = {"radius": self.radius}
         if self.radius is None:
-            rule = {"n_neighbors": self._clipped(n)}
+            rule = {"n_neighbors": self._n_neighbors(data, n)}
         graph = neighborhood_graph(**data, **rule, angles=getattr(self, "angles", False))
+        one_of(self.prune, "prune", ("off", "auto"))
+        if self.prune == "auto":
+            graph = self._pruned(graph)
         self.component_labels_ = graph.component_labels
         if not graph.is_connected and self.connect in ("auto", "bridge"):
             warnings.warn(self._about_joins(graph), stacklevel=4)
         return graph
+
+    def _n_neighbors(self, data: dict[str, Any], n: int) -> int:
+        if self.n_neighbors != "auto":
+            return self._clipped(n)
+        self.choices_["n_neighbors"] = choose_neighbors(SquaredDistances.of(**data))
+        return int(self.choices_["n_neighbors"].value)
+
+    def _pruned(self, graph: NeighborhoodGraph) -> NeighborhoodGraph:
+        """The graph without short-cuts."""
+        cut = short_cuts(graph)
+        words = f"{int(cut.sum())} of {graph.n_edges} edges are short-cuts and were removed"
+        self.choices_["prune"] = Chosen(int(cut.sum()), words)
+        return graph.without_edges(cut)
+
+    def _chosen_form(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
+        """The form, given or chosen by the data."""
+        form = getattr(self, "form", None)
+        if form != "auto":
+            return form
+        joined = not graph.is_connected and self.connect in ("auto", "bridge")
+        self.choices_["form"] = choose_form(SquaredDistances.of(**data), joined)
+        return self.choices_["form"].value
 
     def _about_joins(self, graph: NeighborhoodGraph) -> str:
         """The warning about a graph that has to be joined."""
@@ -234,9 +281,11 @@ class MaximumVarianceUnfolding(UnfoldingEstimator):
     Parameters
     ----------
     n_components: coordinates to keep
-    n_neighbors: neighbours whose distances are kept; at most n − 1 are used, with a warning
+    n_neighbors: neighbours whose distances are kept; at most n − 1 are used, with a warning;
+        "auto" chooses by the data (`choices_` has the reason)
     radius: all points at most so far apart are neighbours, instead of `n_neighbors`
-    form: "equality", "inequality", "slack" or "min_trace"; `sdpkit.problems.mvu` states them
+    form: "equality", "inequality", "slack" or "min_trace"; `sdpkit.problems.mvu` states them;
+        "auto" keeps lengths where neighbourhoods are flat and lets them shrink where they are noisy
     omega: the weight of the slack form; None chooses one
     angles: keep the angles between neighbours too
     metric: "euclidean"; "precomputed" if X holds distances; "precomputed_kernel" if it holds inner
@@ -244,6 +293,7 @@ class MaximumVarianceUnfolding(UnfoldingEstimator):
     connect: what to do with a graph of several components: join neighbouring ones by several short
         edges, with a warning ("auto"); by a single edge ("bridge"); unfold each for itself and lay
         them out side by side ("components"); refuse ("error")
+    prune: "auto" removes edges that are short-cuts between places far apart along the graph
     random_state: the seed of connect="bridge"
     solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
 
@@ -258,7 +308,7 @@ class MaximumVarianceUnfolding(UnfoldingEstimator):
     True
     """
 
-    form: Literal["equality", "inequality", "slack", "min_trace"] = "equality"
+    form: Literal["auto", "equality", "inequality", "slack", "min_trace"] = "equality"
     omega: float | None = None
     angles: bool = False
 
@@ -267,7 +317,7 @@ class MaximumVarianceUnfolding(UnfoldingEstimator):
             **data,
             graph=graph,
             connect=self.connect,
-            form=self.form,
+            form=self._chosen_form(data, graph),
             omega=self.omega,
             random_state=seed_of(self.random_state),
         )
@@ -281,11 +331,11 @@ class MinimumVolumeEmbedding(UnfoldingEstimator):
     Parameters
     ----------
     n_components: the dimensions to pull in, and the coordinates to keep
-    form: "equality", "inequality" or "slack"
+    form: "auto", "equality", "inequality" or "slack"
     start: where the search begins: the input's "kernel", "mvu" or "random"
     min_gain: stop when a step gains no more than this share of the objective
     max_steps: programs solved at most
-    n_neighbors, radius, omega, angles, metric, connect: as in `MaximumVarianceUnfolding`
+    n_neighbors, radius, omega, angles, metric, connect, prune: as in `MaximumVarianceUnfolding`
     random_state: the seed of connect="bridge" and of start="random"
     solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
 
@@ -299,7 +349,7 @@ class MinimumVolumeEmbedding(UnfoldingEstimator):
     True
     """
 
-    form: Literal["equality", "inequality", "slack"] = "equality"
+    form: Literal["auto", "equality", "inequality", "slack"] = "equality"
     omega: float | None = None
     angles: bool = False
     start: Literal["kernel", "mvu", "random"] = "kernel"
@@ -311,7 +361,7 @@ class MinimumVolumeEmbedding(UnfoldingEstimator):
             **data,
             graph=graph,
             connect=self.connect,
-            form=self.form,
+            form=self._chosen_form(data, graph),
             omega=self.omega,
             n_components=self.n_components,
             start=self.start,
