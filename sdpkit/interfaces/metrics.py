@@ -23,10 +23,12 @@ from sklearn.base import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sdpkit import stored
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, one_of
 from sdpkit.interfaces.files import SavedMixin
 from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
+from sdpkit.interfaces.lazy import images, in_blocks, is_lazy
 from sdpkit.layout import Expected
 from sdpkit.problems.ellipsoid import CoveringEllipsoid
 from sdpkit.problems.lmnn import LMNN
@@ -100,12 +102,20 @@ def _require_width(found: int, features: int) -> None:
         raise InputError(f"n_features_in_ is {features}; its points have {found} features")
 
 
+def _predicted(points: Array, learned: tuple[Metric, Literal["knn", "energy"]]) -> NDArray[Any]:
+    metric, rule = learned
+    return metric.predict(points, rule)
+
+
 class LinearMap(MahalanobisMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """A learned metric that maps points to where it is Euclidean."""
 
     def transform(self, X: ArrayLike) -> Array:
-        """(n, r) the images L x of points X, (n, d)."""
+        """(n, r) the images L x of points X, (n, d); of a Dask array a Dask array."""
         check_is_fitted(self)
+        if is_lazy(X):
+            empty = np.empty((0, self._n_features_out))
+            return in_blocks(X, self.n_features_in_, images, self.components_, empty)  # type: ignore[no-any-return]
         points = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(points @ self.components_.T)
 
@@ -123,8 +133,14 @@ class LabelledLearner(CertifiedEstimator, ABC):
     _saved: ClassVar[Mapping[str, Any]] = {**CertifiedEstimator._saved, "metric_": Metric}
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric from points X, (n, d), and labels y, (n,)."""
-        points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        """Learn the metric from points X, (n, d), and labels y, (n,), also stored in parts."""
+        if stored.is_stored(X):
+            if y is None:
+                raise InputError("fit needs labels: pass y, one label per point")
+            points, labels = stored.points_of(X), np.asarray(stored.labels_of(y))
+            validate_data(self, points[:2])
+        else:
+            points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
         return self._learn(self._problem(points, y=labels))
 
@@ -370,8 +386,11 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
         return parts[0]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """(n,) labels of points X, (n, d)."""
+        """(n,) labels of points X, (n, d); of a Dask array a Dask array."""
         check_is_fitted(self)
+        if is_lazy(X):
+            learned, empty = (self.metric_, self.rule), self.classes_[:0]
+            return in_blocks(X, self.n_features_in_, _predicted, learned, empty)  # type: ignore[no-any-return]
         points = validate_data(self, X, reset=False, dtype=np.float64)
         return self.metric_.predict(points, self.rule)
 
