@@ -19,15 +19,17 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.embedding import Embedding, gram, outputs
 from sdpkit.typing import Array, Bools
 
-# Trust and continuity may be so much below the better of PCA and Isomap.
-_MARGIN = 0.02
-# Points of a part that hangs on one edge, at least, as a share of all.
-_HANGING_SHARE = 0.05
+# Trust and continuity may be so much below the better of PCA and Isomap: 0.02, and what chance
+# does to n points, 0.4/√n.
+_MARGIN, _CHANCE = 0.02, 0.4
+# Points of a part that hangs on one edge, at least, as a share of all, and how long the edge is, in
+# units of a usual one.
+_HANGING_SHARE, _LONG_EDGE = 0.05, 2.0
 # The variance that the drawn dimensions should hold, and what counts as all of it.
-_SHOWN, _NEEDED = 0.8, 0.95
+_SHOWN, _NEEDED = 0.65, 0.95
 # A point is folded over if a drawn neighbour is so many times as far along the graph.
 _FOLD = 8.0
-_FOLDED_SHARE = 0.05
+_FOLDED_SHARE = 0.15
 # Growth of the variance below which nothing was unfolded.
 _LOCKED = 1.02
 _NEIGHBORS = 5
@@ -62,7 +64,7 @@ class Diagnosis:
     folded : float
         The share of points drawn beside points that are far away along the graph.
     hanging : tuple of (edge, number of points)
-        Parts that a single edge holds.
+        Parts that a single edge holds, one that is long: unfolding pulls it taut.
     variance_gain : float
         The variance after unfolding, in units of that of the input; 1 if the graph is rigid.
     dimensions_drawn, dimensions_needed : int
@@ -122,7 +124,10 @@ def diagnose(embedding: Embedding) -> Diagnosis:
     total = float(spectrum.sum()) if embedding.variance is None else embedding.variance
     held = spectrum.cumsum() / total if total > 0 else np.ones(spectrum.size)
     before = float(np.trace(gram(squared)))
-    hanging = tuple((edge, part.size) for edge, part in hanging_parts(graph))
+    taut = _LONG_EDGE**2 * float(np.median(graph.squared_lengths)) if pairs.size else 0.0
+    hanging = tuple(
+        (edge, part.size) for edge, part in hanging_parts(graph) if squared[edge] > taut
+    )
     found = Diagnosis(
         faithfulness=measured,
         folded=float(_folded(embedding, graph, paths).mean()),
@@ -188,7 +193,7 @@ def _warnings(found: Diagnosis, n: int) -> list[str]:
             if other != "unfolding"
         }
         best = max(rivals, key=lambda other: rivals[other])
-        if rivals[best] - getattr(ours, name) > _MARGIN:
+        if rivals[best] - getattr(ours, name) > _MARGIN + _CHANCE / np.sqrt(n):
             out.append(
                 f"{noun} is {getattr(ours, name):.2f}, and {best} reaches {rivals[best]:.2f}"
             )
