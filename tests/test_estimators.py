@@ -309,6 +309,7 @@ def test_components_lie_side_by_side_with_axes_of_their_own() -> None:
     assert 0.5 < model.result_.fidelity <= 1
 
 
+@pytest.mark.filterwarnings("ignore::sdpkit.PictureWarning")  # of the single edges
 def test_joined_clusters_keep_their_neighbours() -> None:
     """Rings of images pulled apart on single edges become rays; several joins keep them open."""
     rng = np.random.default_rng(0)

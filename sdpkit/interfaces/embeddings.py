@@ -37,6 +37,8 @@ from sdpkit.typing import Array
 
 Connect = Literal["auto", "bridge", "components", "error"]
 Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
+# Drawings of fewer points are not warned about: ranks of neighbours say little there.
+_FEWEST_JUDGED = 20
 # The argument of the problems that X is, by `metric`.
 _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "kernel"}
 
@@ -155,7 +157,10 @@ class UnfoldingEstimator(
 
     def _warn(self) -> None:
         """One warning for all that is wrong with the drawing."""
-        if len(self.embedding_) > MOST_POINTS or not np.isfinite(self.embedding_).all():
+        if (
+            not _FEWEST_JUDGED <= len(self.embedding_) <= MOST_POINTS
+            or not np.isfinite(self.embedding_).all()
+        ):
             return
         wrong = self.diagnosis_.warnings
         if wrong:
