@@ -32,7 +32,7 @@ _PATH_WORK = 2  # shortest paths from so many roots at a time: a tenth of a seco
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NeighborhoodGraph:
-    """n points and m undirected edges with squared lengths, each edge once.
+    """Points and undirected edges with squared lengths, each edge once.
 
     `from_pairs` takes pairs in any order. An edge of length zero is an edge.
 
