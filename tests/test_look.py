@@ -137,7 +137,7 @@ READABLE = {
     "label": "x,y,kind\n" + "\n".join(ROWS),
     "duplicate headers": "x,x,x\n" + "\n".join(ROWS),
     "constant": "x,c,y\n" + "\n".join(f"{k % 7},5,{k * k % 11}" for k in range(40)),
-    "missing": "x,y,z\n" + "\n".join(f"{k},{'' if k % 3 else k * k % 9},?" for k in range(40)),
+    "missing": "x,y,z\n" + "\n".join(f"{k},{k * k % 9 if k % 3 else ''},?" for k in range(40)),
     "dates": "day,v\n" + "\n".join(f"2024-{1 + k % 12:02d}-03,{k**0.5:.3f}" for k in range(40)),
     "decimal commas": "x;y\n" + "\n".join(f"{k % 7},5;{k * k % 11},25" for k in range(40)),
     "ragged": "x,y\n1\n" + "\n".join(f"{k % 7},{k * k % 11}" for k in range(40)),
@@ -165,7 +165,7 @@ def test_awkward_tables_are_read(name: str, tmp_path: Path) -> None:
     for word in {
         "duplicate headers": ["two columns are named x"],
         "constant": ["column c is constant"],
-        "missing": ["z: 100 % of it are missing", "y: 26 missing cells"],
+        "missing": ["column z is empty", "y: 14 missing cells"],
         "dates": ["day holds dates"],
         "ragged": ["1 of 42 rows"],
         "latin": ["Latin-1"],

@@ -49,10 +49,11 @@ def short_cuts(graph: NeighborhoodGraph) -> Bools:
     ends through better edges is far longer. Edges in doubt are tried from the shortest to the
     longest, so that one that holds two parts together is kept.
 
-    >>> ring = [[k, k + 1] for k in range(23)]
-    >>> graph = NeighborhoodGraph.from_pairs(24, [*ring, [2, 20]], [1.0] * 24)
+    >>> from sdpkit.graphs.build import neighborhood_graph
+    >>> line = neighborhood_graph(np.linspace(0, 10, 60)[:, None], n_neighbors=4)
+    >>> graph = line.with_edges([[5, 50]], [0.25])
     >>> graph.edges[short_cuts(graph)]
-    array([[ 2, 20]])
+    array([[ 5, 50]])
     """
     suspect = bad_edges(graph, threshold=_FENCE)
     found = np.zeros(graph.n_edges, dtype=bool)

@@ -61,7 +61,8 @@ class Look:
     def code(self) -> str:
         """The Python that makes the same picture from the points."""
         used = self.estimator
-        k, form = used.n_neighbors, used.form
+        k: Any = used.n_neighbors
+        form: Any = used.form
         if "n_neighbors" in used.choices_:
             k = used.choices_["n_neighbors"].value
         if "form" in used.choices_:

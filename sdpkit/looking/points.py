@@ -50,9 +50,12 @@ class TablePoints:
 def points_of_table(table: Any, labels: Any = None) -> TablePoints:
     """Points and labels of whatever `sdpkit.look` takes.
 
-    >>> read = points_of_table({"x": [0, 1, 2], "y": [0.5, None, 3], "kind": ["a", "b", "a"]})
+    >>> table = {"x": [0, 1, 2, 4], "y": [0.5, None, 3, 2], "kind": ["a", "b", "a", "b"]}
+    >>> read = points_of_table(table)
     >>> read.X.shape, read.labels.tolist()
-    ((3, 2), ['a', 'b', 'a'])
+    ((4, 2), ['a', 'b', 'a', 'b'])
+    >>> read.notes
+    ('column kind is taken as the labels', 'column y: 1 missing cells became its median')
     """
     columns = read_columns(table)
     data, notes = dict(columns.data), list(columns.notes)
@@ -147,6 +150,9 @@ def _column(name: str, cells: NDArray[Any], notes: list[str]) -> list[tuple[str,
     if known and days is not None:
         notes.append(f"column {name} holds dates: counted in days")
         return _filled(name, days, notes)
+    if not known:
+        notes.append(f"column {name} is empty: left out")
+        return []
     words = np.array([_word(cell) for cell in cells.tolist()])
     kinds = np.unique(words)
     if 2 <= kinds.size <= _CATEGORIES and kinds.size <= len(words) / 2:

@@ -17,7 +17,7 @@ from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.graphs.joins import hanging_parts
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.results.embedding import Embedding, gram, outputs
-from sdpkit.typing import Array, Bools
+from sdpkit.typing import Array, Bools, Indices
 
 # Trust and continuity may be so much below the better of PCA and Isomap: 0.02, and what chance
 # does to n points, 0.4/√n.
@@ -162,7 +162,7 @@ def _trust(before: Array, after: Array, k: int) -> float:
     return 1.0 - float(excess[excess > 0].sum()) / worst
 
 
-def _order(distances: Array) -> Array:
+def _order(distances: Array) -> Indices:
     """(n, n) all points by distance from each, itself first."""
     table = distances.copy()
     np.fill_diagonal(table, -1.0)
@@ -179,7 +179,7 @@ def _folded(embedding: Embedding, graph: NeighborhoodGraph, paths: Array) -> Boo
     scale = float(np.median(np.sqrt(graph.squared_lengths)))
     apart = paths[np.arange(n)[:, None], near]
     drawn = np.linalg.norm(y[:, None] - y[near], axis=2)
-    return ((apart > _FOLD * np.maximum(drawn, scale)) & (drawn < scale)).any(axis=1)
+    return np.asarray(((apart > _FOLD * scale) & (drawn < scale)).any(axis=1))
 
 
 def _warnings(found: Diagnosis, n: int) -> list[str]:
