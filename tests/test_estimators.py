@@ -19,13 +19,14 @@ import sklearn.exceptions
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.manifold import trustworthiness
-from sklearn.metrics import pairwise_distances
+from sklearn.metrics import log_loss, pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -272,6 +273,34 @@ def test_a_gaussian_kernel_places_new_points_without_their_diagonal() -> None:
     )
     expected = by_distances.transform(np.sqrt(2 - 2 * K[60:, :60]))
     assert np.abs(placed - expected).max() < 1e-4 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("rule", ["knn", "energy"])
+def test_probabilities_scores_and_neighbours(rule: Any) -> None:
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    train, test = slice(None, None, 2), slice(1, None, 2)
+    model = estimators.LMNNClassifier(rule=rule, tol=0.05).fit(X[train], y[train])
+    found = model.predict_proba(X[test])
+    assert found.shape == (len(X[test]), 3)
+    assert np.abs(found.sum(axis=1) - 1).max() < 1e-12
+    assert np.array_equal(found, model.predict_proba(X[test]))
+    labels = model.predict(X[test])
+    assert np.array_equal(model.classes_[found.argmax(axis=1)], labels)
+    assert np.array_equal(model.classes_[model.decision_function(X[test]).argmax(axis=1)], labels)
+    rival = CalibratedClassifierCV(KNeighborsClassifier(5)).fit(X[train], y[train])
+    theirs = log_loss(y[test], rival.predict_proba(X[test]))
+    assert log_loss(y[test], found) < theirs
+    two = y[train] < 2
+    binary = estimators.LMNNClassifier(rule=rule, tol=0.05).fit(X[train][two], y[train][two])
+    score = binary.decision_function(X[test])
+    assert np.array_equal(binary.predict(X[test]), np.where(score > 0, 1, 0))
+    distances, near = model.kneighbors(X[test], 4)
+    images = [points @ model.components_.T for points in (X[test], X[train])]
+    expected, rows = NearestNeighbors(n_neighbors=4).fit(images[1]).kneighbors(images[0])
+    assert np.allclose(distances, expected)
+    assert (near == rows).mean() > 0.99
+    assert np.array_equal(model.kneighbors(X[test], 4, return_distance=False), near)
 
 
 def two_rolls() -> Array:

@@ -6,6 +6,7 @@ is the Euclidean distance of their images.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_softmax
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -20,11 +22,12 @@ from sklearn.base import (
     TransformerMixin,
     clone,
 )
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sdpkit import stored
-from sdpkit.errors import InputError
+from sdpkit.errors import ConvergenceWarning, InputError
 from sdpkit.inputs import finite_array, one_of
 from sdpkit.interfaces.files import SavedMixin
 from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
@@ -36,9 +39,14 @@ from sdpkit.problems.mmc import MMC
 from sdpkit.problems.pair_margins import PairMargins
 from sdpkit.results.ellipsoid import Ellipsoid
 from sdpkit.results.metric import Metric
+from sdpkit.results.probabilities import scores, temperature
 from sdpkit.results.relevant_components import relevant_components
 from sdpkit.solution.solution import Solution
 from sdpkit.typing import Array
+
+# Folds of the training points that choose the temperature of probabilities, and the tolerance of
+# their fits.
+_FOLDS, _COARSE = 3, 0.05
 
 
 class MahalanobisMixin:
@@ -369,6 +377,7 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
 
     def _name_parts(self) -> None:
         self.classes_ = self.metric_.classes
+        self._calibration: dict[str, float] = {}
 
     def _restore(self) -> None:
         super()._restore()
@@ -393,6 +402,93 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
             return in_blocks(X, self.n_features_in_, _predicted, learned, empty)  # type: ignore[no-any-return]
         points = validate_data(self, X, reset=False, dtype=np.float64)
         return self.metric_.predict(points, self.rule)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """(n, c) scores of the labels: votes or negative energies; of two labels the difference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        array of shape (n, c) or (n,)
+            The larger, the more likely.
+        """
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, dtype=np.float64)
+        found = scores(self.metric_, points, self.rule)
+        return found[:, 1] - found[:, 0] if found.shape[1] == 2 else found
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """(n, c) probabilities of the labels, in the order of `classes_`.
+
+        They are a softmax of the scores. The first call chooses its temperature: it fits the model
+        three times at a coarse tolerance, each time without a third of the training points, and
+        takes the temperature under which those thirds are most likely.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+
+        Returns
+        -------
+        array of shape (n, c)
+            The probabilities; each row sums to 1.
+        """
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, dtype=np.float64)
+        found = scores(self.metric_, points, self.rule) / self._temperature()
+        return np.asarray(np.exp(log_softmax(found, axis=1)))
+
+    def _temperature(self) -> float:
+        """T of the probabilities, computed at its first use after a fit."""
+        if "temperature" not in self._calibration:
+            self._calibration["temperature"] = self._cross_validated()
+        return self._calibration["temperature"]
+
+    def _cross_validated(self) -> float:
+        X, labels = self.metric_.X, self.metric_.labels
+        k = self.metric_.n_neighbors
+        if np.bincount(labels).min() < max(k + 2, 2 * _FOLDS):
+            return 1.0
+        found, truth = [], []
+        for train, test in StratifiedKFold(_FOLDS).split(X, labels):
+            part = clone(self).set_params(tol=_COARSE, callback=None, verbose=0, warm_start=False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                part.fit(X[train], labels[train])
+            found.append(scores(part.metric_, X[test], self.rule))
+            truth.append(labels[test])
+        return temperature(np.concatenate(found), np.concatenate(truth))
+
+    def kneighbors(
+        self, X: ArrayLike, n_neighbors: int | None = None, return_distance: bool = True
+    ) -> Any:
+        """The nearest training points under the learned metric, nearest first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Points.
+        n_neighbors : int or None, default None
+            How many; None takes those of training.
+        return_distance : bool, default True
+            Whether to return the distances as well.
+
+        Returns
+        -------
+        distances, indices : arrays of shape (n, k)
+            As scikit-learn's `KNeighborsClassifier` returns them; only the indices without
+            `return_distance`.
+        """
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, dtype=np.float64)
+        k = self.metric_.n_neighbors if n_neighbors is None else n_neighbors
+        found, squares = self.metric_.neighbors(points, k)
+        return (np.sqrt(squares), found) if return_distance else found
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

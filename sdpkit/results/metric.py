@@ -272,6 +272,11 @@ class Metric:
         points = self._points(X)
         return self._energies(points, self._outputs(points), k, targets)
 
+    @one_blas_thread
+    def neighbors(self, X: ArrayLike, n_neighbors: int) -> tuple[Indices, Array]:
+        """(b, k) the nearest training points of new ones, nearest first, and their squares."""
+        return self._points_asked.nearest(self._outputs(self._points(X)), n_neighbors)
+
     def error(
         self,
         X: ArrayLike,
