@@ -525,3 +525,21 @@ def test_limits_are_measured(capsys):
     assert float(beyond) == pytest.approx(float(taken) - 0.5, abs=0.02)
     assert float(beyond) < 2.0
     assert bench.main(["limits", "--solvers", "nobody"]) == 2
+
+
+def test_labels_of_an_embedding_colour_its_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels were an unknown parameter y of MVU."""
+    X = sdpkit.datasets.swiss_roll(30, random_state=0)
+    path, picture = tmp_path / "roll.csv", tmp_path / "roll.svg"
+    rows = [",".join([*map(str, row), "ab"[k % 2]]) for k, row in enumerate(X)]
+    path.write_text("\n".join([",".join([*map(chr, range(97, 97 + X.shape[1])), "kind"]), *rows]))
+    arguments = ["solve", str(path), "--labels", "kind", "--tol", "1e-3"]
+    assert main([*arguments, "--neighbors", "6", "--picture", str(picture)]) == 0
+    assert picture.exists()
+    capsys.readouterr()
+    assert main([*arguments, "--neighbors", "1"]) == 2
+    error = capsys.readouterr().err
+    assert "raise --neighbors, or pass --set connect=auto" in error
+    assert "n_neighbors" not in error

@@ -26,7 +26,7 @@ from sklearn.manifold import trustworthiness
 from sklearn.metrics import log_loss, pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors, kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -301,6 +301,33 @@ def test_probabilities_scores_and_neighbours(rule: Any) -> None:
     assert np.allclose(distances, expected)
     assert (near == rows).mean() > 0.99
     assert np.array_equal(model.kneighbors(X[test], 4, return_distance=False), near)
+
+
+def test_a_sparse_graph_of_distances_is_unfolded() -> None:
+    X = swiss_roll(80, random_state=1)
+    graph = kneighbors_graph(X, 4, mode="distance")
+    by_graph = estimators.MaximumVarianceUnfolding(metric="precomputed").fit(graph)
+    by_points = estimators.MaximumVarianceUnfolding().fit(X)
+    scale = by_points.eigenvalues_[0]
+    assert np.abs(by_graph.eigenvalues_ - by_points.eigenvalues_).max() < 1e-4 * scale
+    shares = by_points.explained_variance_ratio_
+    assert shares.sum() == pytest.approx(by_points.result_.fidelity)
+    with pytest.raises(InputError, match="does not know its inputs"):
+        by_graph.transform(np.zeros((1, 80)))
+
+
+def test_the_dimension_is_checked_before_the_solve() -> None:
+    model = estimators.MaximumVarianceUnfolding(n_components=31)
+    with pytest.raises(InputError, match="n_components=31: pass an integer between 1 and 30"):
+        model.fit(swiss_roll(30))
+    assert not hasattr(model, "solution_")
+
+
+def test_a_plot_has_a_colour_per_class() -> None:
+    model = estimators.MaximumVarianceUnfolding(tol=1e-3).fit(swiss_roll(40, random_state=1))
+    ax = model.plot(np.array(["a", "b"] * 20))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    assert model.plot(np.arange(40) / 7).get_legend() is None
 
 
 def two_rolls() -> Array:

@@ -100,11 +100,11 @@ def _solution_arrays(solution: Solution) -> dict[str, Any]:
     return {"x": solution.x, **arrays}
 
 
-def draw_answer(answer: Any, path: Path) -> None:
-    """A picture of an embedding or a metric."""
+def draw_answer(answer: Any, path: Path, labels: Any = None) -> None:
+    """A picture of an embedding, coloured by labels, or of a metric."""
     from sdpkit.plotting import draw
 
     drawable = hasattr(answer, "transform") or hasattr(answer, "coordinates")
     if not drawable and (not isinstance(answer, np.ndarray) or answer.ndim != 2):
         raise InputError("there is no embedding or metric to draw: leave --picture out")
-    draw(answer, path)
+    draw(answer, path, labels)

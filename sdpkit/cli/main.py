@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -39,6 +40,14 @@ COMMANDS = {
     "report": report,
     "reproduce": reproduce,
     "grade": grade,
+}
+
+
+# Parameters that have an option of their own.
+_OPTIONS = {
+    "n_neighbors": "--neighbors",
+    "n_components": "--components",
+    "time_limit": "--time-limit",
 }
 
 
@@ -78,8 +87,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code, words = 4, f"there is not enough memory ({error}): make the instance smaller"
     except KeyboardInterrupt:
         code, words = 130, "interrupted"
+    words = as_options(words, chosen.command)
     print(f"sdpkit: {one_line(words, 4000)}", file=sys.stderr)
     return code
+
+
+def as_options(words: str, command: str) -> str:
+    """Advice about parameters, in the words of a command.
+
+    >>> as_options("raise n_neighbors, or pass connect='auto'", "solve")
+    'raise --neighbors, or pass --set connect=auto'
+    """
+    if command not in ("solve", "look"):
+        return words
+    own = {*_OPTIONS, "connect"} if command == "look" else set(_OPTIONS)
+
+    def named(found: re.Match[str]) -> str:
+        name, value = found[1], found[3]
+        option = _OPTIONS.get(name, f"--{name}")
+        return f"{option} {value}" if name in own else f"--set {name}={value}"
+
+    words = re.sub(r"\b([a-z]\w+)=(['\"]?)([\w.]+)\2(?!\w)", named, words)
+    return re.sub(rf"(?<![\w'-])({'|'.join(_OPTIONS)})\b(?!')", lambda m: _OPTIONS[m[1]], words)
 
 
 def _say(message: Warning | str, *_: Any, **__: Any) -> None:

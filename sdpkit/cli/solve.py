@@ -60,6 +60,8 @@ PROBLEMS = {
 }
 # `--as` → the parameter that takes the matrix.
 MATRICES = {"points": "X", "distances": "distances", "kernel": "kernel", "graph": "graph"}
+# Embeddings take no labels: they colour the picture.
+UNLABELLED = ("mvu", "mve", "variational")
 # Problems whose answers have as many coordinates as one likes.
 _EMBEDDINGS = ("MVU", "VariationalMVU", "MVE")
 # Words that people write for values that JSON spells otherwise.
@@ -149,7 +151,7 @@ def run(chosen: argparse.Namespace) -> int:
     check_places(chosen.force, chosen.output, chosen.picture, read=chosen.file)
     check_picture(chosen.picture)
     with from_standard_input(chosen.file, chosen.format) as path:
-        problem = read_problem(chosen, path)
+        problem, labels = read_problem(chosen, path)
     arrays_only = isinstance(problem, Program) or chosen.problem in ("ellipsoid",)
     check_kind(chosen.output, arrays_only)
     if chosen.picture is not None and arrays_only:
@@ -159,7 +161,7 @@ def run(chosen: argparse.Namespace) -> int:
     written = drawn = None
     if answer is not None:
         written = attempt("answer", chosen.output, lambda place: write_answer(answer, place))
-        drawn = attempt("picture", chosen.picture, lambda place: draw_answer(answer, place))
+        drawn = attempt("picture", chosen.picture, lambda place: draw_answer(answer, place, labels))
     if chosen.json:
         print(json.dumps(_as_data(problem, solution, written, drawn), ensure_ascii=False))
     else:
@@ -228,8 +230,8 @@ def _progress(chosen: argparse.Namespace) -> Iterator[None]:
 # -- the problem ----------------------------------------------------------------------------
 
 
-def read_problem(chosen: argparse.Namespace, path: Path) -> Any:
-    """The problem or program that the file and the options describe."""
+def read_problem(chosen: argparse.Namespace, path: Path) -> tuple[Any, Any]:
+    """The problem or program that the file and the options describe, and the labels to draw."""
     import sdpkit
 
     if not path.exists():
@@ -237,15 +239,15 @@ def read_problem(chosen: argparse.Namespace, path: Path) -> Any:
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file")
     if path.suffix == ".dat-s":
-        return sdpkit.read_sdpa(path)
+        return sdpkit.read_sdpa(path), None
     if path.suffix == ".npz" and "header" in read_npz(path):
-        return Program.load(path)
+        return Program.load(path), None
     recipe = PROBLEMS[chosen.problem]
     table = read_table(path, chosen.labels)
     for note in table.notes:
         print(f"sdpkit: {path}: {note}", file=sys.stderr)
     given = _matrices(recipe, table, chosen, path)
-    if table.labels is not None:
+    if table.labels is not None and chosen.problem not in UNLABELLED:
         given["y"] = table.labels
     options = {"form": chosen.form, "n_neighbors": chosen.neighbors}
     if chosen.components is not None and chosen.problem in ("mve", "localization"):
@@ -258,7 +260,7 @@ def read_problem(chosen: argparse.Namespace, path: Path) -> Any:
         )
     kind = getattr(sdpkit, recipe.kind)
     _check_parameters(chosen.problem, kind, set(given))
-    return kind(**given)
+    return kind(**given), table.labels if chosen.problem in UNLABELLED else None
 
 
 def _matrices(

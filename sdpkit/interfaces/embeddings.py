@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -132,7 +133,11 @@ class UnfoldingEstimator(
     }
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Unfold points X, (n, d), or with `metric="precomputed"` distances, (n, n)."""
+        """Unfold points X, (n, d), or with `metric="precomputed"` distances, (n, n).
+
+        Sparse distances are a graph: their entries are the lengths of its edges, as
+        `sklearn.neighbors.kneighbors_graph(X, k, mode="distance")` makes them.
+        """
         one_of(self.metric, "metric", tuple(_DATA))
         points = validate_data(
             self,
@@ -140,16 +145,21 @@ class UnfoldingEstimator(
             dtype=np.float64,
             ensure_min_samples=2,
             ensure_non_negative=self.metric == "precomputed",
+            accept_sparse="csr" if self.metric == "precomputed" else False,
         )
         if self.metric != "euclidean" and points.shape[0] != points.shape[1]:
             raise InputError(
                 f"X has shape {points.shape}, and metric={self.metric!r} needs a square matrix"
             )
+        integer(self.n_components, "n_components", most=points.shape[0])
         data: dict[str, Any] = {_DATA[self.metric]: points}
         if self.metric == "precomputed_kernel":
             self.diagonal_ = points.diagonal().copy()
         self.choices_: dict[str, Chosen] = {}
-        self._solve(self._problem(data, self._graph(data, len(points))))
+        graph = self._graph(data, points.shape[0])
+        if sparse.issparse(points):
+            data = {}  # a graph of lengths; nothing else is known
+        self._solve(self._problem(data, graph))
         self.result_ = self._recover()
         self._name_parts()
         self._warn()
@@ -160,6 +170,7 @@ class UnfoldingEstimator(
         if (
             not _FEWEST_JUDGED <= len(self.embedding_) <= MOST_POINTS
             or not np.isfinite(self.embedding_).all()
+            or self.result_.inputs is None
         ):
             return
         wrong = self.diagnosis_.warnings
@@ -172,6 +183,36 @@ class UnfoldingEstimator(
         drawn over others, parts on one edge, dimensions needed (`sdpkit.results.diagnosis`)."""
         check_is_fitted(self)
         return diagnose(self.result_)
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """(n_components,) the share of the unfolded variance that each coordinate holds."""
+        check_is_fitted(self)
+        total = self.result_.variance
+        total = float(self.eigenvalues_.sum()) if total is None else total
+        return np.asarray(self.eigenvalues_[: self.embedding_.shape[1]] / (total or 1.0))
+
+    def plot(self, y: ArrayLike | None = None, ax: Any = None, *, edges: bool = True) -> Any:
+        """Draw the first two coordinates, coloured by labels or numbers y, (n,). Needs matplotlib.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,) or None, default None
+            Labels, one colour each, or numbers.
+        ax : matplotlib axes or None, default None
+            Where to draw; None makes a figure.
+        edges : bool, default True
+            Whether to draw the edges of the graph.
+
+        Returns
+        -------
+        matplotlib axes
+            The picture.
+        """
+        check_is_fitted(self)
+        from sdpkit.plotting import plot_labelled
+
+        return plot_labelled(self.result_, y, ax, edges=edges)
 
     def _name_parts(self) -> None:
         self.embedding_ = self.result_.coordinates
@@ -266,7 +307,9 @@ class UnfoldingEstimator(
     def _graph(self, data: dict[str, Any], n: int) -> NeighborhoodGraph:
         """The neighbourhood graph, before it is joined; a warning says that it will be."""
         rule: dict[str, Any] = {"radius": self.radius}
-        if self.radius is None:
+        if any(map(sparse.issparse, data.values())):
+            rule = {}  # its entries are the edges
+        elif self.radius is None:
             rule = {"n_neighbors": self._n_neighbors(data, n)}
         graph = neighborhood_graph(**data, **rule, angles=getattr(self, "angles", False))
         one_of(self.prune, "prune", ("off", "auto"))
@@ -296,7 +339,10 @@ class UnfoldingEstimator(
         if form != "auto":
             return form
         joined = not graph.is_connected and self.connect in ("auto", "bridge")
-        self.choices_["form"] = choose_form(SquaredDistances.of(**data), joined)
+        if not data:
+            self.choices_["form"] = Chosen("equality", "only the lengths of the edges are known")
+        else:
+            self.choices_["form"] = choose_form(SquaredDistances.of(**data), joined)
         return self.choices_["form"].value
 
     def _about_joins(self, graph: NeighborhoodGraph) -> str:

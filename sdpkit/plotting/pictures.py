@@ -126,6 +126,38 @@ def plot_embedding(
     return ax
 
 
+def plot_labelled(
+    embedding: DrawnEmbedding, labels: ArrayLike | None, ax: Any = None, *, edges: bool = True
+) -> Any:
+    """The first two coordinates, a colour and a mark for each label; returns the axes.
+
+    Labels that are many different numbers are shown by a scale of colours.
+    """
+    _require_matplotlib()
+    from matplotlib.collections import LineCollection
+
+    ax = _axes(ax)
+    y = embedding.coordinates
+    flat = np.c_[y, np.zeros(len(y))][:, :2]
+    if edges:
+        lines = LineCollection(list(flat[embedding.edges]), colors="0.85", linewidths=0.7, zorder=1)
+        ax.add_collection(lines)
+    words = np.zeros(len(y), dtype=int) if labels is None else np.asarray(labels)
+    kinds = np.unique(words)
+    if kinds.size > len(COLORS) * 3 and words.dtype.kind in "iuf":
+        shown = ax.scatter(*flat.T, c=words, s=14, zorder=2)
+        ax.figure.colorbar(shown, ax=ax, fraction=0.05)
+    else:
+        for k, kind in enumerate(kinds):
+            style = {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)]}
+            ax.scatter(*flat[words == kind].T, s=14, zorder=2, label=str(kind), **style)
+        if kinds.size > 1:
+            ax.legend(title=None, fontsize="small")
+    ax.set_aspect("equal")
+    ax.set_title(f"fidelity {embedding.fidelity:.3f}")
+    return ax
+
+
 def plot_spectrum(
     eigenvalues: ArrayLike, ax: Any = None, *, n_shown: int = 10, variance: float | None = None
 ) -> Any:
@@ -784,7 +816,7 @@ def _draw_rows(program: DrawnProgram, ax: Any) -> None:
             ax.axline(foot, foot + along, color=COLORS[0], linewidth=1.0, linestyle=style)
 
 
-def draw(answer: Any, path: str | Path) -> None:
+def draw(answer: Any, path: str | Path, labels: ArrayLike | None = None) -> None:
     """Draw an embedding, a metric or positions to a picture file.
 
     Parameters
@@ -809,6 +841,8 @@ def draw(answer: Any, path: str | Path) -> None:
     ax = figure.add_subplot()
     if hasattr(answer, "transform"):
         plot_metric(answer, ax)
+    elif hasattr(answer, "coordinates") and labels is not None:
+        plot_labelled(answer, labels, ax)
     elif hasattr(answer, "coordinates"):
         plot_embedding(answer, ax)
     else:
