@@ -152,7 +152,7 @@ def plot_labelled(
             style = {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)]}
             ax.scatter(*flat[words == kind].T, s=14, zorder=2, label=str(kind), **style)
         if kinds.size > 1:
-            ax.legend(title=None, fontsize="small")
+            ax.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     ax.set_aspect("equal")
     ax.set_title(f"fidelity {embedding.fidelity:.3f}")
     return ax
