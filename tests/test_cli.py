@@ -216,7 +216,7 @@ def test_exit_codes_tell_how_it_ended(roll, tmp_path, capsys):
     beyond_rounding = ["--tol", "1e-16", "--time-limit", "0.2"]
     assert main(["solve", str(roll), "--solver", "scs", *beyond_rounding]) == 1
     assert main(["solve", str(roll), "--solver", "factored"]) == 4
-    assert "Use solver='interior'" in capsys.readouterr().err
+    assert "Use --solver interior" in capsys.readouterr().err
     assert main(["solve", str(roll), "--solver", "mosek"]) == 4
     assert main(["solve", str(roll), "--checkpoint", str(tmp_path / "c"), "--solver", "scs"]) == 2
     assert "cannot write checkpoints" in capsys.readouterr().err

@@ -97,10 +97,12 @@ def as_options(words: str, command: str) -> str:
 
     >>> as_options("raise n_neighbors, or pass connect='auto'", "solve")
     'raise --neighbors, or pass --set connect=auto'
+    >>> as_options("Use solver='interior' or 'barrier'.", "solve")
+    "Use --solver interior or 'barrier'."
     """
     if command not in ("solve", "look"):
         return words
-    own = {*_OPTIONS, "connect"} if command == "look" else set(_OPTIONS)
+    own = {*_OPTIONS, "form", "tol", "connect" if command == "look" else "solver"}
 
     def named(found: re.Match[str]) -> str:
         name, value = found[1], found[3]
