@@ -130,11 +130,13 @@ FLAWS = """() => {
   const hides = (e) => style(e).overflowX !== 'visible' || style(e).overflowY !== 'visible';
   const larger = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
   return [
-    ...all('pre').filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => 'cut: ' + e.innerText),
+    ...all('pre').filter((e) => e.scrollWidth > e.clientWidth + 1).map(
+        (e) => 'cut: ' + e.innerText),
     ...all('mjx-container:not([display])').filter((e) => hides(e) && larger(e)).map(
         (e) => 'scroll bar: ' + e.innerHTML.slice(0, 80)),
     ...all('.pasted-text').filter(
-        (e) => style(e).fontWeight > style(e.parentElement).fontWeight).map((e) => 'bold: ' + e.innerText),
+        (e) => style(e).fontWeight > style(e.parentElement).fontWeight).map(
+            (e) => 'bold: ' + e.innerText),
   ];
 }"""
 

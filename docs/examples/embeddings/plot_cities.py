@@ -28,8 +28,9 @@ cities = {
     "Warsaw": (52.2, 21.0),
 }
 angles = np.radians(np.array(list(cities.values())))
-u = np.stack([np.cos(angles[:, 0]) * np.cos(angles[:, 1]),
-              np.cos(angles[:, 0]) * np.sin(angles[:, 1]), np.sin(angles[:, 0])], axis=1)  # fmt: skip
+latitude, longitude = angles.T
+equator = np.cos(latitude)
+u = np.stack([equator * np.cos(longitude), equator * np.sin(longitude), np.sin(latitude)], axis=1)
 kilometres = 6371 * np.arccos(np.clip(u @ u.T, -1, 1))
 np.fill_diagonal(kilometres, 0)
 
