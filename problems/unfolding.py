@@ -282,6 +282,16 @@ class Unfolding(ABC):
             (1 - ω) * spread - ω * (up.sum() + down.sum()), lengths == d + up - down, **about
         )
 
+    def named_rows(self) -> tuple[Program, list[str]]:
+        """All constraints, and the edge or pair of points of each in words."""
+        program = self._with_pairs(self._on_edges())
+        pairs, signs = self._edges(), {-1: "≤", 0: "=", 1: "≥"}
+        if self.all_pairs is not None:
+            first = np.unique(self.group, return_index=True)[1]
+            pairs = np.vstack([pairs, first[self.all_pairs.rows_in(program)]])
+        rows = zip(pairs.tolist(), program.relations, program.rhs, strict=True)
+        return program, [f"‖y_{i} − y_{j}‖² {signs[int(s)]} {d:.6g}" for (i, j), s, d in rows]
+
     def _omega_in_use(self) -> float:
         assert self.omega_used is not None
         return self.omega_used

@@ -14,13 +14,38 @@ from sdpkit.solution.answer import Answer, Settings
 class Capabilities:
     """What a solver can do beyond linear constraints, as flags.
 
-    `families`: programs whose constraints are searched and never listed, which other solvers get in
-    parts; `ranks`: limits on the rank of a block; `log_det`: log dets of blocks; `quadratic`,
-    `norms`: penalties of auxiliary variables; `second_order`: their second-order cones;
-    `warm_start`, `callback`: it uses them; `checkpoint`: its state can be kept in a file;
-    `teaching`: a method to read and to watch, which `solver="auto"` never chooses;
-    `stops_itself`: it works in a process that it stops, so that it keeps the time limit and
-    answers Ctrl-C however long its steps take.
+    Attributes
+    ----------
+    families : bool, default False
+        Programs whose constraints are searched and never listed; other solvers get these in parts.
+    ranks : bool, default False
+        Limits on the rank of a block.
+    log_det : bool, default False
+        Log dets of blocks.
+    second_order : bool, default False
+        Second-order cones of auxiliary variables.
+    quadratic : bool, default False
+        Quadratic penalties of auxiliary variables.
+    norms : bool, default False
+        Norm penalties of auxiliary variables.
+    warm_start : bool, default False
+        It uses a warm start.
+    callback : bool, default False
+        It calls the callback in every iteration.
+    checkpoint : bool, default False
+        Its state can be kept in a file.
+    teaching : bool, default False
+        A method to read and to watch, which `solver="auto"` never chooses.
+    stops_itself : bool, default False
+        It works in a process that it stops, so that it keeps the time limit and answers Ctrl-C
+        however long its steps take.
+    summary : str, default ""
+        One line for the table of solvers.
+
+    Examples
+    --------
+    >>> Capabilities(log_det=True).norms
+    False
     """
 
     families: bool = False
