@@ -53,11 +53,11 @@ def symbols(text: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", CHAPTERS[:6], ids=lambda path: path.stem)
-def test_every_letter_of_the_first_chapters_is_in_the_table(path: Path) -> None:
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_every_letter_of_the_chapters_is_in_the_table(path: Path) -> None:
     listed = symbols((COURSE / "symbols.md").read_text("utf-8"))
     used = symbols(path.read_text("utf-8"))
-    assert len(used) > 15
+    assert len(used) > 5
     assert used - listed == set()
 
 
