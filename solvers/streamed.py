@@ -73,6 +73,7 @@ class StreamSettings:
     goals: tuple[float, ...] = (0.1, 5e-3)  # the errors to which the first parts are solved
     width: float = 0.25  # of the first multipliers
     accuracy: float = 0.1  # of tol: the error to which a corrected part is solved
+    share_of_gap: float = 0.03  # the same of the distance of the bounds, as long as it is large
     smoothing: float = 0.3  # of tol: what the smoothing may cost
     slacks: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)  # of one working set after the other
     drift: float = 0.01  # relative change of L, squared, at which a working set is renewed
@@ -184,7 +185,8 @@ class StreamedSearch:
         """The minimiser of the part with the gradient of the whole at what was found."""
         mine = self._pass(self.part, found.factors, found.width)
         shift = [a - b for a, b in zip(found.images, mine.images, strict=True)]
-        self._minimise(shift, STREAM.accuracy * self.tol, driver, len(STREAM.slacks) - 1, mine)
+        goal = max(STREAM.accuracy * self.tol, STREAM.share_of_gap * found.gap)
+        self._minimise(shift, goal, driver, len(STREAM.slacks) - 1, mine)
 
     def _minimise(
         self,
