@@ -18,7 +18,7 @@ from sdpkit.program.gram import FactoredGram, Matrix, is_finite
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solution import Solution
 from sdpkit.solvers.lowrank_model import FactoredBlock, LowRankModel, lowest_eigenpairs
-from sdpkit.solvers.lowrank_tensions import fits_tensions, fitted_tensions
+from sdpkit.solvers.lowrank_tensions import fits_tensions, tension_start
 from sdpkit.typing import Array
 
 _FULL_RANK_UNKNOWNS = 30_000  # up to which the first rank is one that leaves no false minima
@@ -146,7 +146,7 @@ def cold_start(model: LowRankModel) -> LowRankState:
     measurements, in the size at which the rows are met best."""
     program = model.program
     if fits_tensions(model):
-        y, w = fitted_tensions(model)
+        y, w = tension_start(model)
         state = LowRankState([model.parts[0].projected(y), np.empty(0)], w, 1.0, 1.0)
         _take_multipliers(state, model, w)
         return state
