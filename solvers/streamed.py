@@ -17,7 +17,8 @@ a few of the points, is minimised with its gradient corrected at the last point 
 The correction adds a matrix Δ to the cost, which is otherwise the identity. Each round reduces the
 error of the gradient by the relative error of the part's curvature. Where a part is too small for
 that, it is doubled. A pass keeps the pairs that it found near, which makes the next ones cheap
-(`sdpkit.program.kept_pairs`).
+(`sdpkit.program.kept_pairs`). Inside `joblib.parallel_config("dask")` the passes over all
+comparisons are made on the cluster (`sdpkit.solvers.streamed_cluster`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from sdpkit.solvers.family_solver import relative_gap
 from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
 from sdpkit.solvers.inner import InTheFactor
 from sdpkit.solvers.multiplier_method import moved
+from sdpkit.solvers.streamed_cluster import ClusterPasses, current_client
 from sdpkit.solvers.working_set import WorkingSet
 from sdpkit.typing import Array
 
@@ -140,6 +142,12 @@ class StreamedSearch:
         self.factors, self.width = start, STREAM.width
         self.best: Found | None = None
         self.has_begun = False
+        client = current_client()
+        self.cluster = (
+            None
+            if client is None
+            else ClusterPasses(client, problem, self.memory / 4, STREAM.margin)
+        )
         self.share, self.part = 1.0, problem
 
     def step(self, driver: Driver) -> None:
@@ -149,6 +157,9 @@ class StreamedSearch:
         if driver.must_stop:
             return
         found = self._pass(self.problem, [_thinned(factor) for factor in self.factors])
+        if self.cluster is not None and self.cluster.has_failed:
+            driver.notes.append("the Dask cluster failed; further passes were made here")
+            self.cluster = None
         last, self.best = self.best, _better(self.best, found)
         driver.record(
             lambda: self.problem.matrices(found.factors),
@@ -245,7 +256,11 @@ class StreamedSearch:
         """All comparisons of a problem."""
         width = self.width if width is None else width
         family: Any = problem.family
-        sums = family.smoothed(problem.outputs(factors), problem.features, width * family.unit)
+        sums = None
+        if problem is self.problem and self.cluster is not None:
+            sums = self.cluster.smoothed(factors, width * family.unit)
+        if sums is None:
+            sums = family.smoothed(problem.outputs(factors), problem.features, width * family.unit)
         images = [problem.weight * image for image in sums.images]
         upper = squared_norm(factors) + problem.weight * sums.hinges
         lower = problem.share(images) * problem.weight * sums.worth
