@@ -8,6 +8,7 @@ scheduler gives its blocks of this pass to others, which search once more.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -131,10 +132,14 @@ class ClusterPasses:
 
 def _added(parts: Sequence[Smoothed]) -> Smoothed:
     return Smoothed(
-        *(sum(getattr(part, name) for part in parts) for name in ("hinges", "worth", "inner")),
-        sum(part.count for part in parts),
-        [np.sum(images, axis=0) for images in zip(*(part.images for part in parts), strict=True)],
-        [sum(masses) for masses in zip(*(part.masses for part in parts), strict=True)],
+        hinges=math.fsum(part.hinges for part in parts),
+        worth=math.fsum(part.worth for part in parts),
+        inner=math.fsum(part.inner for part in parts),
+        count=sum(part.count for part in parts),
+        images=[
+            np.sum(images, axis=0) for images in zip(*(part.images for part in parts), strict=True)
+        ],
+        masses=[sum(masses) for masses in zip(*(part.masses for part in parts), strict=True)],
     )
 
 
