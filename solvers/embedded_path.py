@@ -22,9 +22,10 @@ from sdpkit.solvers.embedding import Point, SelfDualEmbedding
 from sdpkit.solvers.measures import Measures, row_sizes
 from sdpkit.typing import Array
 
-# Iterations that halve neither the error nor the residuals of the embedding, after which a run ends,
-# near a solution and far from one. Where solutions are large, τ falls, and errors, which are relative
-# to τ, may rise for a dozen iterations while steps are long and the embedding's residuals fall.
+# Iterations that halve neither the error nor the residuals of the embedding, after which a run
+# ends, near a solution and far from one. Where solutions are large, τ falls, and errors, which
+# are relative to τ, may rise for a dozen iterations while steps are long and the embedding's
+# residuals fall.
 _PATIENCE_NEAR, _PATIENCE_FAR = 5, 25
 # Relative errors below which a point is near a solution.
 _NEAR_ERROR = 1e-3

@@ -38,8 +38,9 @@ def explain(model: Any, *, time_limit: float | None = None) -> Explanation:
 
     Parameters
     ----------
-    model : cvxpy.Problem, problem of sdpkit or Program
-    time_limit : float, default None
+    model : cvxpy.Problem, problem object or Program
+        What has no optimum.
+    time_limit : float or None, default None
         Seconds for all solves together. When they are over, the constraints that are left are
         returned, and `is_irreducible` is False.
 

@@ -101,7 +101,7 @@ class Explanation:
 
     Attributes
     ----------
-    kind : Kind
+    kind : str
         "infeasible", "unbounded", "solvable" (there is nothing to explain) or "undecided".
     members : tuple of Member
         The constraints that contradict each other, of an infeasible model.

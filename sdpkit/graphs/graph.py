@@ -32,7 +32,7 @@ _PATH_WORK = 2  # shortest paths from so many roots at a time: a tenth of a seco
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NeighborhoodGraph:
-    """n points and m undirected edges with squared lengths, each edge once.
+    """Points and undirected edges with squared lengths, each edge once.
 
     `from_pairs` takes pairs in any order. An edge of length zero is an edge.
 
@@ -343,5 +343,5 @@ def require_connected(graph: NeighborhoodGraph) -> None:
     shown = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
     raise GraphError(
         f"the neighbourhood graph has {len(sizes)} components (sizes {shown}): raise n_neighbors, "
-        "or pass connect='bridge' to link them or connect='components' to treat each apart"
+        "or pass connect='auto' to join them or connect='components' to treat each apart"
     )

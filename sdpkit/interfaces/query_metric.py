@@ -29,7 +29,7 @@ from sdpkit.typing import Array, Indices
 
 
 class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
-    """k nearest neighbours under a metric for every query, after scikit-learn's conventions.
+    """Nearest neighbours under a metric for every query, after scikit-learn's conventions.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ class Program:
 
     Attributes
     ----------
-    sense : Sense
+    sense : {"max", "min"}
         "max" or "min".
     blocks : tuple of Block
         The semidefinite unknowns; their measurements are numbered one after the other.

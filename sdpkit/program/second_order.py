@@ -19,7 +19,7 @@ from sdpkit.typing import Array, Bools, Indices
 
 @dataclass(frozen=True, eq=False)
 class SecondOrderCone:
-    """x_h ≥ ‖x_T‖ for free auxiliary variables; build one with `SecondOrderCone.of`.
+    """The cone x_h ≥ ‖x_T‖ of free auxiliary variables; build one with `SecondOrderCone.of`.
 
     Attributes
     ----------

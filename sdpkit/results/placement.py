@@ -46,12 +46,19 @@ class Placement:
 
     Attributes
     ----------
-    coordinates : array
-        (t, r).
+    coordinates : array of shape (t, r)
+        The new points.
     objectives : array of shape (t,)
         s + Σ|ξ_i| of each point, with the best s for its coordinates.
     bounds : array of shape (t,)
         Values of dual feasible g: no (y, s) has a smaller objective.
+
+    Examples
+    --------
+    >>> square = [[[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]]
+    >>> found = place(square, [[2.0, 2.0, 2.0, 2.0]])
+    >>> found.coordinates.round(6)
+    array([[1., 1.]])
     """
 
     coordinates: Array
