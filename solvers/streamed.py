@@ -23,6 +23,7 @@ comparisons are made on the cluster (`sdpkit.solvers.streamed_cluster`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -37,7 +38,7 @@ from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solvers.augmented import InnerPoint, InnerProblem
 from sdpkit.solvers.family_solver import relative_gap
-from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
+from sdpkit.solvers.hinge_program import Factors, HingeProgram, factor_state, squared_norm
 from sdpkit.solvers.inner import InTheFactor
 from sdpkit.solvers.multiplier_method import moved
 from sdpkit.solvers.streamed_cluster import ClusterPasses, current_client
@@ -141,7 +142,7 @@ class StreamedSearch:
         self.memory = min(STREAM.free_share * free_memory(), family.memory)
         self.factors, self.width = start, STREAM.width
         self.best: Found | None = None
-        self.has_begun = False
+        self.has_begun, self.steps = False, 0
         client = current_client()
         self.cluster = (
             None
@@ -150,8 +151,18 @@ class StreamedSearch:
         )
         self.share, self.part = 1.0, problem
 
+    def resume(self, kept: Mapping[str, Array]) -> None:
+        """Go on from the state of an earlier run, or of one of the other engine."""
+        width, share = float(kept["width"]), float(kept["share"])
+        self.width = width if width > 0 else self.width
+        if share > 0:
+            self.has_begun = True
+            self._take(share)
+            self._keep_pairs()
+
     def step(self, driver: Driver) -> None:
         """A pass over all comparisons, and a part whose gradient it corrects."""
+        self.steps = driver.iterations
         if not self.has_begun:
             self._begin(driver)
         if driver.must_stop:
@@ -189,6 +200,10 @@ class StreamedSearch:
                 return
             share = self.share * max(1.0, STREAM.rows / max(found.count, 1))
         self.has_begun = True
+        self._keep_pairs()
+
+    def _keep_pairs(self) -> None:
+        """Full passes keep what they find, from now on."""
         family: Any = self.problem.family
         family.keeping.start(self.memory / 4, STREAM.margin)
 
@@ -281,8 +296,10 @@ class StreamedSearch:
             smoothing=width * self.problem.family.unit,
         )
 
-    def state(self) -> None:
-        """It keeps no checkpoints."""
+    def state(self) -> dict[str, Any]:
+        """The factors, and how far the parts have grown."""
+        share = self.share if self.has_begun else 0.0
+        return factor_state(self.factors, self.steps, self.width, share)
 
 
 @dataclass(frozen=True, eq=False)
