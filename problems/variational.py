@@ -71,32 +71,37 @@ class VariationalMVU:
 
     Parameters
     ----------
-    X : object or None, default None
-        As for `MVU`.
-    distances : object or None, default None
-        As for `MVU`.
-    kernel : object or None, default None
-        As for `MVU`.
-    graph : object or None, default None
-        As for `MVU`.
-    edges : array-like or None, default None
-        As for `MVU`.
+    X : array-like of shape (n, D) or None, default None
+        Points; or give one of distances, kernel and graph.
+    distances : array-like of shape (n, n) or None, default None
+        Lengths between all points (not squared).
+    kernel : array-like of shape (n, n) or None, default None
+        A Gram matrix A, with d = A_ii + A_jj − 2A_ij.
+    graph : array or sparse matrix of shape (n, n), NeighborhoodGraph or None, default None
+        An adjacency matrix. With X, distances or kernel its nonzeros are the edges; alone, its
+        entries are the edges' lengths.
+    edges : array-like of shape (m, 2) or None, default None
+        The pairs of points whose lengths are kept.
     n_neighbors : int or None, default None
-        As for `MVU`.
+        Join points if either is among the k nearest of the other; 4 if nothing else says which
+        pairs are edges.
     radius : float or None, default None
-        As for `MVU`.
+        Join all points that are at most so far apart.
     connect : {"error", "bridge"}, default "error"
-        "error" or "bridge" for a disconnected graph, seeded by `random_state`.
+        What to do with a disconnected graph: refuse it, or link its components ("bridge").
     n_basis : int, default 10
         m; where `basis` is a matrix, its columns count.
-    basis : object, default "laplacian"
-        "laplacian", "lle" (needs X), or Q itself, (n, m); it is centred and orthonormalised.
+    basis : {"laplacian", "lle"} or array-like of shape (n, m), default "laplacian"
+        The functions: bottom eigenvectors of the graph Laplacian or of the LLE matrix (needs X), or
+        Q itself, which is centred and orthonormalised.
     penalty : {"squared", "norm"}, default "squared"
         "squared" or "norm" of the residuals.
     omega : float or None, default None
         ω; None takes (1−ω)/ω = κ/10 (squared) or κ/(4√|E|) (norm).
     compress : bool, default True
         Replace |E| residuals by m(m+1)/2 + 1 with the same norm.
+    random_state : int, default 0
+        The seed of bridging.
 
     Attributes
     ----------

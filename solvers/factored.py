@@ -34,7 +34,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from sdpkit.files import free_memory
 from sdpkit.numerics.threads import one_thread_of_blas, own_threads, workers
 from sdpkit.program.families import Rows
 from sdpkit.program.form import Program
@@ -304,7 +303,7 @@ class HingeSolver(FamilySolver):
         problem = HingeProgram.of(program, settings.tol if self.method is InTheFactor else 0.0)
         start = problem.start(settings.warm_start)
         if self.method is InTheFactor and settings.warm_start is None and is_streamed(problem):
-            return StreamedSearch(problem, start, settings.tol, pool, free_memory())
+            return StreamedSearch(problem, start, settings.tol, pool)
         search = HingeSearch(problem, start, self.method, settings.tol, pool)
         if settings.warm_start is not None:
             search.resume(settings.warm_start)

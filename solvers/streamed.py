@@ -28,6 +28,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.linalg
 
+from sdpkit.files import free_memory
 from sdpkit.program.families import RowFamily
 from sdpkit.program.kept_pairs import Keeping
 from sdpkit.program.smoothed import Smoothed
@@ -45,6 +46,10 @@ from sdpkit.typing import Array
 @runtime_checkable
 class StreamedFamily(RowFamily, Protocol):
     """A family whose rows can be summed without a list, and which has parts by impostors."""
+
+    @property
+    def memory(self) -> float:
+        """The bytes that searches and what they keep may take."""
 
     @property
     def keeping(self) -> Keeping:
@@ -75,6 +80,7 @@ class StreamSettings:
     most_steps: int = 150  # on one working set
     most_sets: int = 30  # working sets of a part, one after the other
     gain: float = 0.6  # a gap that shrinks by less says that the part is too small
+    free_share: float = 0.25  # of the free memory that may be taken, where no limit is given
     thin: float = 1e-3  # of the longest direction of L: shorter ones are left out of full passes
     margin: float = 1.06  # by which the kept pairs of a pass reach beyond what it needs
     part_margin: float = 1.3  # the same, of a part, where L moves more
@@ -123,13 +129,13 @@ class StreamedSearch:
     ----------
     factors: L of every block;  width: γ
     share: of the impostors in the part;  part: their comparisons, each with a larger weight
-    best: the pass with the smallest gap
+    best: the pass with the smallest gap;  memory: the bytes that kept pairs are a share of
     """
 
-    def __init__(
-        self, problem: HingeProgram, start: Factors, tol: float, pool: Any, memory: float
-    ) -> None:
-        self.problem, self.tol, self.pool, self.memory = problem, tol, pool, memory
+    def __init__(self, problem: HingeProgram, start: Factors, tol: float, pool: Any) -> None:
+        family: Any = problem.family
+        self.problem, self.tol, self.pool = problem, tol, pool
+        self.memory = min(STREAM.free_share * free_memory(), family.memory)
         self.factors, self.width = start, STREAM.width
         self.best: Found | None = None
         self.has_begun = False

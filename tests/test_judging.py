@@ -120,4 +120,5 @@ def test_a_point_next_to_zero_becomes_zero() -> None:
     model = cp.Problem(cp.Minimize(1), [A >= T @ C, A == B, C == T.T])
     assert model.solve(solver=sdpkit.cvxpy_solver("interior")) == pytest.approx(1.0)
     assert model.status == "optimal"
-    assert A.value == pytest.approx(np.full((2, 2), 12.0))
+    assert A.value.min() > 12 - 1e-6
+    assert A.value == pytest.approx(B.value)

@@ -14,6 +14,7 @@ import sdpkit
 from sdpkit import LMNN, InputError, Status
 from sdpkit.certificate.certify import certify
 from sdpkit.errors import ConvergenceWarning
+from sdpkit.program import cells, tiles
 from sdpkit.program.families import laplacians, values
 from sdpkit.program.impostors import Impostors
 from sdpkit.solvers import factored, streamed
@@ -105,6 +106,57 @@ def test_too_many_pairs_are_not_kept() -> None:
     value = family.hinge_sum([X])
     assert family.keeping.pairs is None
     assert value == family_of(900)[0].hinge_sum([X])
+
+
+def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells for a few hundred points, as for a hundred thousand."""
+    for name, number in (("_MANY_POINTS", 200), ("_CELL_POINTS", 16), ("_STRIP_POINTS", 64)):
+        monkeypatch.setattr(cells, name, number)
+
+
+@pytest.mark.parametrize(("n_blocks", "grouped"), [(1, False), (2, True)])
+def test_cells_leave_nothing_out(
+    n_blocks: int, grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search by cells finds the same, near the origin and far from it."""
+    family, X = family_of(900, n_blocks, grouped)
+    rng = np.random.default_rng(3)
+    shape = rng.standard_normal((n_blocks, 4, 4))
+    for size, centre in ((0.3, 0.0), (1.0, 1e4), (5.0, 0.0)):
+        outputs = [size * (X @ L) + centre for L in shape]
+        rows, hinges = family.near(outputs, 0.1), family.hinge_sum(outputs)
+        with monkeypatch.context() as patch:
+            with_cells(patch)
+            np.testing.assert_array_equal(family.near(outputs, 0.1), rows)
+            assert family.hinge_sum(outputs) == pytest.approx(hinges, rel=1e-12)
+
+
+def test_cells_skip_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    family, X = family_of(900)
+    compared, found = [], tiles.TilePairs.found
+
+    def counted(
+        self: tiles.TilePairs, tile: slice, both: bool = False, chosen: Indices | None = None
+    ) -> tuple[Indices, Indices]:
+        left = self.rows if chosen is None else chosen
+        compared.append(left.size * len(self.screen.members[tile]))
+        return found(self, tile, both, chosen)
+
+    monkeypatch.setattr(tiles.TilePairs, "found", counted)
+    family.near([4 * X], 0.0)
+    all_pairs = sum(compared)
+    compared.clear()
+    with_cells(monkeypatch)
+    family.near([4 * X], 0.0)
+    assert 0 < sum(compared) < 0.4 * all_pairs
+
+
+def test_kept_pairs_stay_within_the_limit() -> None:
+    """What a problem may take is what its searches may keep, and parts of it."""
+    X, y = clouds(300, 3, 3)
+    assert LMNN(X, y).family.memory == np.inf
+    family = LMNN(X, y, memory_limit="1MiB").family
+    assert family.memory == family.with_impostors(0.5).memory == 2**20
 
 
 # -- certificates ---------------------------------------------------------------------------------

@@ -22,16 +22,29 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate | ConicCertificate:
 
     Everything is recomputed from the variables' ``.value`` and the constraints' `.dual_value`:
     residuals, smallest eigenvalues, a safe bound on the optimal value, the gap and the DIMACS
-    errors; `.passes(tol)` compares them with a tolerance and `.verify()` proves the bound. The
-    solver's status is never looked at. Quantities that cvxpy introduced and does not give back
-    (epigraph variables, the multipliers of cones inside of atoms) are filled in as favourably as
-    the given values allow. This cannot hide a wrong value, because residuals and bound count the
-    given values too.
+    errors; `Certificate.passes` compares them with a tolerance, `Certificate.verify` proves the
+    bound. The solver's status is never looked at. Quantities that cvxpy introduced and does not
+    give back (epigraph variables, the multipliers of cones inside of atoms) are filled in as
+    favourably as the given values allow. This cannot hide a wrong value, because residuals and
+    bound count the given values too.
 
     Models with exponential or power cones have a certificate of their own, with the same words: the
     objective and the residuals are those of the model, and the bound is that of multipliers in the
     dual cones. Where the model has no multipliers for its inner cones, a second solve gives them.
 
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        A model whose variables have values.
+
+    Returns
+    -------
+    Certificate or ConicCertificate
+        The certificate; models with exponential or power cones have a `ConicCertificate`, whose
+        methods have the same names.
+
+    Examples
+    --------
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((2, 2), PSD=True)
     >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])

@@ -51,7 +51,7 @@ _ROUGH_SECONDS = 0.5
 
 
 def from_cvxpy(problem: cvxpy.Problem) -> Program:
-    """The model as a program in squared lengths, whose optimal value is the model's.
+    """Compile a cvxpy model to a program in squared lengths with the same optimal value.
 
     Takes linear and quadratic objectives and linear constraints over PSD, symmetric, nonnegative
     and free variables, linear matrix inequalities, second-order cones, every atom that cvxpy
@@ -59,6 +59,23 @@ def from_cvxpy(problem: cvxpy.Problem) -> Program:
     exponential and power cones by name. The program is the smaller of the model and its dual, so
     that its sense may be the opposite of the model's.
 
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        The model.
+
+    Returns
+    -------
+    Program
+        The program; `solution.unpack(model)` puts its solution into the model.
+
+    Raises
+    ------
+    InputError
+        If the model has integers, or exponential or power cones other than those of `log_det`.
+
+    Examples
+    --------
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((3, 3), PSD=True)
     >>> model = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(X)), [cvxpy.diag(X) == 1])
@@ -101,6 +118,18 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
     arguments of `problem.solve`. The certificate is `problem.solver_stats.extra_stats`. After
     `sdpkit.register()` the name alone is enough: `problem.solve(solver="SDPKIT_INTERIOR")`.
 
+    Parameters
+    ----------
+    name : str, default "auto"
+        A name from `available_solvers()`, or "auto".
+
+    Returns
+    -------
+    SdpkitSolver
+        An object for the argument `solver` of `problem.solve`.
+
+    Examples
+    --------
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((2, 2), PSD=True)
     >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])

@@ -82,7 +82,7 @@ def dyadic(text: Any) -> tuple[int, int]:
     return value, power
 
 
-class Program:
+class DyadicProgram:
     """Equations in integers, all of them in units of 2^-unit; and what work may still be spent."""
 
     def __init__(self, data: Any, work: int) -> None:
@@ -177,7 +177,7 @@ def check_definite(program: Any, matrices: Any, proofs: Any, strict: bool, what:
         require(all(a >= b + strict for a, b in zip(diagonal, beside)), f"{what}: not dominant")
 
 
-def onto_face(program: Program, face: Any) -> None:
+def onto_face(program: DyadicProgram, face: Any) -> None:
     """Check an exposing vector, and replace the program by that on the face."""
     y, blocks = get(face, "multipliers", list), get(face, "blocks", list)
     lifted, gone = program.combined(y, 0, "face")
@@ -206,14 +206,14 @@ def onto_face(program: Program, face: Any) -> None:
         row.pop(key, None)
 
 
-def upper(program: Program, end: Any, cost: int) -> Fraction:
+def upper(program: DyadicProgram, end: Any, cost: int) -> Fraction:
     """b'w for multipliers w whose combination of rows, less cost * C, is semidefinite."""
     d, w, proofs = get(end, "over", int), get(end, "multipliers", list), get(end, "factors", list)
     check_definite(program, program.combined(w, cost * d, "w")[0], proofs, False, "slack")
     return Fraction(sum(map(mul, program.b, w)), d << program.unit)
 
 
-def lower(program: Program, point: Any, b: list[int]) -> Fraction:
+def lower(program: DyadicProgram, point: Any, b: list[int]) -> Fraction:
     """What a feasible point near the given one is worth at least."""
     d, x, given = get(point, "over", int), get(point, "x", list), get(point, "blocks", list)
     items(x, int, len(program.free), "x")
@@ -246,7 +246,7 @@ def lower(program: Program, point: Any, b: list[int]) -> Fraction:
 def check(proof: Any, work: int = WORK) -> dict[str, Any]:
     """{"sense", "sha256", and what a proof proves}; Refused if it does not hold."""
     data, found = get(proof, "program", dict), dict[str, Any]()
-    program = Program(data, work)
+    program = DyadicProgram(data, work)
     for face in get(proof, "faces", list):
         onto_face(program, face)
     for row in get(proof, "dropped", list):

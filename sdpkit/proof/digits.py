@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sdpkit.numerics.deadline import continue_or_raise
-from sdpkit.proof.check import Program
+from sdpkit.proof.check import DyadicProgram
 from sdpkit.proof.definite import Triangle
 
 _BITS = 512
@@ -49,14 +49,16 @@ class Digits:
     w: list[int]
 
 
-def is_in_reach(program: Program) -> bool:
+def is_in_reach(program: DyadicProgram) -> bool:
     """Whether the program is small enough for so many bits."""
     sizes = program.sizes[1:]
     entries = len(program.rows) * (sum(n * n for n in sizes) + len(program.free))
     return 0 < len(program.rows) <= _ROWS and entries <= _ENTRIES and max(sizes, default=0) <= _SIZE
 
 
-def more_digits(program: Program, sizes: tuple[float, float], bits: int = _BITS) -> Digits | None:
+def more_digits(
+    program: DyadicProgram, sizes: tuple[float, float], bits: int = _BITS
+) -> Digits | None:
     """A point and multipliers whose equations hold to the last bit, or None.
 
     `sizes`: of X and of S near the optimum, roughly.
@@ -80,7 +82,7 @@ def is_installed() -> bool:
 class _Method:
     """The iterate (X, x, w, S, r), and one Newton system at it."""
 
-    def __init__(self, flint: Any, program: Program, of_x: float, of_s: float) -> None:
+    def __init__(self, flint: Any, program: DyadicProgram, of_x: float, of_s: float) -> None:
         self.flint, self.program = flint, program
         self.n: list[int] = [n for n in program.sizes[1:] if n]
         self.signed = [j for j, free in enumerate(program.free) if not free]

@@ -19,7 +19,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpkit.numerics.deadline import continue_or_raise
-from sdpkit.proof.check import Program, Refused, onto_face
+from sdpkit.proof.check import DyadicProgram, Refused, onto_face
 from sdpkit.proof.definite import Triangle, factor_of
 from sdpkit.proof.floats import Floats, Matrices
 from sdpkit.typing import Array
@@ -53,7 +53,7 @@ class OnFace:
         return out
 
 
-def expose(program: Program, candidates: Sequence[Array]) -> OnFace:
+def expose(program: DyadicProgram, candidates: Sequence[Array]) -> OnFace:
     """Replace the program by the smallest face that was found."""
     found = OnFace([], [None] * (len(program.sizes) - 1))
     while True:
@@ -67,7 +67,7 @@ def expose(program: Program, candidates: Sequence[Array]) -> OnFace:
         _enter(program, face, found)
 
 
-def _enter(program: Program, face: dict[str, Any], found: OnFace) -> None:
+def _enter(program: DyadicProgram, face: dict[str, Any], found: OnFace) -> None:
     onto_face(program, face)
     found.chain.append(face)
     for k, block in enumerate(face["blocks"]):
@@ -78,7 +78,7 @@ def _enter(program: Program, face: dict[str, Any], found: OnFace) -> None:
             found.bases[k] = basis if before is None else before @ basis
 
 
-def _candidates(program: Program, given: Sequence[Array]) -> Iterator[list[int]]:
+def _candidates(program: DyadicProgram, given: Sequence[Array]) -> Iterator[list[int]]:
     """Integer multipliers that may expose a face."""
     for e, (b, row) in enumerate(zip(program.b, program.rows, strict=True)):
         diagonal = [v for (_, i, j), v in row.items() if i == j and v]
@@ -91,7 +91,7 @@ def _candidates(program: Program, given: Sequence[Array]) -> Iterator[list[int]]
             yield from _rounded(program, floats, y)
 
 
-def _face(program: Program, y: list[int]) -> dict[str, Any] | None:
+def _face(program: DyadicProgram, y: list[int]) -> dict[str, Any] | None:
     """The face that y exposes, as a proof states it; None if it exposes none."""
     if sum(b * v for b, v in zip(program.b, y, strict=True)):
         return None
@@ -169,7 +169,7 @@ def _kernel(image: Triangle) -> Basis | None:
 # -- approximate exposing vectors ---------------------------------------------------------------
 
 
-def _rounded(program: Program, floats: Floats, y: Array) -> Iterator[list[int]]:
+def _rounded(program: DyadicProgram, floats: Floats, y: Array) -> Iterator[list[int]]:
     """Integer multipliers near y that keep the kernel of its image and bᵀy = 0."""
     size = float(np.abs(y).max(initial=0.0))
     if not 0 < size < np.inf:
@@ -200,7 +200,7 @@ def _rounded_kernel(image: Array, dust: float) -> list[list[Fraction]] | None:
 
 
 def _conditions(
-    program: Program,
+    program: DyadicProgram,
     floats: Floats,
     kernels: list[list[list[Fraction]]],
     r: Array,
@@ -310,7 +310,7 @@ def _eliminated(rows: list[list[Fraction]], width: int) -> tuple[list[int], list
 # -- dependent rows -----------------------------------------------------------------------------
 
 
-def drop_dependent(program: Program) -> list[dict[str, Any]]:
+def drop_dependent(program: DyadicProgram) -> list[dict[str, Any]]:
     """Take the rows that others imply out of the program; what a proof says about each."""
     dropped: list[dict[str, Any]] = []
     for e in range(len(program.rows) - 1, -1, -1):
@@ -338,13 +338,13 @@ def drop_dependent(program: Program) -> list[dict[str, Any]]:
     return dropped
 
 
-def _drop(program: Program, e: int, y: list[int]) -> dict[str, Any]:
+def _drop(program: DyadicProgram, e: int, y: list[int]) -> dict[str, Any]:
     del program.rows[e], program.b[e]
     return {"row": e + 1, "combination": y}
 
 
 def _combination(
-    program: Program, gram: Array, norms: Array, kept: list[int], e: int
+    program: DyadicProgram, gram: Array, norms: Array, kept: list[int], e: int
 ) -> list[int] | None:
     """Integers y with Σ y_i (A_i, b_i) = 0, y_e ≠ 0 and y zero outside of the kept rows and e."""
     part = gram[np.ix_(kept, kept)]
@@ -362,7 +362,7 @@ def _combination(
     return None
 
 
-def _is_zero(program: Program, y: list[int]) -> bool:
+def _is_zero(program: DyadicProgram, y: list[int]) -> bool:
     try:
         images, positive = program.combined(y, 0, "dropped")
     except Refused:

@@ -9,7 +9,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpkit.numerics.deadline import continue_or_raise
-from sdpkit.proof.check import Program
+from sdpkit.proof.check import DyadicProgram
 from sdpkit.typing import Array, Bools
 
 Matrices = list[Array]
@@ -38,7 +38,7 @@ class Floats:
     free: Bools
 
     @classmethod
-    def of(cls, program: Program) -> Floats:
+    def of(cls, program: DyadicProgram) -> Floats:
         sizes = tuple(program.sizes[1:])
         starts = tuple(np.cumsum([0, *(n * n for n in sizes)]).tolist())
         unit, n_x, m = 1 << program.unit, len(program.free), len(program.rows)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from sdpkit.numerics.deadline import continue_or_raise
-from sdpkit.proof.check import Program
+from sdpkit.proof.check import DyadicProgram
 from sdpkit.proof.definite import Triangle, factor_of
 from sdpkit.proof.digits import Digits
 from sdpkit.proof.floats import Floats, Matrices, smallest
@@ -33,7 +33,7 @@ _REFINEMENTS = 3
 _ROWS = 3500
 
 
-def slacks_of(program: Program, floats: Floats, matrices: Matrices, x: Array) -> Array:
+def slacks_of(program: DyadicProgram, floats: Floats, matrices: Matrices, x: Array) -> Array:
     """x with the slack variables that it leaves, which come last."""
     missing = floats.free.size - x.size
     if not missing:
@@ -48,7 +48,7 @@ def slacks_of(program: Program, floats: Floats, matrices: Matrices, x: Array) ->
 
 
 def lower_end(
-    program: Program, floats: Floats, matrices: Matrices, x: Array, homogeneous: bool = False
+    program: DyadicProgram, floats: Floats, matrices: Matrices, x: Array, homogeneous: bool = False
 ) -> dict[str, Any] | None:
     """The part of a proof that a point near (X, x) gives, or None; `homogeneous`: for b = 0."""
     if floats.b.size > _ROWS or not all(np.isfinite(m).all() for m in [*matrices, x]):
@@ -67,7 +67,9 @@ def lower_end(
     return None
 
 
-def precise_lower_end(program: Program, floats: Floats, found: Digits) -> dict[str, Any] | None:
+def precise_lower_end(
+    program: DyadicProgram, floats: Floats, found: Digits
+) -> dict[str, Any] | None:
     """The same of a point that is known to many bits."""
     metric = _Gram.of(program, floats) if floats.b.size <= _ROWS else None
     if metric is None:
@@ -79,13 +81,15 @@ def precise_lower_end(program: Program, floats: Floats, found: Digits) -> dict[s
 class _Gram:
     """AAᵀ: a factor for steps, and the proof that its eigenvalues are at least s/t (on demand)."""
 
-    def __init__(self, program: Program, floats: Floats, root: Array, factor: Any, least: float):
+    def __init__(
+        self, program: DyadicProgram, floats: Floats, root: Array, factor: Any, least: float
+    ):
         self.program, self.floats, self.root, self.factor = program, floats, root, factor
         self.s, self.t = _small_fraction(least)
         self._proof: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, program: Program, floats: Floats) -> _Gram | None:
+    def of(cls, program: DyadicProgram, floats: Floats) -> _Gram | None:
         gram = floats.gram()
         if not gram.size:
             return cls(program, floats, np.zeros(0), None, 1.0)
@@ -192,7 +196,7 @@ def _in_integers(matrices: Matrices, x: Array) -> tuple[list[Triangle], list[int
 
 
 def _exact_end(
-    program: Program,
+    program: DyadicProgram,
     floats: Floats,
     gram: _Gram,
     point: list[Triangle],
@@ -229,7 +233,7 @@ def _triangle(matrix: Array, power: int) -> Triangle:
 
 
 def _residuals(
-    program: Program, point: list[Triangle], x: list[int], right: list[int], power: int
+    program: DyadicProgram, point: list[Triangle], x: list[int], right: list[int], power: int
 ) -> list[int]:
     """What the integer rows miss, in units of 2^−power."""
     out = []
@@ -240,7 +244,7 @@ def _residuals(
 
 
 def _proven(
-    program: Program,
+    program: DyadicProgram,
     gram: _Gram,
     point: list[Triangle],
     x: list[int],
@@ -276,7 +280,7 @@ def _proven(
     return {"over": over, "blocks": point, "x": x, "rho": [p, q], "factors": factors, **end}
 
 
-def value_of_point(program: Program, end: dict[str, Any]) -> Fraction:
+def value_of_point(program: DyadicProgram, end: dict[str, Any]) -> Fraction:
     """What is proven to be attained near the point, in the units of the program's integers."""
     blocks, x = end["blocks"], end["x"]
     terms = (

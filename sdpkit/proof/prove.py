@@ -16,7 +16,7 @@ from sdpkit.errors import InputError
 from sdpkit.files import replacing
 from sdpkit.numerics.breakdown import BREAKDOWNS
 from sdpkit.proof import digits
-from sdpkit.proof.check import Program, Refused, check, theorem
+from sdpkit.proof.check import DyadicProgram, Refused, check, theorem
 from sdpkit.proof.faces import OnFace, drop_dependent, expose
 from sdpkit.proof.floats import Floats
 from sdpkit.proof.lower import lower_end, precise_lower_end, slacks_of, value_of_point
@@ -112,7 +112,7 @@ def prove(statement: dict[str, Any], given: Given) -> Proof | None:
 
 
 def _proved(statement: dict[str, Any], given: Given) -> Proof | None:
-    program = Program(statement, _UNLIMITED)
+    program = DyadicProgram(statement, _UNLIMITED)
     face = expose(program, given.exposing)
     proof: dict[str, Any] = {"program": statement, "faces": face.chain}
     proof["dropped"] = drop_dependent(program)
@@ -128,7 +128,7 @@ def _on_face(
     given: Given,
     face: OnFace,
     dropped: list[dict[str, Any]],
-    program: Program,
+    program: DyadicProgram,
     floats: Floats,
 ) -> Given:
     """The answer in the coordinates of the face, slack variables included."""
@@ -159,7 +159,7 @@ def _shared(w: Array, dropped: list[dict[str, Any]]) -> Array:
     return w
 
 
-def _add_ends(proof: dict[str, Any], program: Program, floats: Floats, given: Given) -> None:
+def _add_ends(proof: dict[str, Any], program: DyadicProgram, floats: Floats, given: Given) -> None:
     answer = given.answer
     if given.ray is not None:
         ray = given.ray
@@ -186,7 +186,7 @@ def _add_ends(proof: dict[str, Any], program: Program, floats: Floats, given: Gi
 
 
 def _add_digits(
-    proof: dict[str, Any], program: Program, floats: Floats, answer: Approximation
+    proof: dict[str, Any], program: DyadicProgram, floats: Floats, answer: Approximation
 ) -> None:
     """Ends from a method in many bits, where they are better."""
     if not digits.is_installed() or not digits.is_in_reach(program):
@@ -209,7 +209,7 @@ def _add_digits(
         proof["point"] = lower
 
 
-def _is_narrow(program: Program, proof: dict[str, Any]) -> bool:
+def _is_narrow(program: DyadicProgram, proof: dict[str, Any]) -> bool:
     """Whether both ends are there, and near each other."""
     if "multipliers" not in proof or "point" not in proof:
         return False

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from sdpkit.numerics.deadline import continue_or_raise
-from sdpkit.proof.check import Program, Refused
+from sdpkit.proof.check import DyadicProgram, Refused
 from sdpkit.proof.definite import factor_of
 from sdpkit.proof.digits import Digits
 from sdpkit.proof.floats import Floats, smallest
@@ -31,7 +31,9 @@ _NEWTON_STEPS = 12
 _ROWS, _EQUATIONS = 2500, 150
 
 
-def upper_end(program: Program, floats: Floats, w: Array, cost: int = 1) -> dict[str, Any] | None:
+def upper_end(
+    program: DyadicProgram, floats: Floats, w: Array, cost: int = 1
+) -> dict[str, Any] | None:
     """The part of a proof that multipliers near w give, or None."""
     if not np.isfinite(w).all():
         return None
@@ -44,20 +46,22 @@ def upper_end(program: Program, floats: Floats, w: Array, cost: int = 1) -> dict
     return None
 
 
-def precise_upper_end(program: Program, floats: Floats, found: Digits) -> dict[str, Any] | None:
+def precise_upper_end(
+    program: DyadicProgram, floats: Floats, found: Digits
+) -> dict[str, Any] | None:
     """The same of multipliers that are known to many bits."""
     exact = [Fraction(v, 1 << found.power) for v in found.w]
     return _end_of(program, floats, exact, _equations(program, floats), 1)
 
 
-def value_of_multipliers(program: Program, end: dict[str, Any]) -> Fraction:
+def value_of_multipliers(program: DyadicProgram, end: dict[str, Any]) -> Fraction:
     """bᵀw of an end, in the units of the program's integers."""
     total = sum(b * v for b, v in zip(program.b, end["multipliers"], strict=True))
     return Fraction(total, end["over"])
 
 
 def _end_of(
-    program: Program, floats: Floats, exact: list[Fraction], equations: Indices, cost: int
+    program: DyadicProgram, floats: Floats, exact: list[Fraction], equations: Indices, cost: int
 ) -> dict[str, Any] | None:
     """The multipliers in integers, moved onto their equations; None if they are not feasible."""
     if equations.size > _EQUATIONS:
@@ -79,7 +83,7 @@ def _end_of(
     return {"over": over, "multipliers": numbers, "factors": factors}
 
 
-def _equations(program: Program, floats: Floats) -> Indices:
+def _equations(program: DyadicProgram, floats: Floats) -> Indices:
     """The variables whose reduced cost must be zero: free ones, and both halves of a split one."""
     columns: dict[int, list[tuple[int, int]]] = {j: [] for j in range(len(program.free))}
     for e, row in enumerate([*program.rows, program.cost]):
@@ -218,7 +222,7 @@ def _fractions(w: Array) -> list[Fraction]:
 
 
 def _solve(
-    program: Program, floats: Floats, w: list[Fraction], columns: list[int], cost: int
+    program: DyadicProgram, floats: Floats, w: list[Fraction], columns: list[int], cost: int
 ) -> bool:
     """Change as many multipliers as there are equations, so that these hold exactly."""
     a = floats.linear[:, columns].toarray()
