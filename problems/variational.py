@@ -87,8 +87,9 @@ class VariationalMVU:
         pairs are edges.
     radius : float or None, default None
         Join all points that are at most so far apart.
-    connect : {"error", "bridge"}, default "error"
-        What to do with a disconnected graph: refuse it, or link its components ("bridge").
+    connect : {"error", "auto", "bridge"}, default "error"
+        What to do with a disconnected graph: refuse it, or join neighbouring components by several
+        short edges ("auto") or by one ("bridge").
     n_basis : int, default 10
         m; where `basis` is a matrix, its columns count.
     basis : {"laplacian", "lle"} or array-like of shape (n, m), default "laplacian"
@@ -137,7 +138,7 @@ class VariationalMVU:
     edges: ArrayLike | None = None
     n_neighbors: int | None = None
     radius: float | None = None
-    connect: Literal["error", "bridge"] = "error"
+    connect: Literal["error", "auto", "bridge"] = "error"
     n_basis: int = 10
     basis: Any = "laplacian"
     penalty: Penalty = "squared"
@@ -150,7 +151,7 @@ class VariationalMVU:
     def __post_init__(self) -> None:
         boolean(self.compress, "compress")
         one_of(self.penalty, "penalty", ("squared", "norm"))
-        one_of(self.connect, "connect", ("error", "bridge"))
+        one_of(self.connect, "connect", ("error", "auto", "bridge"))
         graph = neighborhood_graph(
             self.X,
             distances=self.distances,
@@ -159,7 +160,7 @@ class VariationalMVU:
             edges=self.edges,
             n_neighbors=self.n_neighbors,
             radius=self.radius,
-            connect="bridge" if self.connect == "bridge" else None,
+            connect=None if self.connect == "error" else self.connect,
             random_state=self.random_state,
         )
         require_connected(graph)

@@ -487,7 +487,7 @@ def test_complementary_slackness(roll: tuple[MVU, Solution]) -> None:
 def test_disconnected_is_refused_with_names(form: str) -> None:
     with pytest.raises(GraphError, match=r"2 components \(sizes 6, 5\)") as caught:
         MVU(clusters(), n_neighbors=3, form=form)
-    for remedy in ("n_neighbors", "connect='bridge'", "connect='components'"):
+    for remedy in ("n_neighbors", "connect='auto'", "connect='components'"):
         assert remedy in str(caught.value)
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from sdpkit.certificate.certificate import Certificate
     from sdpkit.conic.conic_certificate import ConicCertificate
 
+# A gap above this may be that of the multipliers and not of the values.
+_POOR = 1e-5
+
 
 def certify_cvxpy(problem: cvxpy.Problem) -> Certificate | ConicCertificate:
     """Certify the values in a solved model, whichever solver put them there.
@@ -58,7 +61,7 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate | ConicCertificate:
     refuse_types(problem)
     if not problem.variables() or not uses_nonlinear_cones(problem):
         certificate = certify_by_program(problem)
-        if np.isfinite(certificate.safe_bound) or not np.isfinite(certificate.objective):
+        if certificate.relative_gap <= _POOR:
             return certificate
         return _with_joint_step(problem, certificate)
     from sdpkit.conic.judging import certify_nonlinear
@@ -74,4 +77,5 @@ def _with_joint_step(problem: Any, certificate: Certificate) -> Certificate | Co
         moved = certify_nonlinear(problem)
     except InputError:
         return certificate
-    return moved if np.isfinite(moved.safe_bound) else certificate
+    better = moved.relative_gap < certificate.relative_gap
+    return moved if better or np.isnan(certificate.objective) else certificate

@@ -148,7 +148,7 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
 
 def certify_by_program(problem: cvxpy.Problem) -> Certificate:
     """The certificate of the values in a solved model, by its program in squared lengths."""
-    from sdpkit.conic.completion import complete_dual, complete_primal
+    from sdpkit.conic.completion import complete_dual, complete_primal, settle_equations
 
     refuse_wild_values(problem)
     model = CompiledModel(problem)
@@ -156,7 +156,8 @@ def certify_by_program(problem: cvxpy.Problem) -> Certificate:
     given = SlackReading(data)  # its primal are the values themselves, however many rows it has
     x, y = model.data.from_model(model.variable_values(), model.multipliers())
     x = complete_primal(data, x, y)
-    y = complete_dual(data, x, given.completed(x, model.data.settled(x, y)))
+    y = settle_equations(data, x, model.data.settled(x, y))
+    y = complete_dual(data, x, given.completed(x, y))
     matrices, aux, dual = given.point(x, y)
     certificate = _at_scale(certify(given.compiled.program, matrices, aux, dual), x)
     if not certificate.relative_gap > _GOAL or not np.isfinite(dual).all():
@@ -235,15 +236,16 @@ def _moved_inside(
         return certificate
     x, y = values
     inside = reading.read(rough.matrices, rough.x, rough.dual)[1]
-    given = SlackReading(reading.data)
+    given, best = SlackReading(reading.data), certificate
     for share in np.logspace(-10, -2, 9):
         matrices, aux, dual = given.point(x, (1 - share) * y + share * inside)
         moved = certify(certificate.program, matrices, aux, dual)
-        if np.isfinite(moved.safe_bound):
-            return _with_bound(
-                certificate, moved, f"{moved.bound_source} after a move of {share:.0e} inside"
-            )
-    return certificate
+        if moved.relative_gap < best.relative_gap:
+            source = f"{moved.bound_source} after a move of {share:.0e} inside"
+            best = _with_bound(certificate, moved, source)
+        if best.relative_gap <= _POOR:
+            break
+    return best
 
 
 # -- what cvxpy makes of a model ------------------------------------------------------------
