@@ -89,7 +89,7 @@ def at_zero(run: Run, candidate: Candidate) -> Candidate | None:
     """Zero in the place of the point, where every right-hand side is zero: a point next to zero has
     no size that its residuals could be compared with."""
     program = candidate.program
-    if program.rhs.any() or program.family is not None or program.has_log_det:
+    if candidate.passes or program.rhs.any() or program.family is not None or program.has_log_det:
         return None
     matrices, x = zero_point(program).matrices, np.zeros(program.n_auxiliary)
     certificate = certify(program, matrices, x, candidate.dual)
