@@ -42,6 +42,7 @@ from sdpkit.graphs.lle import lle_basis
 from sdpkit.inputs import boolean, finite_matrix, integer, one_of
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.problems.whole_graph import WholeGraphBounds, whole_graph_bounds
 from sdpkit.program.compilation import maximise
 from sdpkit.program.expressions import Expression, Unknown, Variable, named
 from sdpkit.program.form import Program
@@ -353,6 +354,24 @@ class VariationalMVU:
         """(n, n) K = QZQᵀ in input units."""
         factor = self._factor(solution)
         return np.asarray(factor @ factor.T)
+
+    @one_blas_thread
+    def whole_graph(self, solution: Solution) -> WholeGraphBounds:
+        """Bounds on the optimum of MVU itself, inequality form, which no basis restricts.
+
+        The outputs of the solution and its stretched edges are where the search for both bounds
+        begins (`sdpkit.problems.whole_graph`). A larger basis begins nearer to the optimum.
+
+        Examples
+        --------
+        >>> import sdpkit
+        >>> X = sdpkit.datasets.swiss_roll(500, noise_dims=0)
+        >>> problem = VariationalMVU(X, n_neighbors=6)
+        >>> found = problem.whole_graph(sdpkit.solve(problem))
+        >>> found.lower <= found.upper, found.relative_gap < 0.1
+        (True, True)
+        """
+        return whole_graph_bounds(self.neighborhood, self._factor(solution))
 
     def residuals(self, solution: Solution) -> Array:
         """(|E|,) A(Z) − d in units of the mean squared length."""
