@@ -303,7 +303,7 @@ def test_a_parameter_is_read_from_a_file(tmp_path, capsys):
         ("1,2,3\n4,5,6\n", ["--problem", "lmnn"], "lmnn needs --labels"),
         ("1,2\n3,4\n5,6\n", ["--set", "angle=1"], "mvu has no parameter angle; it has X, angles"),
         ("1,2\n3,4\n5,6\n", ["--set", "angles"], "write NAME=VALUE"),
-        ("1,2\n3,4\n5,6\n", ["--form", "best"], "form='best'"),
+        ("1,2\n3,4\n5,6\n", ["--form", "best"], "--form best"),
         ("1,2\n3,4\n5,6\n6,7\n1,1\n2,2\n", ["--output", "a.txt"], "must end in .csv or .npz"),
     ],
 )
