@@ -7,6 +7,7 @@ import gzip
 import json
 import subprocess
 import sys
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 from bench import proofs as attacks
+from bench import strangers
 
 import sdpkit
 from sdpkit import Block, Cost, InputError, Program
 from sdpkit.program.sdpa import write_sdpa
 from sdpkit.proof import check as checker
+from sdpkit.proof import digits
 from sdpkit.proof.canonical import program_of, sha256_of
 from sdpkit.proof.check import Refused, check, read
 from sdpkit.proof.prove import Given, Proof, prove
 from sdpkit.proof.statement import statement_of
+from sdpkit.solving.proving import ProgramFile, prove_file
 
 CHECKER = Path(checker.__file__)
 
@@ -231,3 +235,41 @@ def test_the_command_proves_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "exists" in capsys.readouterr().err
     assert main(["prove", str(file), "--proof", str(tmp_path / "p.txt")]) == 2
     assert ".json.gz" in capsys.readouterr().err
+
+
+def test_a_point_stays_inside_where_doubles_miss_its_rows(tmp_path: Path) -> None:
+    """A gain problem: the shortest step onto the rows is longer than the least eigenvalue."""
+    file = ProgramFile.read(strangers.control(6, 1).write(tmp_path / "control.dat-s"))
+    solution = sdpkit.solve(file.program, tol=1e-8)
+    answer = file.in_its_terms(solution.matrices, solution.x, solution.dual)
+    proof = prove(file.statement, Given(answer), many_bits=False)
+    assert proof is not None
+    assert proof.upper is not None
+    assert proof.lower is not None
+    assert proof.upper - proof.lower <= 5e-8 * max(1, abs(proof.upper))
+
+
+def test_a_face_is_sought_before_many_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quadratic assignment problem has no interior; its face is cheaper than 512 bits."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(digits, "more_digits", refuse)
+    path = strangers.assignment(4, 0).write(tmp_path / "assignment.dat-s")
+    proof = prove_file(path).proof
+    assert proof is not None
+    assert proof.content["faces"]
+    assert proof.upper is not None
+    assert proof.lower is not None
+    assert proof.upper - proof.lower <= 1e-6 * max(1, abs(proof.upper))
+
+
+def test_numbers_beyond_the_checker_are_no_error() -> None:
+    """A grid without noise: its null directions, as they were rounded, expose no face."""
+    grid = np.array([[i, j, 0.0] for i in range(4) for j in range(4)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        solution = sdpkit.solve(sdpkit.MVU(grid, n_neighbors=8))
+    proof = solution.certificate.prove()
+    assert proof is None or check(proof.content)
