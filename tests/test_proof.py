@@ -250,19 +250,24 @@ def test_a_point_stays_inside_where_doubles_miss_its_rows(tmp_path: Path) -> Non
 
 
 def test_a_face_is_sought_before_many_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quadratic assignment problem has no interior; its face is cheaper than 512 bits."""
+    """<I + 11ᵀ, X> = tr X = 2 leaves no interior; the face is cheaper than 512 bits."""
 
     def refuse(*_: object) -> None:
         raise AssertionError
 
     monkeypatch.setattr(digits, "more_digits", refuse)
-    path = strangers.assignment(4, 0).write(tmp_path / "assignment.dat-s")
-    proof = prove_file(path).proof
+    path = tmp_path / "no_interior.dat-s"
+    rows = [f"1 1 {i} {j} {1 + (i == j)}" for i in (1, 2, 3) for j in range(i, 4)]
+    rows += [f"2 1 {i} {i} 1" for i in (1, 2, 3)]
+    path.write_text("2\n1\n3\n2 2\n0 1 1 1 1\n" + "\n".join(rows) + "\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        proof = prove_file(path, solver="interior").proof
     assert proof is not None
     assert proof.content["faces"]
     assert proof.upper is not None
     assert proof.lower is not None
-    assert proof.upper - proof.lower <= 1e-6 * max(1, abs(proof.upper))
+    assert proof.upper - proof.lower <= 1e-6
 
 
 def test_numbers_beyond_the_checker_are_no_error() -> None:
