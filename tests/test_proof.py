@@ -270,11 +270,27 @@ def test_a_face_is_sought_before_many_bits(tmp_path: Path, monkeypatch: pytest.M
     assert proof.upper - proof.lower <= 1e-6
 
 
-def test_numbers_beyond_the_checker_are_no_error() -> None:
-    """A grid without noise: its null directions, as they were rounded, expose no face."""
+def test_null_directions_that_were_computed_are_left_out() -> None:
+    """A grid without noise: the theorem is about its rods alone, and has one end."""
     grid = np.array([[i, j, 0.0] for i in range(4) for j in range(4)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
         solution = sdpkit.solve(sdpkit.MVU(grid, n_neighbors=8))
     proof = solution.certificate.prove()
-    assert proof is None or check(proof.content)
+    assert proof is not None
+    assert proof.lower is None
+    assert proof.upper is not None
+    assert 40 <= proof.upper <= 41  # the grid itself has 40
+
+
+def test_an_infeasible_graph_has_a_proof_file(tmp_path: Path) -> None:
+    """Rods of random points, one of them too long; small cliques give rounded null directions."""
+    points = np.random.default_rng(0).standard_normal((20, 3))
+    graph = sdpkit.MVU(points, n_neighbors=5).neighborhood
+    lengths = np.array(graph.squared_lengths)
+    lengths[3] *= 40
+    graph = sdpkit.graphs.NeighborhoodGraph(20, graph.edges, lengths)
+    ray = sdpkit.solve(sdpkit.MVU(graph=graph)).ray
+    assert ray is not None
+    ray.save_proof(tmp_path / "ray.json.gz")
+    assert "no feasible point" in run_checker(tmp_path / "ray.json.gz").stdout

@@ -113,6 +113,17 @@ def prove(statement: dict[str, Any], given: Given, many_bits: bool = True) -> Pr
         return _attempt(lambda: _proved(statement, given, many_bits))
 
 
+def saved(proof: Proof | None, path: str | Path) -> Proof:
+    """The proof, after it was written; an InputError if there is none."""
+    if proof is None:
+        raise InputError(
+            "nothing was proven about this program: the answer is too far from its optimum, or "
+            "the program has no interior and no face of it was found"
+        )
+    proof.save(path)
+    return proof
+
+
 def _proved(statement: dict[str, Any], given: Given, many_bits: bool) -> Proof | None:
     program = DyadicProgram(statement, _UNLIMITED)
     face = expose(program, given.exposing)
