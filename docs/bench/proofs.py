@@ -394,20 +394,19 @@ def attack(proofs: list[Proof], count: int, seed: int) -> Attack:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "proof.json.gz"
         for number in range(count):
-            proof = rng.choice(proofs)
-            if number % 10 == 0:
+            proof, content, is_file = rng.choice(proofs), None, number % 10 == 0
+            if is_file:
                 proof.save(path)
                 path.write_bytes(damaged(path.read_bytes(), rng))
-                content = None
             else:
                 content = mutated(proof.content, rng)
             started = time.process_time()
             try:
-                content = read(path) if content is None else content
+                content = read(path) if is_file else content
                 found = check(content)
             except REFUSALS as error:
                 # Only reading a file may end otherwise than with a refusal.
-                if number % 10 and not isinstance(error, Refused):
+                if not is_file and not isinstance(error, Refused):
                     raise
                 out.refused += 1
             else:
