@@ -57,7 +57,8 @@ $(VENV)/docs: $(VENV)/installed
 docs: $(VENV)/docs
 	PYTHONPATH=$(CURDIR) $(RUN) -m sphinx -W --keep-going -j 2 -b html docs docs/_build/html
 
-# Spelling, and phrases that readers stumble over.
+# Spelling, phrases that readers stumble over, and docstrings by numpydoc's validation.
 prose: $(VENV)/docs
 	$(VENV)/bin/codespell README.md CHANGELOG.md CONTRIBUTING.md docs sdpkit problems solvers
 	$(RUN) docs/prose.py
+	$(RUN) docs/check_docstrings.py

@@ -15,7 +15,7 @@ def render(chapter: Path, out: Path) -> int:
     source = out / "source"
     shutil.rmtree(source, ignore_errors=True)
     (source / "course").mkdir(parents=True)
-    for name in ("_static", "_ext", "_templates", "node_modules"):
+    for name in ("_static", "_ext", "_templates"):
         (source / name).symlink_to(HERE / name)
     shutil.copy(chapter, source / "course" / chapter.name)
     text = (HERE / "conf.py").read_text(encoding="utf-8")

@@ -40,7 +40,21 @@ _FIRST_OCTAVE, _LAST_OCTAVE = 1.0, 1 / 64
 
 @one_blas_thread
 def gaussian_weights(X: ArrayLike, width: float, new: ArrayLike | None = None) -> Array:
-    """(n, n) exp(−‖x_i − x_j‖²/2σ²), or (b, n) between new points and X.
+    """Return the weights exp(−‖x_i − x_j‖²/2σ²).
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The points.
+    width : float
+        σ.
+    new : array-like of shape (b, d) or None, default None
+        New points.
+
+    Returns
+    -------
+    array of shape (n, n) or (b, n)
+        Weights among the points, or between new points and X.
 
     Examples
     --------
@@ -59,11 +73,23 @@ def gaussian_weights(X: ArrayLike, width: float, new: ArrayLike | None = None) -
 
 @one_blas_thread
 def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
-    """(n, n) 0/1 weights of the symmetric neighbourhood graph, with self-loops.
+    """Return 0/1 weights of the symmetric neighbourhood graph, with self-loops.
 
     Each loop weighs as much as the node's edges together. The random walk then stays where it is
     half of the time: the eigenvectors are those without loops, and no eigenvalue is negative, as
     theorem 3 needs it.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The points.
+    n_neighbors : int, default 5
+        Neighbours of each point.
+
+    Returns
+    -------
+    array of shape (n, n)
+        W.
 
     Examples
     --------
@@ -82,10 +108,22 @@ def adjacency_weights(X: ArrayLike, n_neighbors: int = 5) -> Array:
 
 @one_blas_thread
 def laplacian_kernel(weights: ArrayLike, new: ArrayLike | None = None) -> Array:
-    """(n, n) K = D⁻¹WD⁻¹ − eeᵀ/(eᵀDe) of a graph's weights W, (n, n).
+    """Return the kernel D⁻¹WD⁻¹ − eeᵀ/(eᵀDe) of a graph's weights W.
 
     For new points, `new` are their weights to the n nodes, (b, n), and the result is their rows
     of kernel values, as a `Metric` takes them.
+
+    Parameters
+    ----------
+    weights : array-like of shape (n, n)
+        W.
+    new : array-like of shape (b, n) or None, default None
+        Weights of new points to the n nodes.
+
+    Returns
+    -------
+    array of shape (n, n) or (b, n)
+        K, or the new points' rows of kernel values, as a `Metric` takes them.
 
     Examples
     --------
@@ -110,10 +148,22 @@ def laplacian_kernel(weights: ArrayLike, new: ArrayLike | None = None) -> Array:
 
 @one_blas_thread
 def laplacian_eigenmap(weights: ArrayLike, n_components: int) -> Array:
-    """(n, d) the Laplacian eigenmap Y of a graph's weights W: tr YᵀLY least with YᵀDY = I (eq. 3).
+    """Return the Laplacian eigenmap Y of weights W: tr YᵀLY least with YᵀDY = I (eq. 3).
 
     Its columns are the bottom generalised eigenvectors of the Laplacian L = D − W, without the
     constant one, those of the smallest eigenvalues first. Signs make each largest entry positive.
+
+    Parameters
+    ----------
+    weights : array-like of shape (n, n)
+        W, symmetric and nonnegative.
+    n_components : int
+        d, the number of columns.
+
+    Returns
+    -------
+    array of shape (n, d)
+        Y.
 
     Examples
     --------
@@ -186,11 +236,29 @@ class LearnedWidth:
 
 @one_blas_thread
 def learned_width(X: ArrayLike, y: ArrayLike, start: float | None = None) -> LearnedWidth:
-    """σ by eq. 5: a line search on log σ that only goes up; the maximum is local.
+    """Learn the width σ by eq. 5: a line search on log σ that only goes up.
 
     It starts at the median distance, or at `start`, and stays between half the median distance
     to the nearest neighbour and the largest distance: below, no point has neighbours, and any
     vectors are eigenvectors.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The points.
+    y : array-like of shape (n,)
+        Labels.
+    start : float or None, default None
+        Where the search begins; None takes the median distance.
+
+    Returns
+    -------
+    LearnedWidth
+        The width, the agreement that it reaches, and the search.
+
+    Notes
+    -----
+    The maximum is local.
 
     Examples
     --------

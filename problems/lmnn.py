@@ -117,7 +117,8 @@ class LMNN:
         The seed of k-means.
     memory_limit : float or str or None, default None
         Bytes, or a text such as "4GiB": arrays that would take an eighth of it are kept in
-        temporary files.
+        temporary files, and searches keep pairs in a quarter of it. None for a quarter of the free
+        memory, without temporary files.
 
     Attributes
     ----------
@@ -358,7 +359,13 @@ class LMNN:
     def _impostors(self, groups: Indices | None) -> Impostors:
         """Labels and pairs were checked, and put in order, when the problem was made."""
         return Impostors(
-            self.target_pairs, self.labels, float(self.mu), self.block_of, groups, self.search
+            self.target_pairs,
+            self.labels,
+            float(self.mu),
+            self.block_of,
+            groups,
+            self.search,
+            memory=stored.bytes_of(self.memory_limit),
         )
 
     def _listed(self) -> RowFamily:

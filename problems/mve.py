@@ -56,10 +56,42 @@ Start = Literal["kernel", "mvu", "random"]
 class MVE(Unfolding):
     """Minimum volume embedding of points, distances, a kernel or a graph.
 
-    Takes all that `MVU` takes (form "equality", "inequality" or "slack"), and
-
     Parameters
     ----------
+    X : array-like of shape (n, D) or None, default None
+        Points; or give one of distances, kernel and graph.
+    distances : array-like of shape (n, n) or None, default None
+        Lengths between all points (not squared).
+    kernel : array-like of shape (n, n) or None, default None
+        A Gram matrix A, with d = A_ii + A_jj − 2A_ij.
+    graph : array or sparse matrix of shape (n, n), NeighborhoodGraph or None, default None
+        An adjacency matrix. With X, distances or kernel its nonzeros are the edges; alone, its
+        entries are the edges' lengths.
+    edges : array-like of shape (m, 2) or None, default None
+        The pairs of points whose lengths are kept.
+    n_neighbors : int or None, default None
+        Join points if either is among the k nearest of the other; 4 if nothing else says which
+        pairs are edges.
+    radius : float or None, default None
+        Join all points that are at most so far apart.
+    angles : bool, default False
+        Whether to join the neighbours of each point too, so that angles are preserved.
+    connect : {"error", "bridge", "components"}, default "error"
+        What to do with a disconnected graph in the forms that maximise: refuse it ("error"), link
+        its components ("bridge", thesis 3.1.12), or unfold each on its own ("components").
+    form : {"equality", "inequality", "slack"}, default "equality"
+        What is kept: lengths as equations, as upper bounds ("inequality"), or with penalised slack
+        variables ("slack").
+    omega : float or None, default None
+        ω, the weight of the slack variables; None takes one from the threshold of boundedness
+        (`omega_default`).
+    full : bool, default False
+        Whether no pair of points may come closer than it was (FULL); needs X, distances or kernel.
+    facial_reduction : {"auto", "off"}, default "auto"
+        Whether to restrict the program to the face on which it has an interior; "off" keeps the
+        program as it stands.
+    random_state : int, default 0
+        The seed of bridging.
     n_components : int, default 2
         d, the dimensions to pull in.
     weights : sequence of float or None, default None

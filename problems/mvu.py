@@ -52,33 +52,41 @@ class MVU(Unfolding):
     Parameters
     ----------
     X : array-like of shape (n, D) or None, default None
-        Points; or one of.
+        Points; or give one of distances, kernel and graph.
     distances : array-like of shape (n, n) or None, default None
-        Lengths (not squared).
+        Lengths between all points (not squared).
     kernel : array-like of shape (n, n) or None, default None
-        Gram matrix, d = A_ii + A_jj − 2A_ij.
-    graph : object or None, default None
-        Adjacency matrix, dense or sparse. With X, distances or kernel its nonzeros are the edges;
-        alone, its entries are the edges' lengths.
-    edges : array-like or None, default None
-        Other ways to say which pairs are edges (default 4 neighbours).
+        A Gram matrix A, with d = A_ii + A_jj − 2A_ij.
+    graph : array or sparse matrix of shape (n, n), NeighborhoodGraph or None, default None
+        An adjacency matrix. With X, distances or kernel its nonzeros are the edges; alone, its
+        entries are the edges' lengths.
+    edges : array-like of shape (m, 2) or None, default None
+        The pairs of points whose lengths are kept.
     n_neighbors : int or None, default None
-        Other ways to say which pairs are edges (default 4 neighbours).
+        Join points if either is among the k nearest of the other; 4 if nothing else says which
+        pairs are edges.
     radius : float or None, default None
-        Other ways to say which pairs are edges (default 4 neighbours).
+        Join all points that are at most so far apart.
     angles : bool, default False
-        Join the neighbours of each point too, so that angles are preserved.
-    connect : {"error", "bridge", "components"}, default "error"
-        What to do with a disconnected graph in the forms that maximise: "error", "bridge" (thesis
-        3.1.12, seeded by `random_state`), or "components" (unfold each on its own).
+        Whether to join the neighbours of each point too, so that angles are preserved.
+    connect : {"error", "auto", "bridge", "components"}, default "error"
+        What to do with a disconnected graph in the forms that maximise: refuse it ("error"), join
+        neighbouring components by several short edges ("auto") or by one ("bridge", thesis
+        3.1.12), or unfold each on its own ("components").
     form : {"equality", "inequality", "slack", "min_trace"}, default "equality"
-        "equality", "inequality", "slack" or "min_trace"; `sdpkit.problems.mvu` states them.
+        What is kept: lengths as equations, as upper bounds ("inequality"), with penalised slack
+        variables ("slack"), or as equations with the least instead of the largest variance
+        ("min_trace").
     omega : float or None, default None
-        The slack form's ω; None takes one from the boundedness threshold (`omega_default`).
+        ω, the weight of the slack variables; None takes one from the threshold of boundedness
+        (`omega_default`).
     full : bool, default False
-        No pair of points may come closer than it was (FULL); needs X, distances or kernel.
+        Whether no pair of points may come closer than it was (FULL); needs X, distances or kernel.
     facial_reduction : {"auto", "off"}, default "auto"
-        "auto" or "off".
+        Whether to restrict the program to the face on which it has an interior; "off" keeps the
+        program as it stands.
+    random_state : int, default 0
+        The seed of bridging.
 
     Attributes
     ----------

@@ -42,6 +42,7 @@ from sdpkit.graphs.lle import lle_basis
 from sdpkit.inputs import boolean, finite_matrix, integer, one_of
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.problems.whole_graph import WholeGraphBounds, whole_graph_bounds
 from sdpkit.program.compilation import maximise
 from sdpkit.program.expressions import Expression, Unknown, Variable, named
 from sdpkit.program.form import Program
@@ -71,32 +72,38 @@ class VariationalMVU:
 
     Parameters
     ----------
-    X : object or None, default None
-        As for `MVU`.
-    distances : object or None, default None
-        As for `MVU`.
-    kernel : object or None, default None
-        As for `MVU`.
-    graph : object or None, default None
-        As for `MVU`.
-    edges : array-like or None, default None
-        As for `MVU`.
+    X : array-like of shape (n, D) or None, default None
+        Points; or give one of distances, kernel and graph.
+    distances : array-like of shape (n, n) or None, default None
+        Lengths between all points (not squared).
+    kernel : array-like of shape (n, n) or None, default None
+        A Gram matrix A, with d = A_ii + A_jj − 2A_ij.
+    graph : array or sparse matrix of shape (n, n), NeighborhoodGraph or None, default None
+        An adjacency matrix. With X, distances or kernel its nonzeros are the edges; alone, its
+        entries are the edges' lengths.
+    edges : array-like of shape (m, 2) or None, default None
+        The pairs of points whose lengths are kept.
     n_neighbors : int or None, default None
-        As for `MVU`.
+        Join points if either is among the k nearest of the other; 4 if nothing else says which
+        pairs are edges.
     radius : float or None, default None
-        As for `MVU`.
-    connect : {"error", "bridge"}, default "error"
-        "error" or "bridge" for a disconnected graph, seeded by `random_state`.
+        Join all points that are at most so far apart.
+    connect : {"error", "auto", "bridge"}, default "error"
+        What to do with a disconnected graph: refuse it, or join neighbouring components by several
+        short edges ("auto") or by one ("bridge").
     n_basis : int, default 10
         m; where `basis` is a matrix, its columns count.
-    basis : object, default "laplacian"
-        "laplacian", "lle" (needs X), or Q itself, (n, m); it is centred and orthonormalised.
+    basis : {"laplacian", "lle"} or array-like of shape (n, m), default "laplacian"
+        The functions: bottom eigenvectors of the graph Laplacian or of the LLE matrix (needs X), or
+        Q itself, which is centred and orthonormalised.
     penalty : {"squared", "norm"}, default "squared"
         "squared" or "norm" of the residuals.
     omega : float or None, default None
         ω; None takes (1−ω)/ω = κ/10 (squared) or κ/(4√|E|) (norm).
     compress : bool, default True
         Replace |E| residuals by m(m+1)/2 + 1 with the same norm.
+    random_state : int, default 0
+        The seed of bridging.
 
     Attributes
     ----------
@@ -132,7 +139,7 @@ class VariationalMVU:
     edges: ArrayLike | None = None
     n_neighbors: int | None = None
     radius: float | None = None
-    connect: Literal["error", "bridge"] = "error"
+    connect: Literal["error", "auto", "bridge"] = "error"
     n_basis: int = 10
     basis: Any = "laplacian"
     penalty: Penalty = "squared"
@@ -145,7 +152,7 @@ class VariationalMVU:
     def __post_init__(self) -> None:
         boolean(self.compress, "compress")
         one_of(self.penalty, "penalty", ("squared", "norm"))
-        one_of(self.connect, "connect", ("error", "bridge"))
+        one_of(self.connect, "connect", ("error", "auto", "bridge"))
         graph = neighborhood_graph(
             self.X,
             distances=self.distances,
@@ -154,7 +161,7 @@ class VariationalMVU:
             edges=self.edges,
             n_neighbors=self.n_neighbors,
             radius=self.radius,
-            connect="bridge" if self.connect == "bridge" else None,
+            connect=None if self.connect == "error" else self.connect,
             random_state=self.random_state,
         )
         require_connected(graph)
@@ -347,6 +354,24 @@ class VariationalMVU:
         """(n, n) K = QZQᵀ in input units."""
         factor = self._factor(solution)
         return np.asarray(factor @ factor.T)
+
+    @one_blas_thread
+    def whole_graph(self, solution: Solution) -> WholeGraphBounds:
+        """Bounds on the optimum of MVU itself, inequality form, which no basis restricts.
+
+        The outputs of the solution and its stretched edges are where the search for both bounds
+        begins (`sdpkit.problems.whole_graph`). A larger basis begins nearer to the optimum.
+
+        Examples
+        --------
+        >>> import sdpkit
+        >>> X = sdpkit.datasets.swiss_roll(500, noise_dims=0)
+        >>> problem = VariationalMVU(X, n_neighbors=6)
+        >>> found = problem.whole_graph(sdpkit.solve(problem))
+        >>> found.lower <= found.upper, found.relative_gap < 0.1
+        (True, True)
+        """
+        return whole_graph_bounds(self.neighborhood, self._factor(solution))
 
     def residuals(self, solution: Solution) -> Array:
         """(|E|,) A(Z) − d in units of the mean squared length."""

@@ -17,6 +17,7 @@ from sdpkit.typing import Array, Indices
 
 
 def same_points(given: Any, what: str) -> tuple[Array, ...]:
+    """The views or matrices of a mixture, checked: finite numbers, of the same number of points."""
     if isinstance(given, str) or (isinstance(given, np.ndarray) and given.ndim < 3):
         raise InputError(f"pass a list of {what}s, one array each")
     checked = finite_points if what == "view" else finite_matrix

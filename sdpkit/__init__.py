@@ -26,7 +26,7 @@ if (_checkout / "problems" / "__init__.py").exists() and (_checkout / "pyproject
     # In a source tree the folders `problems` and `solvers` lie beside this folder, not inside it.
     __path__.append(str(_checkout))
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def _public_names() -> dict[str, tuple[str, str]]:

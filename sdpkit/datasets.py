@@ -56,11 +56,31 @@ def swiss_roll(
     random_state: RandomState = 0,
     return_parameters: bool = False,
 ) -> Array | tuple[Array, Array]:
-    """n points of a rolled-up sheet, (n, 3 + noise_dims), in uniform random places.
+    """Points of a rolled-up sheet in uniform random places.
 
     The sheet is (t cos t, h, t sin t) with t in [1.5π, 4.5π] and h in [0, 21]; every noise
     dimension is normal with standard deviation `noise`. `return_parameters` gives the places
     (t, h), (n, 2), as well. noise_dims=0 is the roll in three dimensions without noise.
+
+    Parameters
+    ----------
+    n : int
+        The number of points.
+    noise_dims : int, default 5
+        Further coordinates of pure noise.
+    noise : float, default 0.3
+        The standard deviation of the noise coordinates.
+    random_state : int or Generator or None, default 0
+        The seed or generator of the random numbers.
+    return_parameters : bool, default False
+        Whether to return the places on the sheet as well.
+
+    Returns
+    -------
+    X : array of shape (n, 3 + noise_dims)
+        The points.
+    places : array of shape (n, 2)
+        The places (t, h) on the sheet; only with `return_parameters`.
 
     Examples
     --------
@@ -79,10 +99,26 @@ def swiss_roll(
 def trefoil_knot(
     n: int = 1617, noise_dims: int = 0, noise: float = 0.0, random_state: RandomState = 0
 ) -> Array:
-    """n points along a trefoil knot, (n, 3 + noise_dims), evenly spaced in its parameter.
+    """Points along a trefoil knot, evenly spaced in its parameter.
 
     A closed curve that only unties in four dimensions. The default n is that of figure 3.8 of
     the thesis, which takes 4 neighbours.
+
+    Parameters
+    ----------
+    n : int, default 1617
+        The number of points.
+    noise_dims : int, default 0
+        Further coordinates of pure noise.
+    noise : float, default 0.0
+        The standard deviation of the noise coordinates.
+    random_state : int or Generator or None, default 0
+        The seed or generator of the random numbers.
+
+    Returns
+    -------
+    array of shape (n, 3 + noise_dims)
+        The points.
 
     Examples
     --------
@@ -101,11 +137,29 @@ def spokes(
     noise: float = 0.0,
     random_state: RandomState = 0,
 ) -> Array:
-    """A star in the plane, (1 + n_spokes·points_per_spoke, 2 + noise_dims).
+    """A star in the plane: spokes of points around a centre.
 
     Row 0 is the centre; then follow the spokes, each from the inside out in steps of one.
     Unfolding a star pulls every spoke into a dimension of its own, which is what minimum volume
     embedding was made to avoid.
+
+    Parameters
+    ----------
+    n_spokes : int, default 8
+        The number of spokes.
+    points_per_spoke : int, default 5
+        Points in each spoke, without the centre.
+    noise_dims : int, default 0
+        Further coordinates of pure noise.
+    noise : float, default 0.0
+        The standard deviation of the noise coordinates.
+    random_state : int or Generator or None, default 0
+        The seed or generator of the random numbers.
+
+    Returns
+    -------
+    array of shape (1 + n_spokes·points_per_spoke, 2 + noise_dims)
+        The points, the centre first.
 
     Examples
     --------
@@ -131,12 +185,32 @@ def comb(
     noise: float = 0.0,
     random_state: RandomState = 0,
 ) -> Array:
-    """A comb in the plane, (backbone + n_teeth·points_per_tooth, 2 + noise_dims).
+    """A comb in the plane, whose teeth unfolding spreads into dimensions of their own.
 
     First come the (n_teeth − 1)·spacing + 1 points of the backbone, one apart; then the teeth, each
     from the backbone outwards in steps of one, `spacing` apart: far enough that no tooth is a
     neighbour of the next. The defaults are 300 points, as in figure 3.15 of Weinberger (2007): a
     curve almost everywhere, which unfolding spreads into more dimensions than it had.
+
+    Parameters
+    ----------
+    n_teeth : int, default 5
+        The number of teeth.
+    points_per_tooth : int, default 55
+        Points in each tooth.
+    spacing : int, default 6
+        Steps of the backbone from one tooth to the next.
+    noise_dims : int, default 0
+        Further coordinates of pure noise.
+    noise : float, default 0.0
+        The standard deviation of the noise coordinates.
+    random_state : int or Generator or None, default 0
+        The seed or generator of the random numbers.
+
+    Returns
+    -------
+    array of shape (n, 2 + noise_dims)
+        The points, n = (n_teeth − 1)·spacing + 1 + n_teeth·points_per_tooth.
 
     Examples
     --------
@@ -163,6 +237,20 @@ def concentric_circles(n: int = 40, gap: float = 0.14) -> tuple[Array, Indices]:
     Points stand at the same angles on both, so that with a small gap the nearest neighbour of
     every point is on the other circle.
 
+    Parameters
+    ----------
+    n : int, default 40
+        Points on each circle.
+    gap : float, default 0.14
+        The difference of the radii.
+
+    Returns
+    -------
+    X : array of shape (2n, 2)
+        The points.
+    y : array of int, shape (2n,)
+        0 for the inner circle, 1 for the outer one.
+
     Examples
     --------
     >>> X, y = concentric_circles(4)
@@ -175,10 +263,17 @@ def concentric_circles(n: int = 40, gap: float = 0.14) -> tuple[Array, Indices]:
 
 
 def balance_scale() -> tuple[Array, Indices]:
-    """All 625 states of a pair of scales, (625, 4), and where they tip (the UCI set of that name).
+    """Return all 625 states of a pair of scales and where they tip (the UCI set of that name).
 
     Columns are left weight, left distance, right weight, right distance, each 1 to 5; the class is
     0 in balance, 1 if the left side goes down, 2 if the right one does.
+
+    Returns
+    -------
+    X : array of shape (625, 4)
+        The states.
+    y : array of int, shape (625,)
+        The classes.
 
     Examples
     --------
@@ -192,7 +287,17 @@ def balance_scale() -> tuple[Array, Indices]:
 
 
 def path_graph(n: int) -> sparse.csr_array:
-    """Adjacency of the path 0 – 1 – … – n−1 with unit lengths, (n, n).
+    """Adjacency matrix of the path 0 – 1 – … – n−1 with unit lengths.
+
+    Parameters
+    ----------
+    n : int
+        The number of nodes.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        Ones where nodes are joined.
 
     Examples
     --------
@@ -205,7 +310,17 @@ def path_graph(n: int) -> sparse.csr_array:
 
 
 def cycle_graph(n: int) -> sparse.csr_array:
-    """Adjacency of the cycle of n ≥ 3 nodes with unit lengths, (n, n).
+    """Adjacency matrix of the cycle of n ≥ 3 nodes with unit lengths.
+
+    Parameters
+    ----------
+    n : int
+        The number of nodes, at least 3.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        Ones where nodes are joined.
 
     Examples
     --------
@@ -216,10 +331,22 @@ def cycle_graph(n: int) -> sparse.csr_array:
 
 
 def star_graph(n_spokes: int = 8, points_per_spoke: int = 5) -> sparse.csr_array:
-    """Adjacency of a star with unit lengths, (n, n), n = 1 + n_spokes·points_per_spoke.
+    """Adjacency matrix of a star with unit lengths.
 
     Node 0 is the centre, then follow the spokes from the inside out: the points of `spokes`,
     joined along the spokes only.
+
+    Parameters
+    ----------
+    n_spokes : int, default 8
+        The number of spokes.
+    points_per_spoke : int, default 5
+        Nodes in each spoke, without the centre.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        Ones where nodes are joined, n = 1 + n_spokes·points_per_spoke.
 
     Examples
     --------

@@ -13,6 +13,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -179,6 +180,8 @@ def _array(file: IO[bytes], size: int) -> NDArray[Any]:
             f"an array has shape {shape} of {dtype}, and {size - file.tell()} bytes follow"
         )
     array = np.frombuffer(bytearray(file.read(count * dtype.itemsize)), dtype=dtype)
+    if dtype.kind == "U" and array.view(dtype.byteorder + "u4").max(initial=0) > sys.maxunicode:
+        raise ValueError("an array of texts has characters that do not exist")
     return array.reshape(shape, order="F" if in_columns else "C")
 
 

@@ -29,10 +29,15 @@ class Expected:
 
     Attributes
     ----------
-    shape: per axis its length, or the lengths that it may have (a `range`); () is a single number
-    whole: whether the entries are whole numbers; real numbers otherwise
-    least, most: the range of the entries, both ends included; NaN is never inside
+    shape : tuple of int or Container[int]
+        Per axis its length, or the lengths that it may have (a `range`); () is a single number.
+    whole : bool
+        Whether the entries are whole numbers; real numbers otherwise.
+    least, most : float
+        The range of the entries, both ends included; NaN is never inside.
 
+    Examples
+    --------
     >>> Expected((2,)).read("w", np.array([1, 2]))
     array([1., 2.])
     >>> Expected((2,), whole=True, least=0, most=4).read("edges", np.array([1, 5]))

@@ -22,7 +22,10 @@ from sdpkit.solvers.embedding import Point, SelfDualEmbedding
 from sdpkit.solvers.measures import Measures, row_sizes
 from sdpkit.typing import Array
 
-# Iterations without halving the error after which a run ends, near a solution and far from one.
+# Iterations that halve neither the error nor the residuals of the embedding, after which a run
+# ends, near a solution and far from one. Where solutions are large, τ falls, and errors, which
+# are relative to τ, may rise for a dozen iterations while steps are long and the embedding's
+# residuals fall.
 _PATIENCE_NEAR, _PATIENCE_FAR = 5, 25
 # Relative errors below which a point is near a solution.
 _NEAR_ERROR = 1e-3
@@ -94,7 +97,7 @@ class EmbeddedPath:
         self.point: Point = self.embedding.start()
         self.now = self.best = self._reached(self.point)
         self.length, self.begun = 1.0, False
-        self.mark, self.slow = np.inf, 0
+        self.mark, self.left, self.slow = np.inf, np.inf, 0
         self.aim, self.attempts, self.inward = _AIMS[0] * self.goal, 0, 0
         self.kept: Point | None = None
 
@@ -150,8 +153,11 @@ class EmbeddedPath:
         self.now = reached = self._reached(self.point)
         if self._rank(reached) < self._rank(self.best):
             self.best = reached
+        left = self.embedding.residuals(self.point).size
         if reached.measures.worst < 0.5 * self.mark:
             self.mark, self.slow = reached.measures.worst, 0
+        elif not self._is_within and left < 0.5 * self.left:
+            self.left, self.slow = left, 0
         elif self.kept is None:
             self.slow += 1
 
@@ -175,7 +181,7 @@ class EmbeddedPath:
         if self.attempts > len(_STEPS_INSIDE):
             return self._converged
         if self.slow >= (_PATIENCE_NEAR if self._is_near else _PATIENCE_FAR):
-            words = f"the error was not halved for {self.slow} iterations"
+            words = f"no error was halved for {self.slow} iterations"
             stop = Stop.DONE if self._is_near else Stop.FAILED
             return stop, f"{words}; the best point is returned"
         return None

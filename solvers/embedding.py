@@ -65,6 +65,13 @@ class Infeasibilities:
     dual: Array
     gap: float
 
+    @property
+    def size(self) -> float:
+        """Their norm."""
+        return float(
+            np.hypot(np.linalg.norm(self.primal), np.linalg.norm(self.dual)) + abs(self.gap)
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingStep:

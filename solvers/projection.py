@@ -48,6 +48,7 @@ _UNBALANCED, _LOPSIDED = 4.0, 50.0  # ratios of residuals that call for another 
 _GOAL_SHARE = 0.8  # share of tol at which to stop
 _NEAR_ROWS = 10.0  # times tol: residuals from which a point is moved onto its rows
 _MOST_MOVES = 6  # steps of least squares that this takes at most
+_CHEAP_ROWS = 1000  # up to this many rows a dense AAᵀ costs next to nothing
 _SHRUNK_SHARE = 0.5  # where the point will be shrunk into its limits, which costs as much again
 
 
@@ -387,6 +388,17 @@ def _unseen_ray(program: Program) -> tuple[tuple[Array, ...], Array] | None:
     return None
 
 
+def _takes_a_metric(program: Program) -> bool:
+    """Whether AAᵀ may be dense, which a fitted metric makes it.
+
+    Where the rows measure most entries of the matrices, say for a nearest matrix, every entry
+    weighs the same anyway, and the metric would cost far more than it saves.
+    """
+    m = program.n_rows
+    entries = sum(block.size * (block.size + 1) // 2 for block in program.blocks)
+    return m <= _CHEAP_ROWS or (m <= DENSE_ROWS and 2 * m <= entries)
+
+
 class Projection(OwnSolver):
     """Douglas–Rachford splitting as a solver; its option `metric` is "fitted" or "plain"."""
 
@@ -407,7 +419,7 @@ class Projection(OwnSolver):
         n2 = sum(block.size**2 for block in program.blocks)
         wide = sum(block.n_measurements * block.size for block in program.blocks)
         products = sum(b.n_measurements**2 for b in program.blocks if b.features is not None)
-        are_dense = program.n_rows <= DENSE_ROWS or products > 0
+        are_dense = _takes_a_metric(program) or products > 0
         rows = products + (2 * program.n_rows**2 if are_dense else 100 * program.n_rows)
         return 8.0 * (rows + 3 * wide + 32 * n2)
 
@@ -421,7 +433,8 @@ class Projection(OwnSolver):
         """Eigendecompositions, and the factor of the rows; norm penalties take far more rounds."""
         slowness = 30.0 if program.norms else 1.0
         per_digit = slowness * digits(tol)
-        return slowness, per_digit * dense_work(program), per_digit * float(program.n_rows) ** 3
+        dense_rows = program.n_rows if _takes_a_metric(program) else 0
+        return slowness, per_digit * dense_work(program), per_digit * float(dense_rows) ** 3
 
     def solve(self, program: Program, settings: Settings) -> Answer:
         """Reduce, iterate, lift."""
@@ -436,7 +449,7 @@ class Projection(OwnSolver):
                 return Answer(Stop.CLAIMS_UNBOUNDED, words, matrix_ray=ray)
             continue_or_raise()
             is_fitted = driver.options["metric"] == "fitted"
-            fitted = is_fitted and reduction.program.n_rows <= DENSE_ROWS
+            fitted = is_fitted and _takes_a_metric(reduction.program)
             method = Splitting(reduction.program, fitted, reduced_anchor(reduction))
             return DouglasRachford(reduction, method, driver)
 

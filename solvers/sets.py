@@ -17,7 +17,8 @@ edge; in the plain metric a splitting spends thousands of steps on the large one
 (for graphs a Laplacian whose weights are the inverse squared lengths) every constraint weighs the
 same on Z, and Aᵀ(θ) = I: the multipliers θ repair the smallest eigenvalue of any dual slack at a
 cost that is fair in these coordinates. AAᵀ is dense then, m² numbers; the plain metric, where it is
-as sparse as the graph, is left for programs with more constraints than `DENSE_ROWS`.
+as sparse as the graph, is left for programs with more constraints than `DENSE_ROWS`, and for those
+that measure most entries of their matrices.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ SPECIAL = {
     "clouds-10000": "factored",
     "covering-200": "covering",
     "mmc-iris-30": "ascent",
-    "basis-norm-500": "clarabel",
 }
 
 
@@ -74,8 +73,8 @@ def _first_program(problem: Any) -> Program:
 @pytest.mark.parametrize(
     ("penalty", "n_basis", "expected"),
     [
-        ("norm", 30, "clarabel"),
-        ("norm", 80, "scs"),
+        ("norm", 30, "interior"),
+        ("norm", 80, "interior"),
         ("squared", 30, "interior"),
         ("squared", 80, "interior"),
     ],

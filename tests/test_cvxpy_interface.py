@@ -13,6 +13,7 @@ import pytest
 from planted_models import CONSTRAINTS, LEAVES, TERMS, planted_model
 
 import sdpkit
+from sdpkit.conic import completion, joint_step
 from sdpkit.errors import InputError
 
 Generator = np.random.Generator
@@ -719,3 +720,42 @@ def test_bounds_alone_and_an_optimum_of_zero() -> None:
     assert sdpkit.certify_cvxpy(alone).passes(1e-6)
     x.value = x.value - 1e-3
     assert not sdpkit.certify_cvxpy(alone).passes(1e-5)
+
+
+# -- what cvxpy introduced, without a solve ---------------------------------------------------
+
+
+def nearest_correlation(n: int) -> cp.Problem:
+    A = np.random.default_rng(0).uniform(-1, 1, (n, n))
+    X = cp.Variable((n, n), PSD=True)
+    return cp.Problem(cp.Minimize(cp.sum_squares(X - (A + A.T) / 2)), [cp.diag(X) == 1])
+
+
+def test_equations_give_what_cvxpy_introduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nearest_correlation(20)
+    model.solve(solver="SCS", eps_abs=1e-8, eps_rel=1e-8)
+    monkeypatch.setattr(completion, "_solved", None)  # no second solve
+    assert sdpkit.certify_cvxpy(model).passes(1e-5)
+    model.variables()[0].value = 1.001 * model.variables()[0].value
+    assert not sdpkit.certify_cvxpy(model).passes(1e-5)
+
+
+def test_no_second_solve_beyond_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clarabel ends the process where memory is short."""
+    X = cp.Variable((4, 4), symmetric=True)
+    model = cp.Problem(cp.Minimize(cp.lambda_max(X) + cp.normNuc(X)), [X[0] == np.arange(4)])
+    model.solve(solver="SCS", eps_abs=1e-9, eps_rel=1e-9)
+    assert sdpkit.certify_cvxpy(model).passes(1e-5)
+    monkeypatch.setattr(completion, "free_memory", lambda: 1e3)
+    monkeypatch.setattr(completion, "_solved", None)
+    monkeypatch.setattr(joint_step, "_triangles", None)
+    certificate = sdpkit.certify_cvxpy(model)
+    assert not certificate.passes(1e-5)
+    assert certificate.objective == pytest.approx(model.value)
+
+
+def test_zero_multipliers_are_not_the_last_word() -> None:
+    x, y = cp.Variable(), cp.Variable()
+    model = cp.Problem(cp.Minimize(cp.square(y) + cp.quad_over_lin(x, y)), [y == 1])
+    model.solve(solver="CLARABEL")
+    assert sdpkit.certify_cvxpy(model).passes(1e-6)

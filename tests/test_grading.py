@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import os
+import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,7 +21,7 @@ from sdpkit.errors import InputError
 from sdpkit.grading.criteria import CRITERIA, feasible
 from sdpkit.grading.exercise import Exercise
 from sdpkit.grading.exercises import EXERCISES
-from sdpkit.grading.submissions import grade_file, grade_folder, read_exercises
+from sdpkit.grading.submissions import grade_file, grade_folder, read_exercises, write_csv
 
 Arrays = dict[str, Any]
 Mistake = tuple[Callable[[Arrays], Arrays], str, str]
@@ -366,18 +370,57 @@ def test_an_exercise_without_an_optimum_is_refused() -> None:
     assert feasible in CRITERIA.values()
 
 
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "device.npz").symlink_to("/dev/zero")
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "nothing.npz").symlink_to(tmp_path / "nowhere")
+    graded = grade_folder(tmp_path, EXERCISES)
+    assert [one.points for one in graded] == [0.0] * 4
+    assert {one.problem for one in graded} == {"This is not a file that can be read."}
+
+
+def test_names_of_files_are_no_formulas(tmp_path: Path) -> None:
+    write(tmp_path, "=HYPERLINK(1)", exercise="triangle", multipliers=[2.0, 2, -1])
+    write(tmp_path, "\x1b[2Jeve", exercise="triangle", multipliers=[2.0, 2, -1])
+    graded = grade_folder(tmp_path, EXERCISES)
+    write_csv(tmp_path / "marks.csv", graded)
+    names = [
+        row["file"] for row in csv.DictReader((tmp_path / "marks.csv").read_text().splitlines())
+    ]
+    assert sorted(names) == ["'=HYPERLINK(1).npz", "[2Jeve.npz"]
+    assert "\x1b" not in "".join(map(str, graded))
+
+
+def mutated(rng: np.random.Generator, whole: bytes) -> bytes:
+    """A submission with some bytes changed: of the archive, or of its arrays inside a sound one."""
+
+    def broken(data: bytes) -> bytes:
+        changed = bytearray(data)
+        for place in rng.integers(0, len(changed), rng.integers(1, 8)):
+            changed[place] = rng.integers(256)
+        return bytes(changed[: rng.integers(1, len(changed))] if rng.random() < 0.3 else changed)
+
+    if rng.random() < 0.5:
+        return broken(whole)
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive, zipfile.ZipFile(out, "w") as again:
+        for name in archive.namelist():
+            data = archive.read(name)
+            again.writestr(name, broken(data) if rng.random() < 0.5 else data)
+    return out.getvalue()
+
+
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_mutated_files_do_not_crash(tmp_path: Path, count: int) -> None:
     rng = np.random.default_rng(count)
-    whole = write(tmp_path, "whole", exercise="beads", **right_answers()["beads"]).read_bytes()
+    wholes = [
+        write(tmp_path, name, exercise=name, **arrays).read_bytes()
+        for name, arrays in right_answers().items()
+    ]
     path = tmp_path / "mutated.npz"
-    for _ in range(count):
-        broken = bytearray(whole)
-        for place in rng.integers(0, len(broken), rng.integers(1, 8)):
-            broken[place] = rng.integers(256)
-        path.write_bytes(
-            bytes(broken[: rng.integers(1, len(broken))]) if rng.random() < 0.3 else bytes(broken)
-        )
+    for k in range(count):
+        path.write_bytes(mutated(rng, wholes[k % len(wholes)]))
         graded = grade_file(path, EXERCISES)
         assert 0 <= graded.points <= 10
         assert graded.words

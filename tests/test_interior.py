@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import sdpkit
 from sdpkit import MVU, Block, Cost, Program, Status
+from sdpkit.comparison import suites
 from sdpkit.errors import ConvergenceWarning
 from sdpkit.program.cost import dense
 from sdpkit.solution.reduction import reduce
@@ -564,3 +565,10 @@ def test_a_slack_that_is_definite_by_rounding_only_is_no_start() -> None:
     assert solution.status == sdpkit.Status.OPTIMAL
     assert solution.objective == pytest.approx(12)
     assert solution.history[0]["mu"] > 1e-6
+
+
+def test_a_run_goes_on_while_the_residuals_of_the_embedding_fall() -> None:
+    """Where the solution is large, τ falls, and the errors relative to it rise for a while."""
+    (instance,) = (one for one in suites.INSTANCES if one.name == "basis-norm-500")
+    solution = sdpkit.solve(instance.build(), solver="interior")
+    assert solution.status is Status.OPTIMAL

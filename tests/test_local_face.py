@@ -108,7 +108,7 @@ def test_edges_that_follow_from_others_are_held() -> None:
     assert np.linalg.eigvalsh(gram[np.ix_(free, free)])[0] > 1e-6
 
 
-@pytest.mark.parametrize("form", ["equality", "min_trace"])
+@pytest.mark.parametrize("form", [pytest.param("equality", marks=pytest.mark.slow), "min_trace"])
 def test_barrier_finds_the_optimum_of_interior_on_the_face(form: str) -> None:
     program = cloud(300, form)
     values = []
@@ -257,7 +257,10 @@ def test_large_clusters_are_searched_where_an_answer_is_inaccurate() -> None:
     edges = [[row[i], row[j]] for row in node for i, j in pairs]
     problem = MVU(np.column_stack([points.real, points.imag]), edges=edges)
     assert problem.parts[0].null.shape[1] == 1
-    solution = sdpkit.solve(problem)
+    loose = sdpkit.solve(problem)
+    assert loose.status is Status.OPTIMAL
+    assert loose.program.blocks[0].null.shape[1] == 1
+    solution = sdpkit.solve(problem, tol=1e-7)
     assert solution.status is Status.OPTIMAL
     assert solution.program.blocks[0].null.shape[1] == 37
 

@@ -220,6 +220,7 @@ def test_heavy_packages_are_imported_where_they_are_used() -> None:
 def test_top_level_layout() -> None:
     required = {"pyproject.toml", "README.md", "sdpkit", "problems", "solvers", "tests", "docs"}
     usual = {"LICENSE", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "Makefile"}
+    usual |= {"MANIFEST.in", "SECURITY.md"}
     made = {"build", "dist", "__pycache__"}
     found = {
         path.name

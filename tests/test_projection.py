@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpkit
-from sdpkit import MVU, Block, Cost, Program, Solution, Status
+from sdpkit import MVU, Block, Cost, Program, Solution, Status, Unknown, Variable, minimise
 from sdpkit.certificate.certify import certify
 from sdpkit.errors import ConvergenceWarning
 from sdpkit.numerics.deadline import Abandoned
 from sdpkit.solution.answer import Settings, Stop
 from sdpkit.solution.reduction import reduce
+from sdpkit.solvers.projection import PROJECTION
 from sdpkit.solvers.sets import TwoSets, metric, rarer_root
 from sdpkit.solving.registry import get_solver
 from sdpkit.solving.solve import solve
@@ -528,3 +529,16 @@ def test_slacks_take_nothing_up_where_that_costs_more() -> None:
     """As it is, the point passes; with slacks that take up what its rows are off, it does not."""
     problem = sdpkit.MVE(sdpkit.datasets.swiss_roll(14), n_neighbors=4, form="slack")
     assert solve(problem.first_program(), solver="projection").status is Status.OPTIMAL
+
+
+def test_a_nearest_matrix_takes_no_dense_equations() -> None:
+    """Each entry of the matrix is measured: AAᵀ stays sparse, and so does the estimate."""
+    n = 50
+    K, x = Unknown("K", n), Variable(n * (n + 1) // 2, "x", free=True)
+    i, j = np.triu_indices(n)
+    target = np.cos(np.arange(i.size))
+    program = minimise(x.sum_squares(), K[i, j] == target + x, K.lengths(np.eye(n)) == 1)
+    assert PROJECTION.work(program, 1e-6)[2] == 0
+    solution = solve(program, solver="projection", tol=1e-6)
+    assert solution.status is Status.OPTIMAL
+    assert solution.iterations < 200

@@ -224,6 +224,15 @@ def test_a_clicked_edge_says_its_tension(browser: Any) -> None:
     visit.close()
 
 
+# What of the slide lies behind the buttons, and what is too wide for it.
+CUT_OFF = """[
+  ...[...document.querySelectorAll('.slide.shown > :not(.notes)')].filter((part) =>
+    part.getBoundingClientRect().bottom > document.querySelector('.slides-bar').offsetTop),
+  ...[...document.querySelectorAll('.slide.shown :is(pre, table, .math mjx-container)')].filter(
+    (part) => part.scrollWidth > part.clientWidth + 1),
+].map((part) => part.innerText.slice(0, 60))"""
+
+
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("width", WIDTHS)
 def test_slides_open_and_move_by_keys(browser: Any, width: int) -> None:
@@ -239,6 +248,7 @@ def test_slides_open_and_move_by_keys(browser: Any, width: int) -> None:
                 "document.documentElement.scrollWidth - document.documentElement.clientWidth"
             )
             assert scrolls <= 1, f"{path}: {page.locator('.shown').first.inner_text()[:60]}"
+            assert width < 800 or page.evaluate(CUT_OFF) == [], path
         assert page.locator("#place").inner_text() == f"{count} of {count}"
         assert "What to take away" in page.locator(".slide.shown").inner_text()
         assert page.locator("mjx-container [data-mjx-error]").count() == 0, path

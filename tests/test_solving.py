@@ -151,7 +151,7 @@ def test_penalties_are_refused_by_solvers_without_them() -> None:
     normed = Program.of(block, [1.0], **more, norms=[NormPenalty(1.0, (0,))])
     with pytest.raises(
         SolverError,
-        match=f"sdpa' cannot take norm {has} solver='clarabel'",
+        match=f"sdpa' cannot take norm {has} solver='interior' or 'clarabel'",
     ):
         solve(normed, solver="sdpa")
 

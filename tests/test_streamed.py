@@ -14,8 +14,10 @@ import sdpkit
 from sdpkit import LMNN, InputError, Status
 from sdpkit.certificate.certify import certify
 from sdpkit.errors import ConvergenceWarning
+from sdpkit.program import cells, tiles
 from sdpkit.program.families import laplacians, values
 from sdpkit.program.impostors import Impostors
+from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solvers import factored, streamed
 from sdpkit.typing import Array, Indices
 
@@ -107,6 +109,57 @@ def test_too_many_pairs_are_not_kept() -> None:
     assert value == family_of(900)[0].hinge_sum([X])
 
 
+def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells for a few hundred points, as for a hundred thousand."""
+    for name, number in (("_MANY_POINTS", 200), ("_CELL_POINTS", 16), ("_STRIP_POINTS", 64)):
+        monkeypatch.setattr(cells, name, number)
+
+
+@pytest.mark.parametrize(("n_blocks", "grouped"), [(1, False), (2, True)])
+def test_cells_leave_nothing_out(
+    n_blocks: int, grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search by cells finds the same, near the origin and far from it."""
+    family, X = family_of(900, n_blocks, grouped)
+    rng = np.random.default_rng(3)
+    shape = rng.standard_normal((n_blocks, 4, 4))
+    for size, centre in ((0.3, 0.0), (1.0, 1e4), (5.0, 0.0)):
+        outputs = [size * (X @ L) + centre for L in shape]
+        rows, hinges = family.near(outputs, 0.1), family.hinge_sum(outputs)
+        with monkeypatch.context() as patch:
+            with_cells(patch)
+            np.testing.assert_array_equal(family.near(outputs, 0.1), rows)
+            assert family.hinge_sum(outputs) == pytest.approx(hinges, rel=1e-12)
+
+
+def test_cells_skip_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    family, X = family_of(900)
+    compared, found = [], tiles.TilePairs.found
+
+    def counted(
+        self: tiles.TilePairs, tile: slice, both: bool = False, chosen: Indices | None = None
+    ) -> tuple[Indices, Indices]:
+        left = self.rows if chosen is None else chosen
+        compared.append(left.size * len(self.screen.members[tile]))
+        return found(self, tile, both, chosen)
+
+    monkeypatch.setattr(tiles.TilePairs, "found", counted)
+    family.near([4 * X], 0.0)
+    all_pairs = sum(compared)
+    compared.clear()
+    with_cells(monkeypatch)
+    family.near([4 * X], 0.0)
+    assert 0 < sum(compared) < 0.4 * all_pairs
+
+
+def test_kept_pairs_stay_within_the_limit() -> None:
+    """What a problem may take is what its searches may keep, and parts of it."""
+    X, y = clouds(300, 3, 3)
+    assert LMNN(X, y).family.memory == np.inf
+    family = LMNN(X, y, memory_limit="1MiB").family
+    assert family.memory == family.with_impostors(0.5).memory == 2**20
+
+
 # -- certificates ---------------------------------------------------------------------------------
 
 
@@ -180,6 +233,50 @@ def test_a_streamed_run_that_is_cut_short_is_certified() -> None:
     assert found.status is Status.ITERATION_LIMIT
     assert np.isfinite(found.objective)
     assert found.certificate.safe_bound <= found.objective
+
+
+# -- checkpoints ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_run_that_was_cut_short_goes_on(
+    is_large: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if is_large:
+        request.getfixturevalue("small_scale")
+    problem, path = LMNN(*clouds(1200, 6, 3)), tmp_path / "run.npz"
+    whole = sdpkit.solve(problem, solver="factored")
+    with pytest.warns(ConvergenceWarning, match="iteration limit"):
+        sdpkit.solve(
+            problem, solver="factored", checkpoint=path, max_iter=whole.iterations * 3 // 4
+        )
+    rest = sdpkit.solve(problem, solver="factored", checkpoint=path)
+    assert rest.status is Status.OPTIMAL
+    assert rest.objective == pytest.approx(whole.objective, rel=2e-3)
+    assert rest.iterations - whole.iterations * 3 // 4 < whole.iterations // 2
+    assert path.exists()
+
+
+def test_states_of_another_form_are_refused(tmp_path: Path) -> None:
+    problem, path = LMNN(*clouds(120, 4, 3)), tmp_path / "run.npz"
+    good = {"factor0": np.eye(4), "steps": 3, "width": 0.0, "share": 0.0}
+    wrong: list[dict[str, Any]] = [
+        {"factor0": np.eye(5)},
+        {"factor0": np.full((4, 4), np.nan)},
+        {"factor0": 1e80 * np.eye(4)},
+        {"steps": -1},
+        {"width": -1.0},
+        {"share": 2.0},
+        {"more": 1.0},
+    ]
+    for change in wrong:
+        path.unlink(missing_ok=True)
+        Checkpoint(path, problem.program().fingerprint, "factored").save(**{**good, **change})
+        with pytest.raises(InputError, match="no state that solver 'factored' can resume"):
+            sdpkit.solve(problem, solver="factored", checkpoint=path)
+    path.unlink(missing_ok=True)
+    Checkpoint(path, problem.program().fingerprint, "factored").save(**good)
+    assert sdpkit.solve(problem, solver="factored", checkpoint=path).status is Status.OPTIMAL
 
 
 # -- stored points --------------------------------------------------------------------------------

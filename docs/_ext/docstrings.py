@@ -1,8 +1,6 @@
-"""Our docstrings are plain text with formulas; this makes them restructured text.
+"""Formulas in docstrings are plain text: a bar or an asterisk is a character, not markup.
 
-An indented block after a line that ends in a colon is shown as it stands (a literal block), and a
-bar or an asterisk in a formula is a character, not markup. In numpydoc's sections, `name: text` on
-one line becomes a name and its text, and a doctest at the end becomes the section of examples.
+An indented block after a line that ends in a colon is shown as it stands (a literal block).
 """
 
 from __future__ import annotations
@@ -20,27 +18,7 @@ _MARKUP = re.compile(r"(?<!\\)([|*]|_(?=\W|$))")
 def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     # Inherited docstrings of scikit-learn refer to its glossary.
     plain = [re.sub(r":term:`([^`<]*)[^`]*`", r"\1", line) for line in lines]
-    lines[:] = to_rst(sections(plain))
-
-
-def sections(lines: list[str]) -> list[str]:
-    """numpydoc's sections in the layout that numpydoc reads."""
-    out: list[str] = []
-    inside = False  # of a list of names
-    examples = False  # of the examples, where prompts need no heading
-    for k, line in enumerate(lines):
-        if k + 1 < len(lines) and re.fullmatch(r"-{4,}", lines[k + 1]):
-            inside, examples = line in _LISTS, line == "Examples"
-        elif line.startswith(">>>") and not examples and inside:
-            out += ["Examples", "--------"]
-            inside, examples = False, True
-        named = _NAMED.match(line) if inside else None
-        out += [named[1], "    " + named[2]] if named else [line]
-    return out
-
-
-_LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises")
-_NAMED = re.compile(r"^([\w*]+(?:, [\w*]+)*): (.+)$")
+    lines[:] = to_rst(plain)
 
 
 def to_rst(lines: list[str]) -> list[str]:

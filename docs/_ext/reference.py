@@ -5,18 +5,20 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import sdpkit
 
-# The modules in the order in which a reader meets them; a public name belongs to its module.
-ROOMS = {
+# Sections in the order in which a reader meets them; a public name belongs to that of its package.
+SECTIONS = {
     "problems": "Problems",
     "solving": "Solving",
     "solution": "Solutions",
     "certificate": "Certificates",
     "results": "Results",
     "program": "Programs",
-    "interfaces": "Doors: cvxpy and scikit-learn",
+    "conic": "Models in cvxpy",
+    "interfaces": "A classifier of queries",
     "comparison": "Comparing solvers",
     "graphs": "Graphs",
     "papers": "Experiments of the papers",
@@ -43,44 +45,62 @@ a solution, and ``problem.recover`` turns it into what you wanted.
 """
 
 
-def names_by_room() -> dict[str, list[str]]:
+def names_by_section() -> dict[str, list[str]]:
     """Title of a section → its public names, ``sdpkit.X``."""
-    out: dict[str, list[str]] = {title: [] for title in ROOMS.values()}
+    out: dict[str, list[str]] = {title: [] for title in SECTIONS.values()}
     for name, (module, _) in sdpkit._EXPORTS.items():
         if not inspect.ismodule(getattr(sdpkit, name)):
-            room = module.split(".")[1]
-            out.setdefault(ROOMS.get(room, room.capitalize()), []).append(f"sdpkit.{name}")
+            section = module.split(".")[1]
+            out.setdefault(SECTIONS.get(section, section.capitalize()), []).append(f"sdpkit.{name}")
     return {title: names for title, names in out.items() if names}
 
 
 def names_of(module: ModuleType) -> list[str]:
-    """What a public module offers: its ``__all__``, or the public names that it defines."""
-    if hasattr(module, "__all__"):
-        return [n for n in module.__all__ if not inspect.ismodule(getattr(module, n))]
-    own = vars(module).items()
+    """Functions and classes of a public module: of its ``__all__``, or those that it defines."""
+    listed = getattr(module, "__all__", None)
     return [
         n
-        for n, value in own
-        if not n.startswith("_")
-        and (inspect.isfunction(value) or inspect.isclass(value))
-        and value.__module__ == module.__name__
+        for n, value in vars(module).items()
+        if (inspect.isroutine(value) or inspect.isclass(value))
+        and (n in listed if listed is not None else _defines(module, n))
     ]
+
+
+def _defines(module: ModuleType, name: str) -> bool:
+    return not name.startswith("_") and getattr(module, name).__module__ == module.__name__
+
+
+def names_of_modules() -> dict[str, list[str]]:
+    """Module → its names that are not shown elsewhere, ``sdpkit.module.X``."""
+    shown = {id(getattr(sdpkit, name)) for name in sdpkit._EXPORTS}
+    out: dict[str, list[str]] = {}
+    for name in MODULES:
+        module = getattr(sdpkit, name)
+        members = [n for n in names_of(module) if id(getattr(module, n)) not in shown]
+        shown |= {id(getattr(module, n)) for n in members}
+        out[name] = [f"{module.__name__}.{n}" for n in members]
+    return out
+
+
+def public_names() -> dict[str, Any]:
+    """Every name of the reference → the object."""
+    own = [name for names in names_by_section().values() for name in names]
+    out = {name: getattr(sdpkit, name.split(".")[1]) for name in own}
+    for module, names in names_of_modules().items():
+        out.update({n: getattr(getattr(sdpkit, module), n.rsplit(".", 1)[1]) for n in names})
+    return out
 
 
 def write(folder: Path) -> None:
     """The index of the reference, if it has changed (an old date spares Sphinx the work)."""
     folder.mkdir(exist_ok=True)
     parts = [INTRODUCTION]
-    for title, names in names_by_room().items():
+    for title, names in names_by_section().items():
         parts.append(_section(title, names))
-    shown = {id(getattr(sdpkit, name)) for name in sdpkit._EXPORTS}
-    for name, title in MODULES.items():
-        module = getattr(sdpkit, name)
-        members = [n for n in names_of(module) if id(getattr(module, n)) not in shown]
-        shown |= {id(getattr(module, n)) for n in members}
+    for name, members in names_of_modules().items():
         if members:
-            path = module.__name__
-            parts.append(_section(title, [f"{path}.{n}" for n in members], f"Module ``{path}``."))
+            path = getattr(sdpkit, name).__name__
+            parts.append(_section(MODULES[name], members, f"Module ``{path}``."))
     text = "\n".join(parts)
     index = folder / "index.rst"
     if not index.exists() or index.read_text(encoding="utf-8") != text:

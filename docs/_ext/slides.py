@@ -20,8 +20,9 @@ from sphinx.application import Sphinx
 _SENTENCE_END = re.compile(r"(?<=[.?!])\s+(?=[A-Z“])")
 _LONG = 150  # characters of a paragraph that is shown whole
 _SHORT = 70  # a first sentence below this brings the second one along
-_ROOM = 5.5  # of a slide: one for a line of text, more for formulas and code
-_FIGURE = 3.4
+_ROOM = 7.0  # of a slide: one for a paragraph, more for formulas, code and figures
+_FIGURE = 4.6
+_CODE_LINE = 0.22
 _CODE_LINES = 22
 
 
@@ -76,12 +77,21 @@ def _section(section: Tag, title: str) -> list[Slide]:
             continue
         for part, weight, alone, note in _pieces(child):
             if slides[-1].parts and (alone or slides[-1].weight + weight > _ROOM):
-                slides.append(Slide(title))
+                slides.append(_continued(slides[-1]))
             slides[-1].parts.append(part)
             slides[-1].weight += _ROOM if alone else weight
             if note:
                 slides[-1].notes.append(note)
     return slides
+
+
+def _continued(full: Slide) -> Slide:
+    """The slide after a full one. A last paragraph that announces what follows moves there."""
+    slide = Slide(full.title)
+    if len(full.parts) > 1 and re.search(r":(\s*</p>)$", full.parts[-1]):
+        slide.parts.append(full.parts.pop())
+        slide.weight = 1.0
+    return slide
 
 
 def _pieces(child: Tag) -> Iterator[tuple[str, float, bool, str]]:
@@ -112,7 +122,7 @@ def _cell(cell: Tag) -> Iterator[tuple[str, float, bool, str]]:
     if code is not None and shown and code.get_text().strip().count("\n") < _CODE_LINES:
         prints = "".join(str(o) for o in cell.select("div.output.stream, div.output.text_plain"))
         lines = (code.get_text() + prints).strip().count("\n")
-        yield f'<div class="cell">{code}{prints}</div>', 1 + 0.25 * lines, lines > 12, ""
+        yield f'<div class="cell">{code}{prints}</div>', 0.6 + _CODE_LINE * lines, False, ""
     for picture in cell.select("figure, div.flipbook, div.edge-map, img"):
         if picture.name != "img" or picture.find_parent("figure") is None:
             yield str(picture), _FIGURE, False, ""

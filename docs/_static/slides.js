@@ -6,6 +6,22 @@
   const notes = document.getElementById("notes");
   let current = 0;
 
+  // What is too wide for its slide is drawn smaller, and so is a slide that is too high for the window.
+  function fit(slide) {
+    slide.style.setProperty("--scale", 1);
+    for (const part of slide.querySelectorAll("pre, div.math, table")) {
+      const wide = part.matches(".math") ? part.querySelector("mjx-container") || part : part;
+      for (let size = 1; size > 0.45; size -= 0.05) {
+        part.style.setProperty("--size", size);
+        if (wide.scrollWidth <= wide.clientWidth + 1) break;
+      }
+    }
+    if (window.innerWidth < 800) return; // on a phone one scrolls
+    const parts = [...slide.children].filter((part) => !part.classList.contains("notes"));
+    const room = window.innerHeight - parseFloat(getComputedStyle(slide).paddingBottom);
+    const end = () => Math.max(...parts.map((part) => part.getBoundingClientRect().bottom)) + window.scrollY;
+    for (let scale = 0.95; scale > 0.5 && end() > room; scale -= 0.05) slide.style.setProperty("--scale", scale);
+  }
   function show(k, focus) {
     current = Math.min(Math.max(k, 0), slides.length - 1);
     slides.forEach((slide, i) => slide.classList.toggle("shown", i === current));
@@ -14,6 +30,7 @@
     place.textContent = `${current + 1} of ${slides.length}`;
     history.replaceState(null, "", `#${current + 1}`);
     window.scrollTo(0, 0);
+    fit(slides[current]);
     if (focus) slides[current].focus({ preventScroll: true });
   }
   function toggleNotes() {
@@ -33,6 +50,8 @@
   document.getElementById("back").addEventListener("click", () => show(current - 1));
   document.getElementById("next").addEventListener("click", () => show(current + 1));
   notes.addEventListener("click", toggleNotes);
+  window.addEventListener("resize", () => fit(slides[current]));
+  window.addEventListener("load", () => fit(slides[current]));
   window.addEventListener("hashchange", () => show(Number(location.hash.slice(1)) - 1));
   // Formulas are set while all slides are visible: hidden ones have no size.
   const set = window.MathJax && MathJax.startup ? MathJax.startup.promise : Promise.resolve();

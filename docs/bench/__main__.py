@@ -54,8 +54,8 @@ TABLES = {
     "mutations": ("bench.proofs", "mutations", ("count",)),
     "mixtures": ("bench.mixtures", "mixtures", ("data",)),
     "mmc": ("bench.mixtures", "mmc", ("data", "picture")),
-    "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ()),
-    "cvxpy-suite": ("bench.cvxpy_suite", "cvxpy_suite", ()),
+    "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ("peers", "only")),
+    "cvxpy-suite": ("bench.cvxpy_suite", "cvxpy_suite", ("only",)),
     "judging": ("bench.judging", "judging", ("data", "only")),
     "limits": ("bench.limits", "limits", ("time_limit", "solvers")),
     "limits-whole": ("bench.limits", "whole", ()),
@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--picture", type=Path, help="draw to this file, if there is a picture")
     parser.add_argument("--force", action="store_true", help="replace a picture that exists")
     parser.add_argument("--repeats", type=int, help="runs of each (threads, classifier; default 5)")
-    parser.add_argument("--only", help="instances whose name holds this (judging)")
+    parser.add_argument("--only", help="names that hold this (cvxpy, cvxpy-suite, judging)")
     parser.add_argument("--jobs", type=int, help="processes (auto, grid; default 1)")
     parser.add_argument(
         "--parallel-config",

@@ -18,7 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEEL = ("problems", "sdpkit", "solvers")  # what pyproject.toml installs
-LONGEST_FILE, LONGEST_FUNCTION = 600, 60
+# The reference is written in the docstrings of classes and functions: these are not counted.
+LONGEST_FILE, LONGEST_FUNCTION = 550, 60
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
@@ -58,14 +59,16 @@ def counted() -> Counter[str]:
 
 
 def too_long() -> list[str]:
-    """The files and functions of the wheel that are too long, each with its lines."""
+    """The files and functions of the wheel that are too long, each with its lines of code."""
     found = []
     for path in modules():
         source = (ROOT / path).read_text()
-        lines = len(source.splitlines())
+        tree = ast.parse(source)
+        nodes = [n for n in ast.walk(tree) if isinstance(n, (ast.ClassDef, *FUNCTIONS))]
+        lines = len(source.splitlines()) - sum(_docstring_lines(node) for node in nodes)
         if lines > LONGEST_FILE:
             found.append(f"{path}: {lines} lines, at most {LONGEST_FILE}")
-        for node in ast.walk(ast.parse(source)):
+        for node in nodes:
             if isinstance(node, FUNCTIONS):
                 lines = (node.end_lineno or 0) - node.lineno + 1 - _docstring_lines(node)
                 if lines > LONGEST_FUNCTION:
@@ -74,10 +77,10 @@ def too_long() -> list[str]:
     return found
 
 
-def _docstring_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    if ast.get_docstring(function) is None:
+def _docstring_lines(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    if ast.get_docstring(node) is None:
         return 0
-    first = function.body[0]
+    first = node.body[0]
     return (first.end_lineno or 0) - first.lineno + 1
 
 

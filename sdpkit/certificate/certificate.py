@@ -33,23 +33,58 @@ class Certificate:
 
     Attributes
     ----------
-    objective, dual_objective: at the returned points, in the program's sense
-    primal_residual, dual_residual: relative; `sdpkit.certificate.certify` has the scales
-    min_eigenvalue_primal: smallest eigenvalue of the worst M;  eigenvalue_scale: its largest
-    min_eigenvalue_dual: smallest eigenvalue of any dual slack on its face
-    safe_bound: a bound on the optimal value that holds for inexact multipliers
-    bound_source: which argument of `sdpkit.certificate.certify` gave it
-    relative_gap: |objective − safe_bound| / unit
-    unit: max(|objective|, |safe_bound|, the program's `value_floor`); log dets have another
-    terms: the size of the terms whose sums are the objective and the bound
-    dimacs: the six DIMACS errors
-    cone_residual: the largest residual once M and x are moved into their cones; 0 if they are there
-    residual_price: Σ|w_e|·(violation of constraint e) with the multipliers of the bound, relative:
-        what the residuals may be worth in the objective
-    complementarity: |<S, M>| and its like for x and inequalities, with the same multipliers,
-        relative; 0 for programs that are not linear
-    warnings: what makes a small backward error say little about the value
-    matrices, x: the certified point
+    objective, dual_objective : float
+        At the returned points, in the program's sense.
+    primal_residual, dual_residual : float
+        Relative; `sdpkit.certificate.certify` has the scales.
+    min_eigenvalue_primal : float
+        Smallest eigenvalue of the worst M.
+    eigenvalue_scale : float
+        Its largest.
+    min_eigenvalue_dual : float
+        Smallest eigenvalue of any dual slack on its face.
+    safe_bound : float
+        a bound on the optimal value that holds for inexact multipliers.
+    bound_source : str
+        Which argument of `sdpkit.certificate.certify` gave it.
+    relative_gap : float
+        |objective − safe_bound| / unit.
+    unit : float
+        max(|objective|, |safe_bound|, the program's `value_floor`); log dets have another.
+    terms : float
+        The size of the terms whose sums are the objective and the bound.
+    dimacs : tuple of float
+        The six DIMACS errors.
+    cone_residual : float
+        The largest residual once M and x are moved into their cones; 0 if they are there.
+    residual_price : float
+        Σ|w_e|·(violation of constraint e) with the multipliers of the bound, relative: what the
+        residuals may be worth in the objective.
+    complementarity : float
+        |<S, M>| and its like for x and inequalities, with the same multipliers, relative; 0 for
+        programs that are not linear.
+    warnings : tuple of str
+        What makes a small backward error say little about the value.
+    matrices : tuple of array or Gram or None
+        The certified point.
+    x : array or None
+        The certified point.
+    program : Program
+        The program that was certified.
+    multipliers : array of shape (m,) or None
+        The multipliers that gave the bound.
+    rows : Rows or None
+        As in `Solution`.
+    smoothing : float
+        As in `Solution`.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> solution = sdpkit.solve(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)), "interior")
+    >>> certificate = solution.certificate
+    >>> certificate.passes(1e-6), bool(certificate.verify())
+    (True, True)
     """
 
     objective: float

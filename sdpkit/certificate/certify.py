@@ -81,12 +81,33 @@ def certify(
     rows: Rows | None = None,
     smoothing: float = 0.0,
 ) -> Certificate:
-    """Certify a primal (matrices, x) and a dual w of `program` by recomputing everything.
+    """Certify a primal (matrices, x) and a dual w of a program by recomputing everything.
 
-    Missing multipliers, NaN or infinity give infinite residuals and an infinite gap. For a
-    program with a family of comparisons, `dual` are the multipliers of `rows`; or `smoothing` = γ
-    says that they are weight·clip(½ + z/γ, 0, 1) for every comparison z at `matrices`.
+    Missing multipliers, NaN or infinity give infinite residuals and an infinite gap.
 
+    Parameters
+    ----------
+    program : Program
+        The program.
+    matrices : array or Gram or sequence of array or Gram
+        One (n, n) array or `Gram` per block; a single one for a single block.
+    x : array-like of shape (n_x,) or None, default None
+        Auxiliary variables; None if there are none.
+    dual : array-like of shape (m,) or None, default None
+        Multipliers w, or those of `rows`; None if there are none.
+    rows : Rows or None, default None
+        For a program with a family, the comparisons that `dual` belongs to.
+    smoothing : float, default 0.0
+        γ > 0: the multipliers are weight·clip(½ + z/γ, 0, 1) for every comparison z of the family
+        at `matrices`.
+
+    Returns
+    -------
+    Certificate
+        Residuals, eigenvalues, objectives, the safe bound and the gap.
+
+    Examples
+    --------
     >>> from sdpkit import Block, Cost, Program
     >>> block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=[1.0, 1.0])
     >>> program = Program.of(block, [4.0])              # two points at distance 2

@@ -373,7 +373,7 @@ def has_simple_null(block: Block) -> bool:
 def _simple(block: Block) -> Bools:
     """Which null directions are simple numbers."""
     grid = 1024 * block.null
-    return np.all((grid == np.round(grid)) & (np.abs(grid) < 2**30), axis=0)
+    return np.asarray(np.all((grid == np.round(grid)) & (np.abs(grid) < 2**30), axis=0))
 
 
 def without_computed_null(program: Program) -> Program:

@@ -163,6 +163,11 @@ def compare(
     progress : callable or None, default None
         Called after every run with a `ComparisonProgress`.
 
+    Returns
+    -------
+    Comparison
+        The runs, with tables, plots and a report.
+
     Examples
     --------
     >>> import sdpkit

@@ -42,14 +42,27 @@ class Instance:
     ----------
     build : callable
         Makes the problem object or the program; no arguments, always the same.
-    reference : float
-        The optimal value, NaN if unknown, and how it was obtained.
-    how : str
-        The optimal value, NaN if unknown, and how it was obtained.
     expected : str
         The status that counts as success.
     tier : str
         The smallest tier it belongs to.
+    name : str
+        Its name, unique among all instances.
+    kind : str
+        Its kind: "mvu", "lmnn", ….
+    description : str
+        What it is, in words.
+    source : str
+        Where it comes from.
+    reference : float
+        The optimal value; NaN if unknown.
+    how : str
+        How the optimal value was obtained.
+
+    Examples
+    --------
+    >>> find("pentagon").kind, round(find("pentagon").reference, 4)
+    ('mvu', 3.618)
     """
 
     name: str
@@ -81,12 +94,38 @@ INSTANCES = tuple(_read())
 
 
 def names() -> list[str]:
-    """Names of all suites: the tiers, then one per kind."""
+    """Names of all suites: the tiers, then one per kind.
+
+    Returns
+    -------
+    list of str
+        The names that `suite` takes.
+
+    Examples
+    --------
+    >>> names()[:3]
+    ['minimal', 'fast', 'large']
+    """
     return [*TIERS, *dict.fromkeys(instance.kind for instance in INSTANCES)]
 
 
 def suite(name: str) -> tuple[Instance, ...]:
-    """The instances of a tier, or those of a kind that are not large.
+    """Return the instances of a tier, or those of a kind that are not large.
+
+    Parameters
+    ----------
+    name : str
+        A name out of `names`.
+
+    Returns
+    -------
+    tuple of Instance
+        The instances, in the order of the file.
+
+    Raises
+    ------
+    InputError
+        If there is no such suite.
 
     Examples
     --------
@@ -103,7 +142,22 @@ def suite(name: str) -> tuple[Instance, ...]:
 
 
 def find(name: str) -> Instance:
-    """The instance of that name.
+    """Return the instance of that name.
+
+    Parameters
+    ----------
+    name : str
+        Its name, as `sdpkit compare --list` shows it.
+
+    Returns
+    -------
+    Instance
+        The instance.
+
+    Raises
+    ------
+    InputError
+        If there is no such instance.
 
     Examples
     --------

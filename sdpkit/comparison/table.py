@@ -70,6 +70,15 @@ class Tier:
 class Comparison:
     """Runs, what they were about, and where they were made.
 
+    Attributes
+    ----------
+    runs : tuple of RunRecord
+        One row per run.
+    environment : mapping
+        Versions, machine and date.
+    instances : tuple of Described
+        What the instances are.
+
     Examples
     --------
     >>> import sdpkit

@@ -39,19 +39,36 @@ _COORDINATES = {
 
 
 def read_cbf(path: str | Path) -> cvxpy.Problem:
-    """The cvxpy model that a .cbf file states.
+    """Read a .cbf file as a cvxpy model.
 
-    Takes linear, second-order (also rotated), semidefinite, exponential and power cones. The
-    variables are called x, X0, X1, …. A file with integers, with counts that do not fit or with
-    numbers that are not finite is refused in one sentence.
+    Linear, second-order (also rotated), semidefinite, exponential and power cones are read. The
+    variables are called x, X0, X1, …
 
     Parameters
     ----------
-    path: the file
+    path : str or path
+        The file.
 
     Returns
     -------
-    the model, for `problem.solve`, `sdpkit.certify_cvxpy` and `sdpkit.compare`
+    cvxpy.Problem
+        The model, for `problem.solve`, `sdpkit.certify_cvxpy` and `sdpkit.compare`.
+
+    Raises
+    ------
+    InputError
+        If the file has integers, counts that do not fit or numbers that are not finite; the message
+        names the line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "tiny.cbf"
+    >>> text = "VER\\n3\\n\\nOBJSENSE\\nMIN\\n\\nVAR\\n1 1\\nL+ 1\\n\\nOBJACOORD\\n1\\n0 1.0\\n"
+    >>> _ = path.write_text(text)                # min x, x ≥ 0
+    >>> model = read_cbf(path)
+    >>> round(float(model.solve(solver="CLARABEL")), 6) + 0.0
+    0.0
     """
     place = Path(path)
     try:

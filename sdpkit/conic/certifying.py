@@ -16,22 +16,38 @@ if TYPE_CHECKING:
     from sdpkit.certificate.certificate import Certificate
     from sdpkit.conic.conic_certificate import ConicCertificate
 
+# A gap above this may be that of the multipliers and not of the values.
+_POOR = 1e-5
+
 
 def certify_cvxpy(problem: cvxpy.Problem) -> Certificate | ConicCertificate:
     """Certify the values in a solved model, whichever solver put them there.
 
     Everything is recomputed from the variables' ``.value`` and the constraints' `.dual_value`:
     residuals, smallest eigenvalues, a safe bound on the optimal value, the gap and the DIMACS
-    errors; `.passes(tol)` compares them with a tolerance and `.verify()` proves the bound. The
-    solver's status is never looked at. Quantities that cvxpy introduced and does not give back
-    (epigraph variables, the multipliers of cones inside of atoms) are filled in as favourably as
-    the given values allow. This cannot hide a wrong value, because residuals and bound count the
-    given values too.
+    errors; `Certificate.passes` compares them with a tolerance, `Certificate.verify` proves the
+    bound. The solver's status is never looked at. Quantities that cvxpy introduced and does not
+    give back (epigraph variables, the multipliers of cones inside of atoms) are filled in as
+    favourably as the given values allow. This cannot hide a wrong value, because residuals and
+    bound count the given values too.
 
     Models with exponential or power cones have a certificate of their own, with the same words: the
     objective and the residuals are those of the model, and the bound is that of multipliers in the
     dual cones. Where the model has no multipliers for its inner cones, a second solve gives them.
 
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        A model whose variables have values.
+
+    Returns
+    -------
+    Certificate or ConicCertificate
+        The certificate; models with exponential or power cones have a `ConicCertificate`, whose
+        methods have the same names.
+
+    Examples
+    --------
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((2, 2), PSD=True)
     >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])
@@ -45,7 +61,7 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate | ConicCertificate:
     refuse_types(problem)
     if not problem.variables() or not uses_nonlinear_cones(problem):
         certificate = certify_by_program(problem)
-        if np.isfinite(certificate.safe_bound) or not np.isfinite(certificate.objective):
+        if certificate.relative_gap <= _POOR:
             return certificate
         return _with_joint_step(problem, certificate)
     from sdpkit.conic.judging import certify_nonlinear
@@ -61,4 +77,5 @@ def _with_joint_step(problem: Any, certificate: Certificate) -> Certificate | Co
         moved = certify_nonlinear(problem)
     except InputError:
         return certificate
-    return moved if np.isfinite(moved.safe_bound) else certificate
+    better = moved.relative_gap < certificate.relative_gap
+    return moved if better or np.isnan(certificate.objective) else certificate

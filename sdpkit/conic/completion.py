@@ -10,17 +10,29 @@ hides a wrong value.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdpkit.conic.data import ConicData
-from sdpkit.typing import Array
+from sdpkit.files import free_memory
+from sdpkit.typing import Array, Bools
+
+# The share of the free memory that a solve may take.
+_MEMORY_SHARE = 0.5
+
+
+def exceeds_memory(sizes: Iterable[int]) -> bool:
+    """Whether Clarabel's dense equations of matrices of these sizes do not fit. Where memory is
+    short it ends the whole process."""
+    return 24 * sum((n * (n + 1) / 2) ** 2 for n in sizes) > _MEMORY_SHARE * free_memory()
 
 
 def complete_primal(data: ConicData, x: Array, y: Array) -> Array:
     """x with its NaN entries filled in; y only sets the penalty on violations."""
+    x = _determined(data.matrix[: data.n_zero], data.rhs[: data.n_zero], x, np.isnan(x))
     missing = np.flatnonzero(np.isnan(x))
     if not missing.size:
         return x
@@ -32,6 +44,8 @@ def complete_primal(data: ConicData, x: Array, y: Array) -> Array:
     slack = known - columns @ z
     touched = np.zeros(data.rhs.size, dtype=bool)
     touched[np.unique(columns.indices)] = True
+    if exceeds_memory(c.size for c in data.matrices if touched[c.rows].any()):
+        return x
     constraints: list[Any] = []
     zero, nonneg = touched[: data.n_zero], touched[data.nonneg]
     if zero.any():
@@ -59,7 +73,7 @@ def complete_primal(data: ConicData, x: Array, y: Array) -> Array:
 def complete_dual(data: ConicData, x: Array, y: Array) -> Array:
     """y with its NaN entries filled in; x gives Qx and sets the penalty on dual residuals."""
     missing = np.isnan(y)
-    if not missing.any():
+    if not missing.any() or exceeds_memory(c.size for c in data.matrices if missing[c.rows].any()):
         return y
     import cvxpy
 
@@ -90,6 +104,34 @@ def complete_dual(data: ConicData, x: Array, y: Array) -> Array:
     found = _solved(cost + price * cvxpy.norm1(residual), constraints, z)
     out = y.copy()
     out[rows] = found
+    return out
+
+
+def settle_equations(data: ConicData, x: Array, y: Array) -> Array:
+    """y with the multipliers of equations that Aᵀy + Qx + c = 0 gives from known entries."""
+    equations = np.arange(y.size) < data.n_zero
+    return _determined(data.matrix.T, -data.gradient(x), y, equations & np.isnan(y))
+
+
+def _determined(matrix: Any, rhs: Array, given: Array, wanted: Bools) -> Array:
+    """The vector with those wanted entries in place of NaN that are alone in an equation
+    `matrix @ vector = rhs`; the mean where several equations give one."""
+    out, rows = given.copy(), sp.csr_array(matrix)
+    while (np.isnan(out) & wanted).any():
+        unknown = np.isnan(out)
+        theirs = sp.csr_array(rows @ sp.diags_array(unknown.astype(np.float64)))
+        theirs.eliminate_zeros()
+        alone = np.flatnonzero(np.diff(theirs.indptr) == 1)
+        one = sp.coo_array(theirs[alone])
+        rest = (rhs - rows @ np.nan_to_num(out))[alone]
+        used = wanted[one.col]
+        place, size = one.col[used], one.data[used]
+        if not place.size:
+            break
+        total = np.bincount(place, size * rest[one.row[used]], minlength=out.size)
+        weight = np.bincount(place, size**2, minlength=out.size)
+        found = np.unique(place)
+        out[found] = total[found] / weight[found]
     return out
 
 

@@ -51,7 +51,7 @@ _ROUGH_SECONDS = 0.5
 
 
 def from_cvxpy(problem: cvxpy.Problem) -> Program:
-    """The model as a program in squared lengths, whose optimal value is the model's.
+    """Compile a cvxpy model to a program in squared lengths with the same optimal value.
 
     Takes linear and quadratic objectives and linear constraints over PSD, symmetric, nonnegative
     and free variables, linear matrix inequalities, second-order cones, every atom that cvxpy
@@ -59,6 +59,23 @@ def from_cvxpy(problem: cvxpy.Problem) -> Program:
     exponential and power cones by name. The program is the smaller of the model and its dual, so
     that its sense may be the opposite of the model's.
 
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        The model.
+
+    Returns
+    -------
+    Program
+        The program; `solution.unpack(model)` puts its solution into the model.
+
+    Raises
+    ------
+    InputError
+        If the model has integers, or exponential or power cones other than those of `log_det`.
+
+    Examples
+    --------
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((3, 3), PSD=True)
     >>> model = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(X)), [cvxpy.diag(X) == 1])
@@ -101,6 +118,18 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
     arguments of `problem.solve`. The certificate is `problem.solver_stats.extra_stats`. After
     `sdpkit.register()` the name alone is enough: `problem.solve(solver="SDPKIT_INTERIOR")`.
 
+    Parameters
+    ----------
+    name : str, default "auto"
+        A name from `available_solvers()`, or "auto".
+
+    Returns
+    -------
+    SdpkitSolver
+        An object for the argument `solver` of `problem.solve`.
+
+    Examples
+    --------
     >>> import cvxpy, sdpkit
     >>> X = cvxpy.Variable((2, 2), PSD=True)
     >>> model = cvxpy.Problem(cvxpy.Maximize(X[0, 1]), [cvxpy.diag(X) == 1])
@@ -119,7 +148,7 @@ def cvxpy_solver(name: str = "auto") -> SdpkitSolver:
 
 def certify_by_program(problem: cvxpy.Problem) -> Certificate:
     """The certificate of the values in a solved model, by its program in squared lengths."""
-    from sdpkit.conic.completion import complete_dual, complete_primal
+    from sdpkit.conic.completion import complete_dual, complete_primal, settle_equations
 
     refuse_wild_values(problem)
     model = CompiledModel(problem)
@@ -127,7 +156,8 @@ def certify_by_program(problem: cvxpy.Problem) -> Certificate:
     given = SlackReading(data)  # its primal are the values themselves, however many rows it has
     x, y = model.data.from_model(model.variable_values(), model.multipliers())
     x = complete_primal(data, x, y)
-    y = complete_dual(data, x, given.completed(x, model.data.settled(x, y)))
+    y = settle_equations(data, x, model.data.settled(x, y))
+    y = complete_dual(data, x, given.completed(x, y))
     matrices, aux, dual = given.point(x, y)
     certificate = _at_scale(certify(given.compiled.program, matrices, aux, dual), x)
     if not certificate.relative_gap > _GOAL or not np.isfinite(dual).all():
@@ -206,15 +236,16 @@ def _moved_inside(
         return certificate
     x, y = values
     inside = reading.read(rough.matrices, rough.x, rough.dual)[1]
-    given = SlackReading(reading.data)
+    given, best = SlackReading(reading.data), certificate
     for share in np.logspace(-10, -2, 9):
         matrices, aux, dual = given.point(x, (1 - share) * y + share * inside)
         moved = certify(certificate.program, matrices, aux, dual)
-        if np.isfinite(moved.safe_bound):
-            return _with_bound(
-                certificate, moved, f"{moved.bound_source} after a move of {share:.0e} inside"
-            )
-    return certificate
+        if moved.relative_gap < best.relative_gap:
+            source = f"{moved.bound_source} after a move of {share:.0e} inside"
+            best = _with_bound(certificate, moved, source)
+        if best.relative_gap <= _POOR:
+            break
+    return best
 
 
 # -- what cvxpy makes of a model ------------------------------------------------------------

@@ -30,7 +30,7 @@ from sdpkit.typing import Indices
 
 
 def explain(model: Any, *, time_limit: float | None = None) -> Explanation:
-    """Why a cvxpy model, a problem or a program has no optimum.
+    """Explain why a cvxpy model, a problem or a program has no optimum.
 
     For an infeasible model: constraints that contradict each other, of which none can be left out,
     with the weights of the ray that proves it. Entries of a constraint, the signs and bounds of
@@ -38,8 +38,9 @@ def explain(model: Any, *, time_limit: float | None = None) -> Explanation:
 
     Parameters
     ----------
-    model : cvxpy.Problem, problem of sdpkit or Program
-    time_limit : float, default None
+    model : cvxpy.Problem, problem object or Program
+        What has no optimum.
+    time_limit : float or None, default None
         Seconds for all solves together. When they are over, the constraints that are left are
         returned, and `is_irreducible` is False.
 

@@ -101,15 +101,32 @@ class Explanation:
 
     Attributes
     ----------
-    kind: "infeasible", "unbounded", "solvable" (there is nothing to explain) or "undecided"
-    members: the constraints that contradict each other, of an infeasible model
-    runaways: the variables that go on without end, of an unbounded model
-    rate: by how much the objective changes per step of the direction
-    misses: by how much the weighted sum of the members contradicts itself: it reads 0 ≤ −misses
-    is_irreducible: whether it was shown that without any one member the rest is feasible
-    ray: the proof; `verify()` checks it
-    n_asked: how many further programs were solved
-    message: one sentence
+    kind : str
+        "infeasible", "unbounded", "solvable" (there is nothing to explain) or "undecided".
+    members : tuple of Member
+        The constraints that contradict each other, of an infeasible model.
+    runaways : tuple of Runaway
+        The variables that go on without end, of an unbounded model.
+    rate : float
+        By how much the objective changes per step of the direction.
+    misses : float
+        By how much the weighted sum of the members contradicts itself: it reads 0 ≤ −misses.
+    is_irreducible : bool
+        Whether it was shown that without any one member the rest is feasible.
+    ray : Ray or None
+        The proof; `verify()` checks it.
+    n_asked : int
+        How many further programs were solved.
+    message : str
+        One sentence.
+
+    Examples
+    --------
+    >>> import cvxpy, sdpkit
+    >>> x = cvxpy.Variable(name="x", nonneg=True)
+    >>> why = sdpkit.explain(cvxpy.Problem(cvxpy.Minimize(x), [x <= -1]))
+    >>> why.kind
+    'infeasible'
     """
 
     kind: Kind

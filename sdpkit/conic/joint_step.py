@@ -21,8 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
+from sdpkit.conic.completion import exceeds_memory
 from sdpkit.conic.nonlinear_cones import NonlinearData
-from sdpkit.numerics.deadline import current_deadline
+from sdpkit.numerics.deadline import Deadline, current_deadline
 from sdpkit.solving.run import solved_aside
 from sdpkit.typing import Array
 
@@ -36,6 +37,8 @@ _WIDE = (1e-2, 1e-4, 1e-6)
 _NARROW = (3e-9, 3e-8, 3e-7, 3e-6, 3e-5)
 # The accuracy of a solve.
 _FINE = 1e-10
+# What a solve with large matrices takes at least: iterations, and operations in a second.
+_ITERATIONS, _OPERATIONS_A_SECOND = 8, 2e9
 # A point inside of the dual exponential cone.
 _EXPONENTIAL = (-1.051383, 0.556409, 1.258967)
 
@@ -184,6 +187,8 @@ def solved(data: NonlinearData, accuracy: float) -> tuple[Array, Array] | None:
     import clarabel
 
     deadline = current_deadline()
+    if _is_too_large(data, deadline):
+        return None
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = accuracy
@@ -201,6 +206,13 @@ def solved(data: NonlinearData, accuracy: float) -> tuple[Array, Array] | None:
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         return None
     return x, y
+
+
+def _is_too_large(data: NonlinearData, deadline: Deadline) -> bool:
+    """Whether Clarabel would exceed memory or time with the matrices."""
+    sizes = [block.size for block in data.blocks if block.kind == "psd"]
+    operations = _ITERATIONS * sum((n * (n + 1) / 2) ** 3 / 3 for n in sizes)
+    return exceeds_memory(sizes) or operations / _OPERATIONS_A_SECOND > deadline.left
 
 
 def _triangles(data: NonlinearData, clarabel: Any) -> tuple[sp.csr_array, list[Any]]:

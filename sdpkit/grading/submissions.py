@@ -42,9 +42,8 @@ class Graded:
         return self.problem or " ".join(self.grade.sentences if self.grade else ())
 
     def __str__(self) -> str:
-        if self.grade is None:
-            return f"{self.path.name}: 0 points. {self.problem}"
-        return f"{self.path.name}: {self.grade}"
+        said = f"0 points. {self.problem}" if self.grade is None else str(self.grade)
+        return f"{one_line(self.path.name)}: {said}"
 
 
 def grade_file(
@@ -78,6 +77,8 @@ def grade_file(
       10 of 10   Your multipliers combine the constraints to a contradiction: no point exists.
     """
     path = Path(path)
+    if not path.is_file():  # a pipe or a device would be read for ever
+        return Graded(path, None, "This is not a file that can be read.")
     try:
         if path.stat().st_size > _LARGEST_FILE:
             limit = _LARGEST_FILE // 2**20
@@ -104,13 +105,19 @@ def grade_folder(
 
 
 def write_csv(path: str | Path, graded: Iterable[Graded]) -> None:
-    """A table with one line per file: file, exercise, points, out_of, words."""
+    """A table with one line per file: file, exercise, points, out_of, words.
+
+    A spreadsheet would compute a text that begins with =, +, - or @. Such names of files get an
+    apostrophe in front.
+    """
     table = io.StringIO()
     writer = csv.writer(table)
     writer.writerow(["file", "exercise", "points", "out_of", "words"])
     for one in graded:
         exercise, out_of = ("", "") if one.grade is None else (one.grade.exercise, one.grade.out_of)
-        writer.writerow([one.path.name, exercise, one.points, out_of, one.words])
+        name = one_line(one.path.name)
+        name = f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
+        writer.writerow([name, exercise, one.points, out_of, one.words])
     replace_text(path, table.getvalue())
 
 

@@ -21,6 +21,7 @@ from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.edges import directed_pairs
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.joins import join_components
 from sdpkit.graphs.repair import RandomState, bridge_components, require_same_points
 from sdpkit.inputs import (
     MatrixLike,
@@ -46,34 +47,61 @@ def neighborhood_graph(
     n_neighbors: int | None = None,
     radius: float | None = None,
     angles: bool = False,
-    connect: Literal["error", "bridge", "components"] | None = None,
+    connect: Literal["error", "auto", "bridge", "components"] | None = None,
     random_state: RandomState = 0,
 ) -> NeighborhoodGraph:
-    """The neighbourhood graph of points X (n, d), of distances (n, n) or of a kernel (n, n).
+    """The neighbourhood graph of points, of distances or of a kernel.
 
-    One rule picks the edges; without any, it is n_neighbors=4:
+    One rule picks the edges: `n_neighbors`, `radius`, `edges` or `graph`. Without any of them,
+    n_neighbors is 4. Stored zeros of a sparse matrix are edges of length zero, as scikit-learn
+    writes them between duplicate points.
 
-    - `n_neighbors`: i and j are joined if either is among the k nearest others of the other;
-    - `radius`: at most that far apart;
-    - `edges`: these pairs, (m, 2);
-    - `graph`: the pattern of this adjacency matrix, dense (nonzeros) or sparse (stored entries);
-      one direction is enough, and the diagonal does not count.
+    Parameters
+    ----------
+    X : array-like of shape (n, d) or sparse matrix or None, default None
+        The points.
+    distances : array-like of shape (n, n) or sparse matrix or None, default None
+        Lengths (not squared) instead of points; sparse ones are read as a graph of lengths.
+    kernel : array-like of shape (n, n) or sparse matrix or None, default None
+        A Gram matrix instead of points.
+    graph : array-like or sparse matrix or NeighborhoodGraph or None, default None
+        The pattern of this adjacency matrix, dense (nonzeros) or sparse (stored entries); one
+        direction is enough, and the diagonal does not count. Without data its entries are the
+        lengths.
+    edges : array-like of shape (m, 2) or None, default None
+        These pairs of points.
+    n_neighbors : int or None, default None
+        Points i and j are joined if either is among the k nearest others of the other.
+    radius : float or None, default None
+        Points at most this far apart are joined.
+    angles : bool, default False
+        Join the neighbours of each point too (`angle_closure`).
+    connect : {"error", "auto", "bridge", "components"} or None, default None
+        What to do with several components: leave them (None or "components", for
+        `split_components`), raise ("error"), join neighbouring ones by several edges each ("auto",
+        by `join_components`) or by one edge ("bridge", by `bridge_components`).
+    random_state : int or Generator or None, default 0
+        The seed of `bridge_components`.
 
-    `graph` without data gives the lengths as well: its entries are lengths (so 0/1 entries are
-    unit lengths). Sparse distances are read as a graph of lengths. Stored zeros of a sparse
-    matrix are edges of length zero, as scikit-learn writes them between duplicate points.
+    Returns
+    -------
+    NeighborhoodGraph
+        The graph with its squared lengths.
 
-    `angles=True` joins the neighbours of each point too (`angle_closure`). `connect` says what
-    to do with several components: leave them (None or 'components', for `split_components`),
-    raise ('error'), or link them ('bridge', seeded by `random_state`, `bridge_components`).
+    Raises
+    ------
+    GraphError
+        If there are several components and `connect` is "error".
 
+    Examples
+    --------
     >>> neighborhood_graph([[0.0], [1.0], [3.0]], n_neighbors=1).edges
     array([[0, 1],
            [1, 2]])
     >>> neighborhood_graph(graph=[[0, 2, 0], [2, 0, 3], [0, 3, 0]]).squared_lengths
     array([4., 9.])
     """
-    one_of(connect, "connect", (None, "error", "bridge", "components"))
+    one_of(connect, "connect", (None, "error", "auto", "bridge", "components"))
     if distances is not None and sparse.issparse(distances):
         if graph is not None:
             raise InputError("sparse distances are a graph already: pass them or graph, not both")
@@ -122,6 +150,8 @@ def _connected(
 ) -> NeighborhoodGraph:
     if connect == "error":
         require_connected(graph)
+    if connect == "auto" and not graph.is_connected:
+        return join_components(graph, lengths)
     if connect == "bridge" and not graph.is_connected:
         return bridge_components(graph, lengths, random_state)
     return graph
@@ -183,10 +213,24 @@ def angle_closure(
 ) -> NeighborhoodGraph:
     """Join the neighbours of every point, so that fixed lengths fix the angles too (3.1.4).
 
-    Every point and its neighbours become a clique. The neighbours are those of the lists
-    (n, k), which makes cliques of k + 1 out of k nearest neighbours; without lists, those
-    adjacent in the graph.
+    Every point and its neighbours become a clique: of k + 1 points for lists of k neighbours.
 
+    Parameters
+    ----------
+    graph : NeighborhoodGraph
+        The graph whose neighbours are joined.
+    lengths : SquaredDistances or None
+        The squared distances that the new edges get; None is an error.
+    neighbors : array-like of shape (n, k) or None, default None
+        Lists of neighbours; None takes those adjacent in the graph.
+
+    Returns
+    -------
+    NeighborhoodGraph
+        The graph with the new edges.
+
+    Examples
+    --------
     >>> lengths = SquaredDistances.from_points([[0.0], [1.0], [2.0]])
     >>> path = lengths.graph([[0, 1], [1, 2]])
     >>> angle_closure(path, lengths).edges
@@ -225,6 +269,22 @@ def spanning_tree(
     Prim's algorithm on the complete graph, O(n²) time and O(n) memory. Ties go to the smaller
     index, and duplicates are joined by edges of length zero.
 
+    Parameters
+    ----------
+    X : array-like of shape (n, d) or sparse matrix or None, default None
+        The points.
+    distances : array-like of shape (n, n) or sparse matrix or None, default None
+        Lengths instead of points.
+    kernel : array-like of shape (n, n) or sparse matrix or None, default None
+        A Gram matrix instead of points.
+
+    Returns
+    -------
+    NeighborhoodGraph
+        The tree, n − 1 edges.
+
+    Examples
+    --------
     >>> spanning_tree([[0.0], [5.0], [1.0], [1.0]]).edges
     array([[0, 2],
            [1, 2],

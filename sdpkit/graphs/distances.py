@@ -53,11 +53,13 @@ def squared_distances_of(kernel: Array, own: Array, diagonal: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class SquaredDistances:
-    """Squared distances ‖x_i − x_j‖² between n points, asked for when they are needed.
+    """Squared distances ‖x_i − x_j‖² between n points, computed when they are needed.
 
-    Made by `from_points`, `from_distances` or `from_kernel` (or `of`, which picks). Points are
+    Made by `from_points`, `from_distances` or `from_kernel`; `of` chooses among them. Points are
     kept as points: no n×n matrix is formed from them.
 
+    Examples
+    --------
     >>> lengths = SquaredDistances.from_points([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
     >>> lengths.between([0, 0], [1, 2])
     array([25.,  1.])

@@ -32,11 +32,21 @@ _PATH_WORK = 2  # shortest paths from so many roots at a time: a tenth of a seco
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NeighborhoodGraph:
-    """n points and m undirected edges with squared lengths, each edge once.
+    """Points and undirected edges with squared lengths, each edge once.
 
-    `edges` is (m, 2) with i < j, sorted lexicographically and unique; `squared_lengths` is (m,).
-    Both are read-only. `from_pairs` takes pairs in any order. An edge of length zero is an edge.
+    `from_pairs` takes pairs in any order. An edge of length zero is an edge.
 
+    Attributes
+    ----------
+    n_points : int
+        n.
+    edges : array of int, shape (m, 2)
+        Pairs i < j, sorted lexicographically and unique; read-only.
+    squared_lengths : array of shape (m,)
+        Squared lengths of the edges; read-only.
+
+    Examples
+    --------
     >>> graph = NeighborhoodGraph(3, [[0, 1], [1, 2]], [1.0, 4.0])
     >>> graph.n_edges, graph.is_connected
     (2, True)
@@ -310,6 +320,18 @@ class NeighborhoodGraph:
 def require_connected(graph: NeighborhoodGraph) -> None:
     """Raise a GraphError that names the components, unless there is only one.
 
+    Parameters
+    ----------
+    graph : NeighborhoodGraph
+        The graph to look at.
+
+    Raises
+    ------
+    GraphError
+        If the graph has more than one component.
+
+    Examples
+    --------
     >>> require_connected(NeighborhoodGraph(3, [[0, 1]], [1.0]))
     Traceback (most recent call last):
         ...
@@ -321,5 +343,5 @@ def require_connected(graph: NeighborhoodGraph) -> None:
     shown = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
     raise GraphError(
         f"the neighbourhood graph has {len(sizes)} components (sizes {shown}): raise n_neighbors, "
-        "or pass connect='bridge' to link them or connect='components' to treat each apart"
+        "or pass connect='auto' to join them or connect='components' to treat each apart"
     )

@@ -17,10 +17,26 @@ from sdpkit.typing import Array
 
 @one_blas_thread
 def lle_basis(X: MatrixLike, n_basis: int, *, n_neighbors: int = DEFAULT_NEIGHBORS) -> Array:
-    """Q, (n, m): the m bottom eigenvectors of LLE's (I−W)ᵀ(I−W) after the constant, orthonormal.
+    """Bottom eigenvectors of LLE's (I−W)ᵀ(I−W) after the constant, orthonormal.
 
     W rebuilds every point from its neighbours with weights that sum to one.
 
+    Parameters
+    ----------
+    X : array-like of shape (n, d) or sparse matrix
+        The points.
+    n_basis : int
+        m, the number of eigenvectors.
+    n_neighbors : int, default 4
+        Neighbours that rebuild each point.
+
+    Returns
+    -------
+    array of shape (n, m)
+        Q, one eigenvector per column.
+
+    Examples
+    --------
     >>> lle_basis([[0.0], [1.0], [2.0], [3.0]], 1, n_neighbors=2).shape
     (4, 1)
     """

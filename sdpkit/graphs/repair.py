@@ -23,6 +23,18 @@ RandomState: TypeAlias = "int | np.random.Generator | None"
 def split_components(graph: NeighborhoodGraph) -> list[tuple[Indices, NeighborhoodGraph]]:
     """Every component as (nodes, its graph), in the order of their first nodes.
 
+    Parameters
+    ----------
+    graph : NeighborhoodGraph
+        The graph to split.
+
+    Returns
+    -------
+    list of tuple of array of int and NeighborhoodGraph
+        One pair (nodes, graph) per component.
+
+    Examples
+    --------
     >>> graph = NeighborhoodGraph(4, [[0, 2], [1, 3]], [1.0, 4.0])
     >>> [(nodes.tolist(), part.squared_lengths) for nodes, part in split_components(graph)]
     [([0, 2], array([1.])), ([1, 3], array([4.]))]
@@ -44,6 +56,22 @@ def bridge_components(
     outside C₁ is linked to the point x″ of C₁ closest to x′. That is one edge per component
     that has to go.
 
+    Parameters
+    ----------
+    graph : NeighborhoodGraph
+        The graph to connect.
+    lengths : SquaredDistances or None
+        The squared distances that the new edges get; None is an error.
+    random_state : int or Generator or None, default 0
+        The seed or generator of the random numbers.
+
+    Returns
+    -------
+    NeighborhoodGraph
+        The connected graph.
+
+    Examples
+    --------
     >>> lengths = SquaredDistances.from_points([[0.0], [1.0], [5.0], [7.0]])
     >>> bridge_components(lengths.graph([[0, 1], [2, 3]]), lengths).edges
     array([[0, 1],
@@ -81,13 +109,28 @@ def _closest(lengths: SquaredDistances, i: int, among: Bools) -> int:
 def traverse_probability(
     graph: NeighborhoodGraph, steps: int = 7, sigma: float | None = None
 ) -> Array:
-    """q_ij + q_ji of every edge, (m,): how easily a random walk gets from one end to the other.
+    """How easily a random walk gets from one end of each edge to the other, q_ij + q_ji.
 
     The walk steps from i to a neighbour j with probability p_ij ∝ exp(−‖x_i − x_j‖/σ),
     normalised over the neighbours of i; q_ij is the probability that it visits j within
-    `steps` steps (thesis, 3.1.12, with 7 steps). σ is the mean edge length unless given: the
-    thesis has σ = 1 for data of that scale.
+    `steps` steps (thesis, 3.1.12, with 7 steps).
 
+    Parameters
+    ----------
+    graph : NeighborhoodGraph
+        The graph to walk on.
+    steps : int, default 7
+        The length of the walk.
+    sigma : float or None, default None
+        σ; None takes the mean edge length. The thesis has σ = 1 for data of that scale.
+
+    Returns
+    -------
+    array of shape (m,)
+        One value per edge, at most 2.
+
+    Examples
+    --------
     >>> triangle_and_tail = NeighborhoodGraph(4, [[0, 1], [0, 2], [1, 2], [2, 3]], [1.0] * 4)
     >>> traverse_probability(triangle_and_tail, steps=1)
     array([1.        , 0.83333333, 0.83333333, 1.33333333])
@@ -142,13 +185,31 @@ def bad_edges(
     sigma: float | None = None,
     threshold: float = 1.5,
 ) -> Bools:
-    """Mask, (m,), of edges that look like short circuits between layers of the manifold.
+    """Mark edges that look like short circuits between layers of the manifold.
 
     An edge is bad if its log traverse probability lies more than `threshold` interquartile
     ranges below the first quartile of all edges. At 1.5 (Tukey's fence) about one edge in a
     hundred is marked in a graph without short circuits; at 3 only extreme edges are. Remove them
     by `graph.without_edges(mask)`, then look at the components again.
 
+    Parameters
+    ----------
+    graph : NeighborhoodGraph
+        The graph to look at.
+    steps : int, default 7
+        The length of the random walk.
+    sigma : float or None, default None
+        σ of the walk; None takes the mean edge length.
+    threshold : float, default 1.5
+        Interquartile ranges below the first quartile.
+
+    Returns
+    -------
+    array of bool, shape (m,)
+        True where an edge is bad.
+
+    Examples
+    --------
     >>> ring = NeighborhoodGraph.from_pairs(5, [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]], [1.0] * 5)
     >>> bad_edges(ring).any()
     np.False_
@@ -165,7 +226,23 @@ def bad_edges(
 
 
 class MergedGraph(NamedTuple):
-    """A graph without edges of length zero, and where the points went."""
+    """A graph without edges of length zero, and the node of each original point.
+
+    Attributes
+    ----------
+    graph : NeighborhoodGraph
+        The graph after merging.
+    group : array of int, shape (n,)
+        The node of each original point.
+    multiplicities : array of int, shape (n_nodes,)
+        How many points each node stands for.
+
+    Examples
+    --------
+    >>> graph = NeighborhoodGraph(3, [[0, 1], [1, 2]], [0.0, 1.0])
+    >>> merge_coincident(graph).multiplicities
+    array([2, 1])
+    """
 
     graph: NeighborhoodGraph
     group: Indices
@@ -179,10 +256,29 @@ def merge_coincident(
 ) -> MergedGraph:
     """Contract the edges of length zero: points joined by a path of them become one node.
 
-    Edges that become parallel are one edge if their lengths agree (to 1e-9). If they do not,
-    no points have these distances, which is an error; with parallel='min', for programs where
-    lengths are upper bounds, the shortest stays. Nodes are numbered by their first points.
+    Nodes are numbered by their first points.
 
+    Parameters
+    ----------
+    graph : NeighborhoodGraph
+        The graph to contract.
+    parallel : {"error", "min"}, default "error"
+        What to do with edges that become parallel. They are one edge if their lengths agree (to
+        1e-9). If they do not, no points have these distances: "error" raises, "min" keeps the
+        shortest, for programs where lengths are upper bounds.
+
+    Returns
+    -------
+    MergedGraph
+        The contracted graph and the node of each point.
+
+    Raises
+    ------
+    GraphError
+        If parallel edges disagree and `parallel` is "error".
+
+    Examples
+    --------
     >>> graph = NeighborhoodGraph(3, [[0, 1], [0, 2], [1, 2]], [0.0, 4.0, 4.0])
     >>> merged = merge_coincident(graph)
     >>> merged.graph.edges, merged.group, merged.multiplicities
@@ -216,6 +312,18 @@ def cliques(graph: NeighborhoodGraph) -> list[Indices]:
     always found, since it is the only maximal clique around its node. Not all maximal cliques
     are: there can be exponentially many.
 
+    Parameters
+    ----------
+    graph : NeighborhoodGraph
+        The graph to search.
+
+    Returns
+    -------
+    list of array of int
+        The nodes of each clique, sorted.
+
+    Examples
+    --------
     >>> cliques(NeighborhoodGraph(4, [[0, 1], [0, 2], [1, 2], [2, 3]], [1.0] * 4))
     [array([0, 1, 2])]
     """

@@ -22,6 +22,7 @@ from sdpkit.errors import InputError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import squared_distances_of
 from sdpkit.graphs.graph import NeighborhoodGraph
+from sdpkit.graphs.joins import DEFAULT_JOINS
 from sdpkit.inputs import finite_vector, integer, one_of
 from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
 from sdpkit.problems.mve import MVE
@@ -29,9 +30,10 @@ from sdpkit.problems.mvu import MVU
 from sdpkit.problems.variational import VariationalMVU
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate
+from sdpkit.results.side_by_side import laid_out
 from sdpkit.typing import Array
 
-Connect = Literal["bridge", "components", "error"]
+Connect = Literal["auto", "bridge", "components", "error"]
 Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
 # The argument of the problems that X is, by `metric`.
 _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "kernel"}
@@ -41,22 +43,74 @@ _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "ke
 class UnfoldingEstimator(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator, ABC
 ):
-    """What the embeddings share.
+    """What the estimators of embeddings share.
+
+    Parameters
+    ----------
+    solver : str, default "auto"
+        A name from `sdpkit.available_solvers()`, or "auto".
+    tol : float or None, default None
+        The certified relative gap to reach; None takes the problem's default.
+    max_iter : int or None, default None
+        The limit on iterations; None leaves it to the solver.
+    time_limit : float or None, default None
+        The limit in seconds.
+    verbose : int, default 0
+        0 is silent; 1 prints a line that updates; 2 prints a line per iteration.
+    callback : callable or None, default None
+        Called with a mapping in every iteration; the solver stops if it returns True.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        What Ctrl-C does: "keep" leaves a fitted estimator with the best point found and its
+        certificate, "raise" raises `KeyboardInterrupt`.
+    n_components : int, default 2
+        The number of coordinates to keep.
+    n_neighbors : int, default 4
+        Neighbours whose distances are kept; at most n − 1 are used, with a warning.
+    radius : float or None, default None
+        All points at most so far apart are neighbours, instead of `n_neighbors`.
+    metric : {"euclidean", "precomputed", "precomputed_kernel"}, default "euclidean"
+        "precomputed" if X holds distances, "precomputed_kernel" if it holds inner products.
+    connect : {"auto", "bridge", "components", "error"}, default "auto"
+        What to do with a graph of several components: join neighbouring ones by several short
+        edges, with a warning ("auto"), or by a single edge ("bridge"); unfold each for itself and
+        lay them out side by side ("components"); or refuse ("error").
+    random_state : int or RandomState, default 0
+        The seed of `connect="bridge"`.
 
     Attributes
     ----------
-    embedding_: (n, n_components) coordinates of the training points
-    eigenvalues_: of the Gram matrix, falling;  kernel_: the Gram matrix
-    edges_: (m, 2) the pairs of neighbours;  tensions_: (m,) their dual variables
-    diagonal_: (n,) of the kernel, with `metric="precomputed_kernel"`
-    result_: the `sdpkit.Embedding`, which also draws itself
+    embedding_ : array of shape (n, n_components)
+        Coordinates of the training points.
+    eigenvalues_ : array
+        Eigenvalues of the Gram matrix, falling.
+    kernel_ : array of shape (n, n)
+        The Gram matrix.
+    edges_ : array of int, shape (m, 2)
+        The pairs of neighbours.
+    tensions_ : array of shape (m,)
+        Their dual variables.
+    result_ : Embedding
+        The result, which also draws itself.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
+    diagonal_ : array of shape (n,)
+        Diagonal of the kernel, with `metric="precomputed_kernel"`.
+    component_labels_ : array of int, shape (n,)
+        The component of each point, before components were joined.
+
+    Examples
+    --------
+    >>> issubclass(MaximumVarianceUnfolding, UnfoldingEstimator)
+    True
     """
 
     n_components: int = 2
     n_neighbors: int = 4
     radius: float | None = None
     metric: Metrics = "euclidean"
-    connect: Connect = "bridge"
+    connect: Connect = "auto"
     random_state: Any = 0
 
     _saved: ClassVar[Mapping[str, Any]] = {
@@ -168,24 +222,41 @@ class UnfoldingEstimator(
         """The problem whose solution is the embedding."""
 
     def _recover(self) -> Embedding:
+        if self.connect == "components" and self.component_labels_.any():
+            n = self.component_labels_.size
+            d = integer(self.n_components, "n_components", most=n)
+            parts = laid_out(self.problem_.recover(self.solution_, n), d)
+            problem, solution = self.problem_, self.solution_
+            return parts.compared(solution, problem.objective(parts), problem.value(solution))
         embedding: Embedding = self.problem_.recover(self.solution_, self.n_components)
         return embedding
 
     def _graph(self, data: dict[str, Any], n: int) -> NeighborhoodGraph:
-        """The neighbourhood graph, before it is bridged; a warning says that it will be."""
+        """The neighbourhood graph, before it is joined; a warning says that it will be."""
         rule: dict[str, Any] = {"radius": self.radius}
         if self.radius is None:
             rule = {"n_neighbors": self._clipped(n)}
         graph = neighborhood_graph(**data, **rule, angles=getattr(self, "angles", False))
-        parts = int(graph.component_labels.max()) + 1
-        if parts > 1 and self.connect == "bridge":
-            warnings.warn(
-                f"the neighbourhood graph has {parts} components and was bridged by {parts - 1} "
-                "edges. Raise n_neighbors for a graph that is connected, or pass "
-                "connect='components' to unfold each component apart.",
-                stacklevel=4,
-            )
+        self.component_labels_ = graph.component_labels
+        if not graph.is_connected and self.connect in ("auto", "bridge"):
+            warnings.warn(self._about_joins(graph), stacklevel=4)
         return graph
+
+    def _about_joins(self, graph: NeighborhoodGraph) -> str:
+        """The warning about a graph that has to be joined."""
+        sizes = graph.component_sizes.tolist()
+        shown = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
+        several = f"the neighbourhood graph has {len(sizes)} components (sizes {shown})"
+        if self.connect == "bridge":
+            return (
+                f"picture distorted: {several}, and each hangs on one edge, which is pulled taut. "
+                "Use connect='auto' or 'components', or raise n_neighbors."
+            )
+        return (
+            f"{several}, and neighbouring ones were joined by up to {DEFAULT_JOINS} short edges: "
+            "how they lie to each other is approximate. connect='components' unfolds each for "
+            "itself; a larger n_neighbors may connect them."
+        )
 
     def _clipped(self, n: int) -> int:
         k = integer(self.n_neighbors, "n_neighbors")
@@ -213,21 +284,64 @@ class MaximumVarianceUnfolding(UnfoldingEstimator):
 
     Parameters
     ----------
-    n_components: coordinates to keep
-    n_neighbors: neighbours whose distances are kept; at most n − 1 are used, with a warning
-    radius: all points at most so far apart are neighbours, instead of `n_neighbors`
-    form: "equality", "inequality", "slack" or "min_trace"; `sdpkit.problems.mvu` states them
-    omega: the weight of the slack form; None chooses one
-    angles: keep the angles between neighbours too
-    metric: "euclidean"; "precomputed" if X holds distances; "precomputed_kernel" if it holds inner
-        products
-    connect: a graph of several components is bridged by short edges with a warning ("bridge"),
-        unfolded component by component ("components") or refused ("error")
-    random_state: the seed of bridging
-    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+    solver : str, default "auto"
+        See `CertifiedEstimator`.
+    tol : float or None, default None
+        See `CertifiedEstimator`.
+    max_iter : int or None, default None
+        See `CertifiedEstimator`.
+    time_limit : float or None, default None
+        See `CertifiedEstimator`.
+    verbose : int, default 0
+        See `CertifiedEstimator`.
+    callback : callable or None, default None
+        See `CertifiedEstimator`.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        See `CertifiedEstimator`.
+    n_components : int, default 2
+        The number of coordinates to keep.
+    n_neighbors : int, default 4
+        Neighbours whose distances are kept; at most n − 1 are used, with a warning.
+    radius : float or None, default None
+        All points at most so far apart are neighbours, instead of `n_neighbors`.
+    metric : {"euclidean", "precomputed", "precomputed_kernel"}, default "euclidean"
+        "precomputed" if X holds distances, "precomputed_kernel" if it holds inner products.
+    connect : {"auto", "bridge", "components", "error"}, default "auto"
+        What to do with a graph of several components: join neighbouring ones by several short
+        edges, with a warning ("auto"), or by a single edge ("bridge"); unfold each for itself and
+        lay them out side by side ("components"); or refuse ("error").
+    random_state : int or RandomState, default 0
+        The seed of `connect="bridge"`.
+    form : {"equality", "inequality", "slack", "min_trace"}, default "equality"
+        How lengths are kept: exactly ("equality"), as upper bounds ("inequality"), up to penalised
+        slack variables ("slack"), or exactly with the least instead of the largest variance
+        ("min_trace").
+    omega : float or None, default None
+        The weight of the slack form; None chooses one.
+    angles : bool, default False
+        Whether to keep the angles between neighbours too.
 
-    The attributes are those of `UnfoldingEstimator` and `CertifiedEstimator`.
+    Attributes
+    ----------
+    embedding_ : array of shape (n, n_components)
+        Coordinates of the training points.
+    eigenvalues_ : array
+        Eigenvalues of the Gram matrix, falling.
+    kernel_ : array of shape (n, n)
+        The Gram matrix.
+    edges_ : array of int, shape (m, 2)
+        The pairs of neighbours.
+    tensions_ : array of shape (m,)
+        Their dual variables.
+    result_ : Embedding
+        The result, which also draws itself.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
 
+    Examples
+    --------
     >>> from sdpkit.datasets import swiss_roll
     >>> X = swiss_roll(60, random_state=0)
     >>> mvu = MaximumVarianceUnfolding(n_components=2, n_neighbors=4).fit(X[:50])
@@ -254,22 +368,74 @@ class MaximumVarianceUnfolding(UnfoldingEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MinimumVolumeEmbedding(UnfoldingEstimator):
-    """Minimum volume embedding (MVE): MVU that pulls in `n_components` dimensions and squeezes the
-    others.
-
-    Parameters
-    ----------
-    n_components: the dimensions to pull in, and the coordinates to keep
-    form: "equality", "inequality" or "slack"
-    start: where the search begins: the input's "kernel", "mvu" or "random"
-    min_gain: stop when a step gains no more than this share of the objective
-    max_steps: programs solved at most
-    n_neighbors, radius, omega, angles, metric, connect: as in `MaximumVarianceUnfolding`
-    random_state: the seed of bridging and of start="random"
-    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+    """Minimum volume embedding (MVE): MVU that squeezes all but `n_components` dimensions.
 
     The problem is not convex; `solution_.trajectory` lists its steps, each of them certified.
 
+    Parameters
+    ----------
+    solver : str, default "auto"
+        See `CertifiedEstimator`.
+    tol : float or None, default None
+        See `CertifiedEstimator`.
+    max_iter : int or None, default None
+        See `CertifiedEstimator`.
+    time_limit : float or None, default None
+        See `CertifiedEstimator`.
+    verbose : int, default 0
+        See `CertifiedEstimator`.
+    callback : callable or None, default None
+        See `CertifiedEstimator`.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        See `CertifiedEstimator`.
+    n_components : int, default 2
+        The dimensions to pull in, and the coordinates to keep.
+    n_neighbors : int, default 4
+        Neighbours whose distances are kept; at most n − 1 are used, with a warning.
+    radius : float or None, default None
+        All points at most so far apart are neighbours, instead of `n_neighbors`.
+    metric : {"euclidean", "precomputed", "precomputed_kernel"}, default "euclidean"
+        "precomputed" if X holds distances, "precomputed_kernel" if it holds inner products.
+    connect : {"auto", "bridge", "components", "error"}, default "auto"
+        What to do with a graph of several components: join neighbouring ones by several short
+        edges, with a warning ("auto"), or by a single edge ("bridge"); unfold each for itself and
+        lay them out side by side ("components"); or refuse ("error").
+    random_state : int or RandomState, default 0
+        The seed of bridging and of start="random".
+    form : {"equality", "inequality", "slack"}, default "equality"
+        As in `MaximumVarianceUnfolding`.
+    omega : float or None, default None
+        The weight of the slack form; None chooses one.
+    angles : bool, default False
+        Whether to keep the angles between neighbours too.
+    start : {"kernel", "mvu", "random"}, default "kernel"
+        Where the search begins: the input's "kernel", "mvu" or "random".
+    min_gain : float, default 0.0001
+        Stop when a step gains no more than this share of the objective.
+    max_steps : int, default 50
+        Programs solved at most.
+
+    Attributes
+    ----------
+    embedding_ : array of shape (n, n_components)
+        Coordinates of the training points.
+    eigenvalues_ : array
+        Eigenvalues of the Gram matrix, falling.
+    kernel_ : array of shape (n, n)
+        The Gram matrix.
+    edges_ : array of int, shape (m, 2)
+        The pairs of neighbours.
+    tensions_ : array of shape (m,)
+        Their dual variables.
+    result_ : Embedding
+        The result, which also draws itself.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
+
+    Examples
+    --------
     >>> from sdpkit.datasets import swiss_roll
     >>> X = swiss_roll(40, random_state=0)
     >>> mve = MinimumVolumeEmbedding(n_components=2).fit(X)
@@ -304,19 +470,68 @@ class MinimumVolumeEmbedding(UnfoldingEstimator):
 class VariationalMaximumVarianceUnfolding(UnfoldingEstimator):
     """MVU in a basis of smooth functions on the graph, for thousands of points.
 
-    Parameters
-    ----------
-    n_basis: functions in the basis; at most n − 1 are used
-    penalty: "squared" or "norm"; `sdpkit.problems.variational` states both
-    omega: the weight of the lengths; None chooses one
-    refine: search on from the program's answer, in `n_components` dimensions, over all points
-    n_components, n_neighbors, radius, metric: as in `MaximumVarianceUnfolding`
-    connect: "bridge" or "error"
-    random_state: the seed of bridging
-    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
-
     The certificate is that of the small program; the refined coordinates are a local optimum.
 
+    Parameters
+    ----------
+    solver : str, default "auto"
+        See `CertifiedEstimator`.
+    tol : float or None, default None
+        See `CertifiedEstimator`.
+    max_iter : int or None, default None
+        See `CertifiedEstimator`.
+    time_limit : float or None, default None
+        See `CertifiedEstimator`.
+    verbose : int, default 0
+        See `CertifiedEstimator`.
+    callback : callable or None, default None
+        See `CertifiedEstimator`.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        See `CertifiedEstimator`.
+    n_components : int, default 2
+        The number of coordinates to keep.
+    n_neighbors : int, default 4
+        Neighbours whose distances are kept; at most n − 1 are used, with a warning.
+    radius : float or None, default None
+        All points at most so far apart are neighbours, instead of `n_neighbors`.
+    metric : {"euclidean", "precomputed", "precomputed_kernel"}, default "euclidean"
+        "precomputed" if X holds distances, "precomputed_kernel" if it holds inner products.
+    connect : {"auto", "bridge", "error"}, default "auto"
+        What to do with a graph of several components: join them as in `MaximumVarianceUnfolding`,
+        or refuse.
+    random_state : int or RandomState, default 0
+        The seed of `connect="bridge"`.
+    n_basis : int, default 10
+        Functions in the basis; at most n − 1 are used.
+    penalty : {"squared", "norm"}, default "squared"
+        Whether the squares of the residuals are penalised or their Euclidean norm.
+    omega : float or None, default None
+        The weight of the lengths; None chooses one.
+    refine : bool, default True
+        Whether to search on from the program's answer, in `n_components` dimensions, over all
+        points.
+
+    Attributes
+    ----------
+    embedding_ : array of shape (n, n_components)
+        Coordinates of the training points.
+    eigenvalues_ : array
+        Eigenvalues of the Gram matrix, falling.
+    kernel_ : array of shape (n, n)
+        The Gram matrix.
+    edges_ : array of int, shape (m, 2)
+        The pairs of neighbours.
+    tensions_ : array of shape (m,)
+        Their dual variables.
+    result_ : Embedding
+        The result, which also draws itself.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
+
+    Examples
+    --------
     >>> from sdpkit.datasets import swiss_roll
     >>> X = swiss_roll(300, random_state=0)
     >>> model = VariationalMaximumVarianceUnfolding(n_neighbors=6).fit(X)
@@ -328,7 +543,7 @@ class VariationalMaximumVarianceUnfolding(UnfoldingEstimator):
     penalty: Literal["squared", "norm"] = "squared"
     omega: float | None = None
     refine: bool = True
-    connect: Literal["bridge", "error"] = "bridge"
+    connect: Literal["auto", "bridge", "error"] = "auto"
 
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         return VariationalMVU(

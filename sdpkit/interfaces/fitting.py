@@ -41,16 +41,45 @@ Callback = Callable[[Mapping[str, Any]], Any]
 # nothing else. Comparison and printing stay scikit-learn's.
 @dataclass(kw_only=True, eq=False, repr=False)
 class CertifiedEstimator(SavedMixin, CallbackSupportMixin, BaseEstimator):
-    """An estimator that solves a problem: `problem_`, `solution_`, `certificate_` and `n_iter_`.
-
-    Parameters that all of them have
-    --------------------------------
-    solver, tol, max_iter, time_limit, verbose, callback: as in `sdpkit.solve`
-    on_interrupt: what Ctrl-C does while the solver runs: "keep" leaves a fitted estimator with the
-        best point found and its certificate (`solution_.status` is `interrupted`), "raise" raises
-        `KeyboardInterrupt`
+    """What all estimators share that solve a problem and keep its certificate.
 
     From scikit-learn 1.9 on, `set_callbacks` takes its callbacks, such as its progress bar.
+
+    Parameters
+    ----------
+    solver : str, default "auto"
+        A name from `sdpkit.available_solvers()`, or "auto".
+    tol : float or None, default None
+        The certified relative gap to reach; None takes the problem's default.
+    max_iter : int or None, default None
+        The limit on iterations; None leaves it to the solver.
+    time_limit : float or None, default None
+        The limit in seconds.
+    verbose : int, default 0
+        0 is silent; 1 prints a line that updates; 2 prints a line per iteration.
+    callback : callable or None, default None
+        Called with a mapping in every iteration; the solver stops if it returns True.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        What Ctrl-C does: "keep" leaves a fitted estimator with the best point found and its
+        certificate, "raise" raises `KeyboardInterrupt`.
+
+    Attributes
+    ----------
+    problem_ : problem object
+        The problem that was solved.
+    solution_ : Solution
+        Its solution.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
+
+    Examples
+    --------
+    >>> from sdpkit.estimators import MaximumVarianceUnfolding
+    >>> model = MaximumVarianceUnfolding().fit([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+    >>> isinstance(model, CertifiedEstimator), model.certificate_.passes(1e-6)
+    (True, True)
     """
 
     solver: str = "auto"

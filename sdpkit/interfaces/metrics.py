@@ -23,10 +23,12 @@ from sklearn.base import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sdpkit import stored
 from sdpkit.errors import InputError
 from sdpkit.inputs import finite_array, one_of
 from sdpkit.interfaces.files import SavedMixin
 from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
+from sdpkit.interfaces.lazy import images, in_blocks, is_lazy
 from sdpkit.layout import Expected
 from sdpkit.problems.ellipsoid import CoveringEllipsoid
 from sdpkit.problems.lmnn import LMNN
@@ -100,12 +102,20 @@ def _require_width(found: int, features: int) -> None:
         raise InputError(f"n_features_in_ is {features}; its points have {found} features")
 
 
+def _predicted(points: Array, learned: tuple[Metric, Literal["knn", "energy"]]) -> NDArray[Any]:
+    metric, rule = learned
+    return metric.predict(points, rule)
+
+
 class LinearMap(MahalanobisMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """A learned metric that maps points to where it is Euclidean."""
 
     def transform(self, X: ArrayLike) -> Array:
-        """(n, r) the images L x of points X, (n, d)."""
+        """(n, r) the images L x of points X, (n, d); of a Dask array a Dask array."""
         check_is_fitted(self)
+        if is_lazy(X):
+            empty = np.empty((0, self._n_features_out))
+            return in_blocks(X, self.n_features_in_, images, self.components_, empty)  # type: ignore[no-any-return]
         points = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(points @ self.components_.T)
 
@@ -123,8 +133,14 @@ class LabelledLearner(CertifiedEstimator, ABC):
     _saved: ClassVar[Mapping[str, Any]] = {**CertifiedEstimator._saved, "metric_": Metric}
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric from points X, (n, d), and labels y, (n,)."""
-        points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        """Learn the metric from points X, (n, d), and labels y, (n,), also stored in parts."""
+        if stored.is_stored(X):
+            if y is None:
+                raise InputError("fit needs labels: pass y, one label per point")
+            points, labels = stored.points_of(X), np.asarray(stored.labels_of(y))
+            validate_data(self, points[:2])
+        else:
+            points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
         return self._learn(self._problem(points, y=labels))
 
@@ -226,21 +242,51 @@ class LargeMarginNearestNeighbors(WarmStarted, MahalanobisTransformer):
 
     Parameters
     ----------
-    n_neighbors: target neighbours per point, nearest of the same class
-    mu: the weight of the push term; the pull term has 1 − mu
-    ridge: add ridge·tr M to the objective
-    n_components: rows of a rectangular L. The problem is then not convex and its solution local;
-        None learns the full, convex metric.
-    warm_start: start from the answer of the fit before
-    random_state: kept for scikit-learn's sake; the result does not depend on it
-    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+    solver : str, default "auto"
+        See `CertifiedEstimator`.
+    tol : float or None, default None
+        See `CertifiedEstimator`.
+    max_iter : int or None, default None
+        See `CertifiedEstimator`.
+    time_limit : float or None, default None
+        See `CertifiedEstimator`.
+    verbose : int, default 0
+        See `CertifiedEstimator`.
+    callback : callable or None, default None
+        See `CertifiedEstimator`.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        See `CertifiedEstimator`.
+    n_neighbors : int, default 3
+        Target neighbours per point, nearest of the same class.
+    mu : float, default 0.5
+        The weight of the push term; the pull term has 1 − mu.
+    ridge : float, default 0.0
+        Add ridge·tr M to the objective.
+    n_components : int or None, default None
+        Rows of a rectangular L; the problem is then not convex and its solution local. None learns
+        the full, convex metric.
+    warm_start : bool, default False
+        Whether to start from the answer of the fit before.
+    random_state : int or RandomState, default 0
+        Kept for scikit-learn's sake; the result does not depend on it.
 
     Attributes
     ----------
-    components_: (r, d) L with M = LᵀL;  metric_: the `sdpkit.Metric`
-    problem_, solution_, certificate_: the `sdpkit.LMNN`, its solution and the proof
-    n_iter_: iterations of the solver
+    components_ : array of shape (r, d)
+        L with M = LᵀL.
+    metric_ : Metric
+        The metric, with its training points.
+    problem_ : problem object
+        The problem that was solved.
+    solution_ : Solution
+        Its solution.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> lmnn = LargeMarginNearestNeighbors().fit(X, y)
@@ -257,21 +303,57 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
 
     Parameters
     ----------
-    n_neighbors: target neighbours per point in training, and neighbours that vote
-    rule: "knn" (the vote of the nearest) or "energy" (eq. 2.12 of Weinberger 2007)
-    metrics: "single", "per_class" or a number of k-means clusters; each has a metric
-    mu, ridge, n_components: as in `LargeMarginNearestNeighbors`
-    warm_start: start from the answer of the fit before
-    random_state: the seed of k-means
-    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+    solver : str, default "auto"
+        See `CertifiedEstimator`.
+    tol : float or None, default None
+        See `CertifiedEstimator`.
+    max_iter : int or None, default None
+        See `CertifiedEstimator`.
+    time_limit : float or None, default None
+        See `CertifiedEstimator`.
+    verbose : int, default 0
+        See `CertifiedEstimator`.
+    callback : callable or None, default None
+        See `CertifiedEstimator`.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        See `CertifiedEstimator`.
+    n_neighbors : int, default 3
+        Target neighbours per point in training, and neighbours that vote.
+    mu : float, default 0.5
+        The weight of the push term; the pull term has 1 − mu.
+    ridge : float, default 0.0
+        Add ridge·tr M to the objective.
+    n_components : int or None, default None
+        Rows of a rectangular L; the problem is then not convex and its solution local. None learns
+        the full, convex metric.
+    warm_start : bool, default False
+        Whether to start from the answer of the fit before.
+    random_state : int or RandomState, default 0
+        The seed of k-means.
+    rule : {"knn", "energy"}, default "knn"
+        "knn" (the vote of the nearest) or "energy" (eq. 2.12 of Weinberger 2007).
+    metrics : {"single", "per_class"} or int, default "single"
+        "single", "per_class" or a number of k-means clusters; each has a metric.
 
     Attributes
     ----------
-    classes_: (c,) the labels
-    metric_: the `sdpkit.Metric`, with its training points
-    components_: (r, d) L with M = LᵀL, where there is a single metric
-    problem_, solution_, certificate_, n_iter_: as in `LargeMarginNearestNeighbors`
+    components_ : array of shape (r, d)
+        L with M = LᵀL, where there is a single metric.
+    metric_ : Metric
+        The metric, with its training points.
+    problem_ : problem object
+        The problem that was solved.
+    solution_ : Solution
+        Its solution.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
+    classes_ : array of shape (c,)
+        The labels.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = LMNNClassifier(rule="energy").fit(X[::2], y[::2])
@@ -304,8 +386,11 @@ class LMNNClassifier(MahalanobisMixin, ClassifierMixin, WarmStarted):
         return parts[0]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """(n,) labels of points X, (n, d)."""
+        """(n,) labels of points X, (n, d); of a Dask array a Dask array."""
         check_is_fitted(self)
+        if is_lazy(X):
+            learned, empty = (self.metric_, self.rule), self.classes_[:0]
+            return in_blocks(X, self.n_features_in_, _predicted, learned, empty)  # type: ignore[no-any-return]
         points = validate_data(self, X, reset=False, dtype=np.float64)
         return self.metric_.predict(points, self.rule)
 
@@ -318,13 +403,43 @@ class MahalanobisForClustering(MahalanobisTransformer):
 
     Parameters
     ----------
-    diagonal: learn one weight per feature
-    max_pairs: dissimilar pairs used at most, evenly spread over all of them, and ten times as many
-        similar ones; None uses all
-    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+    solver : str, default "auto"
+        See `CertifiedEstimator`.
+    tol : float or None, default None
+        See `CertifiedEstimator`.
+    max_iter : int or None, default None
+        See `CertifiedEstimator`.
+    time_limit : float or None, default None
+        See `CertifiedEstimator`.
+    verbose : int, default 0
+        See `CertifiedEstimator`.
+    callback : callable or None, default None
+        See `CertifiedEstimator`.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        See `CertifiedEstimator`.
+    diagonal : bool, default False
+        Whether to learn one weight per feature only.
+    max_pairs : int or None, default 1000
+        Dissimilar pairs used at most, evenly spread over all of them, and ten times as many similar
+        ones; None uses all.
 
-    The attributes are those of `LargeMarginNearestNeighbors`.
+    Attributes
+    ----------
+    components_ : array of shape (r, d)
+        L with M = LᵀL.
+    metric_ : Metric
+        The metric, with its training points.
+    problem_ : problem object
+        The problem that was solved.
+    solution_ : Solution
+        Its solution.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> mmc = MahalanobisForClustering().fit(X, y)
@@ -341,20 +456,50 @@ class MahalanobisForClustering(MahalanobisTransformer):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PairMarginMetric(MahalanobisTransformer):
-    """A metric under which similar pairs keep within one distance and dissimilar ones beyond
-    another.
+    """A metric with similar pairs within one distance and dissimilar pairs beyond another.
 
     Points of the same label are similar, all others dissimilar.
 
     Parameters
     ----------
-    upper: the squared distance that similar pairs keep within
-    lower: the squared distance that dissimilar pairs keep beyond
-    weight: what a unit of violation costs in the objective
-    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+    solver : str, default "auto"
+        See `CertifiedEstimator`.
+    tol : float or None, default None
+        See `CertifiedEstimator`.
+    max_iter : int or None, default None
+        See `CertifiedEstimator`.
+    time_limit : float or None, default None
+        See `CertifiedEstimator`.
+    verbose : int, default 0
+        See `CertifiedEstimator`.
+    callback : callable or None, default None
+        See `CertifiedEstimator`.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        See `CertifiedEstimator`.
+    upper : float, default 1.0
+        The squared distance that similar pairs keep within.
+    lower : float, default 2.0
+        The squared distance that dissimilar pairs keep beyond.
+    weight : float, default 1.0
+        What a unit of violation costs in the objective.
 
-    The attributes are those of `LargeMarginNearestNeighbors`.
+    Attributes
+    ----------
+    components_ : array of shape (r, d)
+        L with M = LᵀL.
+    metric_ : Metric
+        The metric, with its training points.
+    problem_ : problem object
+        The problem that was solved.
+    solution_ : Solution
+        Its solution.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = PairMarginMetric(weight=0.01).fit(X, y)
@@ -376,15 +521,35 @@ class CoveringEllipsoidMetric(LinearMap, CertifiedEstimator):
 
     Parameters
     ----------
-    gamma: regularisation γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace
-        have an ellipsoid too
-    solver, tol, max_iter, time_limit, verbose, callback, on_interrupt: see `CertifiedEstimator`
+    solver : str, default "auto"
+        See `CertifiedEstimator`.
+    tol : float or None, default None
+        See `CertifiedEstimator`.
+    max_iter : int or None, default None
+        See `CertifiedEstimator`.
+    time_limit : float or None, default None
+        See `CertifiedEstimator`.
+    verbose : int, default 0
+        See `CertifiedEstimator`.
+    callback : callable or None, default None
+        See `CertifiedEstimator`.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        See `CertifiedEstimator`.
+    gamma : float, default 0.0
+        Regularisation γ ≥ 0 in the square of the points' unit; with γ > 0 points in a subspace have
+        an ellipsoid too.
 
     Attributes
     ----------
-    components_: (r, d) L, which maps the ellipsoid to a unit ball
-    ellipsoid_: the `sdpkit.Ellipsoid`
+    components_ : array of shape (r, d)
+        L, which maps the ellipsoid to a unit ball.
+    ellipsoid_ : Ellipsoid
+        The ellipsoid.
+    certificate_ : Certificate
+        The proof.
 
+    Examples
+    --------
     >>> model = CoveringEllipsoidMetric().fit([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     >>> float(round(model.get_metric()([0.0, 0.0], [2.0, 0.0]), 6))
     1.0
@@ -421,13 +586,16 @@ class RelevantComponentAnalysis(LinearMap, SavedMixin, BaseEstimator):
 
     Parameters
     ----------
-    ridge: added to the diagonal of the covariance within chunklets, in the square of the points'
-        unit
+    ridge : float, default 0.0
+        Added to the diagonal of the covariance within chunklets, in the square of the points' unit.
 
     Attributes
     ----------
-    components_: (d, d) L with M = LᵀL, the inverse of that covariance
+    components_ : array of shape (d, d)
+        L with M = LᵀL, the inverse of that covariance.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> rca = RelevantComponentAnalysis().fit(X, y)

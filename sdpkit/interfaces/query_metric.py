@@ -29,21 +29,44 @@ from sdpkit.typing import Array, Indices
 
 
 class QueryMetric(SavedMixin, ClassifierMixin, BaseEstimator):
-    """k nearest neighbours under a metric for every query, after scikit-learn's conventions.
+    """Nearest neighbours under a metric for every query, after scikit-learn's conventions.
 
     Parameters
     ----------
-    n_neighbors: k, the neighbours that vote
-    n_local: m, the neighbours that shape the metric; by default d + 1 and 20 at least
-    tau: τ, the share of the largest eigenvalue above which a direction is tangent
-    rho: ρ ∈ [0, 1], the weight of tangent directions
-    gamma: γ ≥ 0, the least squared diameter of the ellipsoid, in the unit of the data
-    variant: "relative", ρ in units of the largest weight 1/λ_d (the module's metric), or
-        "published", ρ as printed, next to 1/λ_i
+    n_neighbors : int, default 3
+        k, the neighbours that vote.
+    n_local : int or None, default None
+        m, the neighbours that shape the metric; by default d + 1 and 20 at least.
+    tau : float, default 0.3
+        τ, the share of the largest eigenvalue above which a direction is tangent.
+    rho : float, default 0.1
+        ρ ∈ [0, 1], the weight of tangent directions.
+    gamma : float, default 0.1
+        γ ≥ 0, the least squared diameter of the ellipsoid, in the unit of the data.
+    variant : {"relative", "published"}, default "relative"
+        "relative", ρ in units of the largest weight 1/λ_d (the module's metric), or "published", ρ
+        as printed, next to 1/λ_i.
 
+    Attributes
+    ----------
+    X_ : array of shape (n, d)
+        The training points.
+    classes_ : array of shape (c,)
+        The labels in order.
+    labels_ : array of int, shape (n,)
+        Class numbers of the training points.
+    n_features_in_ : int
+        d.
+    cv_errors_ : mapping
+        Errors of the settings that were tried; only after `selected`.
+
+    Notes
+    -----
     After `fit`: `X_`, `classes_`, `labels_` (class numbers), `n_features_in_`;
     after `selected` also `cv_errors_`.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = QueryMetric(n_neighbors=3).fit(X[::2], y[::2])

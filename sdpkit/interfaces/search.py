@@ -30,19 +30,38 @@ Candidate = dict[str, Any]
 
 
 class WarmGridSearchCV(GridSearchCV):
-    """scikit-learn's `GridSearchCV` with warm starts from one point of the grid to the next.
+    """Grid search with warm starts from one point of the grid to the next.
+
+    Every fit is certified to its own `tol`, wherever it started; scores can therefore differ from
+    those of `GridSearchCV` by what `tol` leaves open. They do not depend on `n_jobs` or on where
+    the tasks run. `best_estimator_` is fitted from nothing. The attributes are those of
+    `GridSearchCV`.
 
     Parameters
     ----------
-    estimator: one that has `warm_start`, such as `LMNNClassifier`, or a pipeline that ends in one
-    param_grid, scoring, n_jobs, refit, cv, verbose, error_score, return_train_score: as in
-        `GridSearchCV`, with a single score
+    estimator : estimator
+        One that has `warm_start`, such as `LMNNClassifier`, or a pipeline that ends in one.
+    param_grid : dict or list of dict
+        Name of a parameter → its values.
+    scoring : str or callable or None, default None
+        A single score, as in `GridSearchCV`.
+    n_jobs : int or None, default None
+        Paths through the grid that run at a time, by joblib.
+    refit : bool or str or callable, default True
+        Whether to fit the best parameters on all data.
+    cv : int, splitter or None, default None
+        As in `GridSearchCV`.
+    verbose : int, default 0
+        As in `GridSearchCV`.
+    pre_dispatch : int or str, default "2*n_jobs"
+        As in `GridSearchCV`.
+    error_score : "raise" or float, default nan
+        The score of a fit that fails.
+    return_train_score : bool, default False
+        Whether to score the training sets as well.
 
-    The attributes are those of `GridSearchCV`. Every fit is certified to its own `tol`, wherever
-    it started; scores can therefore differ from those of `GridSearchCV` by what `tol` leaves open.
-    They do not depend on `n_jobs` or on where the tasks run. `best_estimator_` is fitted from
-    nothing.
-
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> from sdpkit.estimators import LMNNClassifier
     >>> X, y = load_iris(return_X_y=True)

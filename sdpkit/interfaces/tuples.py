@@ -71,9 +71,46 @@ def _distinct(tuples: Array) -> tuple[Array, Indices]:
 
 
 class MahalanobisForClusteringFromPairs(PairsMixin, MahalanobisForClustering):
-    """Mahalanobis metric for clustering (MMC) from pairs; the parameters are those of
-    `MahalanobisForClustering`.
+    """Mahalanobis metric for clustering (MMC) from pairs.
 
+    Parameters
+    ----------
+    solver : str, default "auto"
+        A name from `sdpkit.available_solvers()`, or "auto".
+    tol : float or None, default None
+        The certified relative gap to reach; None takes the problem's default.
+    max_iter : int or None, default None
+        The limit on iterations; None leaves it to the solver.
+    time_limit : float or None, default None
+        The limit in seconds.
+    verbose : int, default 0
+        0 is silent; 1 prints a line that updates; 2 prints a line per iteration.
+    callback : callable or None, default None
+        Called with a mapping in every iteration; the solver stops if it returns True.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        What Ctrl-C does: "keep" leaves a fitted estimator with the best point found and its
+        certificate, "raise" raises `KeyboardInterrupt`.
+    diagonal : bool, default False
+        Whether to learn one weight per feature only.
+    max_pairs : int or None, default 1000
+        Dissimilar pairs used at most, evenly spread over all of them, and ten times as many similar
+        ones; None uses all.
+
+    Attributes
+    ----------
+    components_ : array of shape (r, d)
+        L with M = LᵀL.
+    problem_ : problem object
+        The problem that was solved.
+    solution_ : Solution
+        Its solution.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
+
+    Examples
+    --------
     >>> pairs = [[[0, 0], [1, 3]], [[0, 0], [2, -1]], [[0, 0], [3, 0]]]
     >>> mmc = MahalanobisForClusteringFromPairs().fit(pairs, [1, 1, -1])
     >>> mmc.pair_distance(pairs).round(3)
@@ -82,8 +119,47 @@ class MahalanobisForClusteringFromPairs(PairsMixin, MahalanobisForClustering):
 
 
 class PairMarginMetricFromPairs(PairsMixin, PairMarginMetric):
-    """A large-margin metric from pairs; the parameters are those of `PairMarginMetric`.
+    """A large-margin metric from pairs, without labels.
 
+    Parameters
+    ----------
+    solver : str, default "auto"
+        A name from `sdpkit.available_solvers()`, or "auto".
+    tol : float or None, default None
+        The certified relative gap to reach; None takes the problem's default.
+    max_iter : int or None, default None
+        The limit on iterations; None leaves it to the solver.
+    time_limit : float or None, default None
+        The limit in seconds.
+    verbose : int, default 0
+        0 is silent; 1 prints a line that updates; 2 prints a line per iteration.
+    callback : callable or None, default None
+        Called with a mapping in every iteration; the solver stops if it returns True.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        What Ctrl-C does: "keep" leaves a fitted estimator with the best point found and its
+        certificate, "raise" raises `KeyboardInterrupt`.
+    upper : float, default 1.0
+        The squared distance that similar pairs keep within.
+    lower : float, default 2.0
+        The squared distance that dissimilar pairs keep beyond.
+    weight : float, default 1.0
+        What a unit of violation costs in the objective.
+
+    Attributes
+    ----------
+    components_ : array of shape (r, d)
+        L with M = LᵀL.
+    problem_ : problem object
+        The problem that was solved.
+    solution_ : Solution
+        Its solution.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
+
+    Examples
+    --------
     >>> pairs = [[[0, 0], [0, 3]], [[0, 0], [1, 0]]]
     >>> model = PairMarginMetricFromPairs(weight=10.0).fit(pairs, [1, -1])
     >>> (model.pair_distance(pairs) ** 2).round(2)
@@ -94,8 +170,52 @@ class PairMarginMetricFromPairs(PairsMixin, PairMarginMetric):
 class LargeMarginFromTriplets(TuplesMixin, LargeMarginNearestNeighbors):
     """Large margin nearest neighbours from triplets, without labels.
 
-    The parameters are those of `LargeMarginNearestNeighbors`; `n_neighbors` is not used.
+    Parameters
+    ----------
+    solver : str, default "auto"
+        A name from `sdpkit.available_solvers()`, or "auto".
+    tol : float or None, default None
+        The certified relative gap to reach; None takes the problem's default.
+    max_iter : int or None, default None
+        The limit on iterations; None leaves it to the solver.
+    time_limit : float or None, default None
+        The limit in seconds.
+    verbose : int, default 0
+        0 is silent; 1 prints a line that updates; 2 prints a line per iteration.
+    callback : callable or None, default None
+        Called with a mapping in every iteration; the solver stops if it returns True.
+    on_interrupt : {"keep", "raise"}, default "keep"
+        What Ctrl-C does: "keep" leaves a fitted estimator with the best point found and its
+        certificate, "raise" raises `KeyboardInterrupt`.
+    n_neighbors : int, default 3
+        Not used.
+    mu : float, default 0.5
+        The weight of the push term; the pull term has 1 − mu.
+    ridge : float, default 0.0
+        Add ridge·tr M to the objective.
+    n_components : int or None, default None
+        Rows of a rectangular L; the problem is then not convex and its solution local. None learns
+        the full, convex metric.
+    warm_start : bool, default False
+        Whether to start from the answer of the fit before.
+    random_state : int or RandomState, default 0
+        Kept for scikit-learn's sake; the result does not depend on it.
 
+    Attributes
+    ----------
+    components_ : array of shape (r, d)
+        L with M = LᵀL.
+    problem_ : problem object
+        The problem that was solved.
+    solution_ : Solution
+        Its solution.
+    certificate_ : Certificate
+        The proof.
+    n_iter_ : int or None
+        Iterations of the solver.
+
+    Examples
+    --------
     >>> triplets = [[[0, 0], [1, 2], [2, 0]], [[2, 0], [3, 1], [0, 0]], [[0, 0], [2, 1], [3, 0]]]
     >>> model = LargeMarginFromTriplets().fit(triplets)
     >>> model.predict(triplets)
@@ -142,15 +262,24 @@ class PseudoMetricOnlineLearning(TuplesMixin, LinearMap, SavedMixin, BaseEstimat
 
     Parameters
     ----------
-    beta: the loss that a pair may keep in batch learning
-    max_iter: passes over the pairs at most
+    beta : float, default 0.001
+        The loss that a pair may keep in batch learning.
+    max_iter : int, default 1000
+        Passes over the pairs at most.
 
     Attributes
     ----------
-    components_: (r, d) L with M = LᵀL;  threshold_: pairs of a smaller squared distance are similar
-    learner_: the `sdpkit.POLA`, with the loss of every pair
-    n_iter_: passes of the last `fit`; 1 after `partial_fit` alone
+    components_ : array of shape (r, d)
+        L with M = LᵀL.
+    threshold_ : float
+        Pairs of a smaller squared distance are similar.
+    learner_ : POLA
+        The learner, with the loss of every pair.
+    n_iter_ : int
+        Passes of the last `fit`; 1 after `partial_fit` alone.
 
+    Examples
+    --------
     >>> pairs = [[[0, 0], [0, 3]], [[0, 0], [1, 0]]]
     >>> model = PseudoMetricOnlineLearning().fit(pairs, [1, -1])
     >>> model.predict(pairs), model.learner_.converged_

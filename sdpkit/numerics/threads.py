@@ -41,11 +41,16 @@ _alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 
 def set_threads(n: int | None) -> None:
-    """Let sdpkit share its work out among at most n threads; None for the default.
+    """Limit the threads among which sdpkit shares its work; None restores the default.
 
     The default is the variable SDPKIT_NUM_THREADS if it is set, else OMP_NUM_THREADS or
     OPENBLAS_NUM_THREADS, else every core that this process may use. More threads than cores are
     never started. Answers agree to rounding, whatever the number.
+
+    Parameters
+    ----------
+    n : int or None
+        The largest number of threads.
 
     Examples
     --------

@@ -86,10 +86,26 @@ class Sweep:
 def neighbor_sweep(
     X: ArrayLike, n_neighbors: Iterable[int], *, tol: float = 1e-3, **options: Any
 ) -> Sweep:
-    """MVU of the points X for each k, to choose k by the spectrum (Weinberger 2007, 3.1.12).
+    """Unfold the points for each k, to choose k by the spectrum (Weinberger 2007, 3.1.12).
 
-    `options` go to `MVU`. Small k may disconnect the graph (`connect="bridge"` adds links), large
-    k may lock the data: the inputs are the only solution, and the gain of variance is 1.
+    Small k may disconnect the graph (`connect="bridge"` adds links). Large k may lock the data: the
+    inputs are the only solution, and the gain of variance is 1.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The points.
+    n_neighbors : iterable of int
+        The values of k.
+    tol : float, default 0.001
+        The tolerance of every solve.
+    **options : object
+        Passed to `MVU`.
+
+    Returns
+    -------
+    Sweep
+        One result per k, with spectrum, dimension and gain of variance.
 
     Examples
     --------

@@ -13,6 +13,22 @@ _CELL = "text-align:left;padding:0.1em 1.2em 0.1em 0;border:none;"
 def card(title: str, rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
     """A titled table as HTML; colours are those of the page around it.
 
+    Parameters
+    ----------
+    title : str
+        The heading.
+    rows : iterable of sequence of str
+        The cells, row by row.
+    heads : sequence of str, default ()
+        The names of the columns.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
     >>> card("a & b", [("gap", "1e-6")])[-29:]
     '>1e-6</td></tr></table></div>'
     """
@@ -28,8 +44,22 @@ def card(title: str, rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -
 
 
 def card_of(text: str) -> str:
-    """The card of a printed object: its first line is the title, two spaces part name and value.
+    """Format a printed object as a card.
 
+    Its first line is the title; two spaces separate a name from its value.
+
+    Parameters
+    ----------
+    text : str
+        The printed object.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
     >>> "<td" in card_of("certificate\\n  objective   3.0   (exact)")
     True
     """

@@ -21,10 +21,20 @@ class EdgeMap:
 
     Attributes
     ----------
-    coordinates: (n, 2)
-    edges: (m, 2), pairs of points
-    tensions: (m,), positive where the edge is stretched
-    alt: the text for screen readers
+    coordinates : array of shape (n, 2)
+        The points.
+    edges : array of int, shape (m, 2)
+        Pairs of points.
+    tensions : array of shape (m,)
+        Positive where the edge is stretched.
+    alt : str
+        The text for screen readers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> EdgeMap(np.eye(2), np.array([[0, 1]]), np.array([0.5]), alt="one edge")
+    <EdgeMap of 1 edges: one edge>
     """
 
     coordinates: Array
@@ -81,8 +91,15 @@ def edge_map(embedding: DrawnEmbedding, *, alt: str) -> EdgeMap:
 
     Parameters
     ----------
-    embedding: the result of `problem.recover(solution)` with tensions
-    alt: the text for screen readers
+    embedding : Embedding
+        The result of `problem.recover(solution)` with tensions.
+    alt : str
+        The text for screen readers.
+
+    Returns
+    -------
+    EdgeMap
+        The drawing, which a notebook shows.
 
     Examples
     --------

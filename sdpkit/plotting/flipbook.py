@@ -31,12 +31,24 @@ class Flipbook:
 
     Attributes
     ----------
-    frames: PNG files, as bytes
-    size: width and height in pixels
-    seconds: for one round
-    still: the frame that is printed
-    alt: the text for screen readers
-    labels: what each frame shows, such as "k = 5", or empty
+    frames : tuple of bytes
+        PNG files, as bytes.
+    size : tuple of int
+        Width and height in pixels.
+    seconds : float
+        For one round.
+    still : int
+        The frame that is printed.
+    alt : str
+        The text for screen readers.
+    labels : tuple of str
+        What each frame shows, such as "k = 5", or empty.
+
+    Examples
+    --------
+    >>> book = flipbook(lambda figure, k: figure.text(0.5, 0.5, str(k)), 2, alt="counts to one")
+    >>> len(book.frames), book.seconds
+    (2, 8.0)
     """
 
     frames: tuple[bytes, ...]
@@ -96,11 +108,37 @@ def flipbook(
     labels: Sequence[str] = (),
     dpi: int = 80,
 ) -> Flipbook:
-    """An animation: `draw(figure, k)` draws frame k of n_frames on an empty figure.
+    """Draw an animation frame by frame.
 
-    With `labels`, one text per frame such as "k = 5", the frames are those of a parameter: on the
-    pages of the documentation a slider names its value and nothing moves until it is used.
+    `draw(figure, k)` draws frame k on an empty figure.
 
+    Parameters
+    ----------
+    draw : callable
+        Called with an empty figure and the number of the frame.
+    n_frames : int
+        How many frames.
+    figsize : tuple of float, default (6.0, 3.6)
+        Width and height in inches.
+    seconds : float, default 8.0
+        The time of one round.
+    still : int, default -1
+        The frame that is printed; −1 is the last.
+    alt : str
+        The text for screen readers.
+    labels : sequence of str, default ()
+        One text per frame, such as "k = 5": the frames are those of a parameter, which a slider
+        chooses, and nothing moves until it is used.
+    dpi : int, default 80
+        Pixels per inch.
+
+    Returns
+    -------
+    Flipbook
+        The frames, which a notebook shows.
+
+    Examples
+    --------
     >>> book = flipbook(lambda figure, k: figure.text(0.5, 0.5, str(k)), 3, alt="counts to two")
     >>> book
     <Flipbook of 3 frames, 8 s: counts to two>

@@ -67,10 +67,36 @@ def _axes(ax: Any) -> Any:
 def plot_embedding(
     embedding: DrawnEmbedding, ax: Any = None, *, color: Any = None, tension: bool = True
 ) -> Any:
-    """The first two coordinates with their edges; returns the axes.
+    """Draw the first two coordinates with their edges.
 
     An edge's colour is the multiplier of its length: orange edges are stretched and hold the
     unfolding back, purple edges are compressed, thin pale ones could be left out.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        What to draw.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+    color : array-like or color, default None
+        Colours of the points, as matplotlib's `scatter` takes them.
+    tension : bool, default True
+        Whether to colour the edges by their multipliers.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> problem = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))
+    >>> embedding = problem.recover(sdpkit.solve(problem), n_components=2)
+    >>> ax = plot_embedding(embedding, Figure().add_subplot(), tension=False)
+    >>> len(ax.collections)                     # the edges and the points
+    2
     """
     _require_matplotlib()
     from matplotlib.collections import LineCollection
@@ -103,7 +129,31 @@ def plot_embedding(
 def plot_spectrum(
     eigenvalues: ArrayLike, ax: Any = None, *, n_shown: int = 10, variance: float | None = None
 ) -> Any:
-    """Eigenvalues as shares of the trace (`variance`, or their sum); returns the axes."""
+    """Draw eigenvalues as shares of the trace.
+
+    Parameters
+    ----------
+    eigenvalues : array-like of shape (k,)
+        Eigenvalues in any order; negative ones count as zero.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+    n_shown : int, default 10
+        How many are drawn.
+    variance : float or None, default None
+        The trace; None takes the sum of the eigenvalues.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> bars = plot_spectrum([3.0, 1.0], Figure().add_subplot()).patches
+    >>> [float(bar.get_height()) for bar in bars]
+    [0.75, 0.25]
+    """
     ax = _axes(ax)
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1].clip(min=0)
     shares = values[:n_shown] / (variance or values.sum() or 1.0)
@@ -116,7 +166,33 @@ def plot_spectrum(
 def plot_unfolding(
     X: Array, embedding: DrawnEmbedding, path: str | Path, *, color: Any = None, title: str = ""
 ) -> None:
-    """Input, output and both spectra in one picture file."""
+    """Draw input, output and both spectra to a picture file.
+
+    Parameters
+    ----------
+    X : array of shape (n, D)
+        The input points.
+    embedding : Embedding
+        The output.
+    path : str or path
+        The picture file; its suffix chooses the format.
+    color : array-like or color, default None
+        Colours of the points, as matplotlib's `scatter` takes them.
+    title : str, default ""
+        The title of the figure.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import sdpkit
+    >>> picture = Path(tempfile.mkdtemp()) / "picture.png"
+    >>> problem = sdpkit.MVU(X := sdpkit.datasets.swiss_roll(20), n_neighbors=4)
+    >>> plot_unfolding(X, problem.recover(sdpkit.solve(problem)), picture)
+    >>> picture.exists()
+    True
+    """
     figure = new_figure(11, 8)
     grid = figure.add_gridspec(3, 2, height_ratios=[1, 1, 1.4], width_ratios=[1.5, 1])
     before = figure.add_subplot(grid[:2, 0], projection="3d")
@@ -137,9 +213,35 @@ def plot_unfolding(
 
 
 def plot_trajectory(trajectory: DrawnTrajectory, ax: Any = None, *, name: str | None = None) -> Any:
-    """One of the numbers that a problem follows, step by step; returns the axes.
+    """Plot one of the numbers that a problem follows, step by step.
 
-    By default the fidelity where there is one, and else the objective.
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The steps of a solve of several programs.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+    name : str or None, default None
+        Which number; None takes the fidelity where there is one, and else the objective.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    InputError
+        If the problem does not follow a number of that name.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> problem = sdpkit.MVE(graph=sdpkit.datasets.star_graph(5, 2))
+    >>> ax = plot_trajectory(sdpkit.solve(problem).trajectory, Figure().add_subplot())
+    >>> ax.get_ylabel()
+    'fidelity'
     """
     ax = _axes(ax)
     if name is None:
@@ -163,9 +265,35 @@ def plot_comparison(
     color: Any = None,
     title: str = "",
 ) -> None:
-    """Several embeddings of the same points side by side over their spectra, in one picture file.
+    """Draw several embeddings of the same points side by side, to a picture file.
 
-    With a trajectory, the fidelity of its steps is drawn below.
+    Below each is its spectrum; with a trajectory, the fidelity of its steps follows.
+
+    Parameters
+    ----------
+    embeddings : mapping
+        Name → embedding, one column each.
+    path : str or path
+        The picture file; its suffix chooses the format.
+    trajectory : Trajectory or None, default None
+        The steps of a solve of several programs.
+    color : array-like or color, default None
+        Colours of the points, as matplotlib's `scatter` takes them.
+    title : str, default ""
+        The title of the figure.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import sdpkit
+    >>> picture = Path(tempfile.mkdtemp()) / "picture.png"
+    >>> problem = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))
+    >>> embedding = problem.recover(sdpkit.solve(problem), n_components=2)
+    >>> plot_comparison({"MVU": embedding}, picture)
+    >>> picture.exists()
+    True
     """
     n_rows = 2 if trajectory is None else 3
     figure = new_figure(4.5 * len(embeddings), 3.5 * n_rows)
@@ -181,8 +309,32 @@ def plot_comparison(
 
 
 def plot_metric(metric: DrawnMetric, ax: Any = None) -> Any:
-    """Training points in their first two dimensions, and for each metric the ellipse of points
-    at distance one from the centre of its points; returns the axes."""
+    """Draw training points and the ellipse of distance one of each metric.
+
+    Points are shown in their first two dimensions; an ellipse is centred at the mean of its points.
+
+    Parameters
+    ----------
+    metric : Metric
+        A learned metric.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> import numpy as np
+    >>> X, y = np.array([[0, 0], [0, 1], [3, 0], [3, 1.0]]), [0, 0, 1, 1]
+    >>> metric = sdpkit.Metric.from_components([[1.0, 0.0], [0.0, 0.2]], X, y)
+    >>> len(plot_metric(metric, Figure().add_subplot()).lines)     # ellipse and long axis
+    2
+    """
     ax = _axes(ax)
     shown = metric.X[:, :2]
     ax.scatter(*shown.T, c=metric.labels, s=12, cmap="viridis")
@@ -201,7 +353,30 @@ def plot_metric(metric: DrawnMetric, ax: Any = None) -> Any:
 
 
 def plot_metrics(metrics: Sequence[DrawnMetric], path: str | Path, titles: list[str]) -> None:
-    """Several metrics side by side in one picture file."""
+    """Draw several metrics side by side to a picture file.
+
+    Parameters
+    ----------
+    metrics : sequence of Metric
+        Learned metrics.
+    path : str or path
+        The picture file; its suffix chooses the format.
+    titles : list of str
+        One title per metric.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import sdpkit
+    >>> picture = Path(tempfile.mkdtemp()) / "picture.png"
+    >>> X, y = np.array([[0, 0], [0, 1], [3, 0], [3, 1.0]]), [0, 0, 1, 1]
+    >>> metric = sdpkit.Metric.from_components([[1.0, 0.0], [0.0, 0.2]], X, y)
+    >>> plot_metrics([metric], picture, ["a metric"])
+    >>> picture.exists()
+    True
+    """
     figure = new_figure(4.2 * len(metrics), 4.4)
     for k, (metric, title) in enumerate(zip(metrics, titles, strict=True)):
         plot_metric(metric, figure.add_subplot(1, len(metrics), k + 1)).set_title(title)
@@ -211,9 +386,34 @@ def plot_metrics(metrics: Sequence[DrawnMetric], path: str | Path, titles: list[
 def plot_ellipses(
     ellipsoids: Iterable[DrawnEllipsoid], X: ArrayLike | None = None, ax: Any = None
 ) -> Any:
-    """Ellipsoids in the first two dimensions over points X; returns the axes.
+    """Draw ellipsoids in the first two dimensions over points.
 
-    In more dimensions its projection is drawn, which covers the projections of the points.
+    In more dimensions the projection of an ellipsoid is drawn, which covers the projections of the
+    points.
+
+    Parameters
+    ----------
+    ellipsoids : iterable of Ellipsoid
+        What to draw.
+    X : array-like of shape (n, d) or None, default None
+        Points to draw too.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> X = [[0, 0], [2, 0], [0, 2], [2, 2.0]]
+    >>> problem = sdpkit.CoveringEllipsoid(X)
+    >>> ellipsoid = problem.recover(sdpkit.solve(problem))
+    >>> len(plot_ellipses([ellipsoid], X, Figure().add_subplot()).lines)
+    1
     """
     ax = _axes(ax)
     if X is not None:
@@ -229,8 +429,36 @@ def plot_ellipses(
 def plot_query_metrics(
     metrics: DrawnQueryMetrics, X: ArrayLike, labels: ArrayLike | None = None, ax: Any = None
 ) -> Any:
-    """The queries' unit circles over the training points, in the first two dimensions; returns the
-    axes. All circles are drawn in one scale: a tenth of the picture for the largest."""
+    """Draw the queries' unit circles over the training points, in the first two dimensions.
+
+    All circles are drawn in one scale: a tenth of the picture for the largest.
+
+    Parameters
+    ----------
+    metrics : QueryMetrics
+        The metrics, with their queries.
+    X : array-like of shape (n, d)
+        Training points.
+    labels : array-like of shape (n,) or None, default None
+        Numbers that colour the points.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> import numpy as np
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), [0, 1] * 20
+    >>> metrics = sdpkit.QueryMetric().fit(X, y).metrics(X[:3])
+    >>> len(plot_query_metrics(metrics, X, y, Figure().add_subplot()).lines)
+    3
+    """
     ax = _axes(ax)
     points = np.asarray(X, dtype=np.float64)[:, :2]
     ax.scatter(
@@ -259,7 +487,30 @@ def _draw_ellipse(ax: Any, center: Array, shape: Array) -> None:
 
 
 def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
-    """True positions, (n, 2), each joined to its inferred position; returns the axes."""
+    """Draw true positions in the plane, each joined to its inferred position.
+
+    Parameters
+    ----------
+    true : array-like of shape (n, 2)
+        True positions.
+    inferred : array-like of shape (n, 2)
+        Inferred positions.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = Figure().add_subplot()
+    >>> ax = plot_positions([[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.1], [1.0, 0.1]], ax)
+    >>> ax.get_title()
+    'mean error 0.1'
+    """
     _require_matplotlib()
     from matplotlib.collections import LineCollection
 
@@ -278,7 +529,34 @@ def plot_positions(true: ArrayLike, inferred: ArrayLike, ax: Any = None) -> Any:
 
 
 def plot_distances(solution: DrawnSolution, ax: Any = None) -> Any:
-    """How far an engine that projects was from each set, round by round; returns the axes."""
+    """Plot how far an engine that projects was from each set, round by round.
+
+    Parameters
+    ----------
+    solution : Solution
+        A solution by such an engine.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    InputError
+        If the solver recorded no distances.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> from sdpkit.testing.programs import wedge
+    >>> solution = sdpkit.solve(wedge(angle=0.5), solver="alternating")
+    >>> plot_distances(solution, Figure().add_subplot()).get_xlabel()
+    'iteration'
+    """
     _require_matplotlib()
     names = [name for name in _columns(solution) if name.startswith("distance")]
     if not names:
@@ -297,7 +575,33 @@ def plot_distances(solution: DrawnSolution, ax: Any = None) -> Any:
 
 
 def plot_convergence(solution: DrawnSolution, ax: Any = None) -> Any:
-    """The certified gap and the residuals of a solve, iteration by iteration; returns the axes."""
+    """Plot the certified gap and the residuals of a solve, iteration by iteration.
+
+    Parameters
+    ----------
+    solution : Solution
+        A solution with a history.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    InputError
+        If the solver recorded no progress.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> solution = sdpkit.solve(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)), "interior")
+    >>> plot_convergence(solution, Figure().add_subplot()).get_yscale()
+    'log'
+    """
     ax = _axes(ax)
     shown = [name for name in _PROGRESS if name in _columns(solution)]
     lines = {name: _positive(solution, name) for name in shown}
@@ -329,9 +633,29 @@ def _positive(solution: DrawnSolution, name: str) -> tuple[list[float], list[flo
 
 
 def plot_multipliers(multipliers: ArrayLike, ax: Any = None, *, label: str = "multiplier") -> Any:
-    """Multipliers of the constraints by size, positive and negative ones; returns the axes.
+    """Plot multipliers of the constraints by size, positive and negative ones.
 
     The optimum would be the same without constraints of multiplier zero.
+
+    Parameters
+    ----------
+    multipliers : array-like of shape (m,)
+        One number per constraint.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+    label : str, default "multiplier"
+        The label of the vertical axis.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> len(plot_multipliers([2.0, -1.0, 0.0], Figure().add_subplot()).patches)
+    2
     """
     ax = _axes(ax)
     w = np.sort(np.asarray(multipliers, dtype=np.float64))[::-1]
@@ -349,7 +673,28 @@ def plot_multipliers(multipliers: ArrayLike, ax: Any = None, *, label: str = "mu
 
 
 def plot_rows(program: DrawnProgram, ax: Any = None) -> Any:
-    """Which measurements each constraint contains, as a pattern of dots; returns the axes."""
+    """Show which measurements each constraint contains, as a pattern of dots.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> program = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)).program()
+    >>> plot_rows(program, Figure().add_subplot()).get_ylabel()
+    'constraint'
+    """
     ax = _axes(ax)
     rows, columns = program.rows_q.nonzero()
     ax.plot(columns, rows, ls="", marker="s", markersize=max(0.5, min(4, 200 / program.n_rows)))
@@ -361,11 +706,35 @@ def plot_rows(program: DrawnProgram, ax: Any = None) -> Any:
 def plot_iterates(
     solution: DrawnSolution, ax: Any = None, *, coordinates: tuple[int, int] = (0, 1)
 ) -> Any:
-    """The path of a point between the sets, as in Weinberger (2007), figure 1.4; returns the axes.
+    """Draw the path of a point between the sets, as in Weinberger (2007), figure 1.4.
 
     For programs of up to three numbers, solved by `alternating`, `gradient-projection` or
     `dykstra`: every round leaves the points before, between and after its projections. The lines
     of constraints in two numbers are drawn too, solid for equations, dashed for inequalities.
+
+    Parameters
+    ----------
+    solution : Solution
+        A solution by such an engine.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+    coordinates : tuple of int, default (0, 1)
+        The two numbers that are drawn.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> from sdpkit.testing.programs import wedge
+    >>> solution = sdpkit.solve(wedge(angle=0.5), solver="alternating")
+    >>> ax = plot_iterates(solution, Figure().add_subplot())
+    >>> len(ax.lines) > 2                       # two constraints and the path
+    True
     """
     _require_matplotlib()
     names = [name for name in _columns(solution) if name.startswith("p") and name.endswith("]")]
@@ -416,7 +785,26 @@ def _draw_rows(program: DrawnProgram, ax: Any) -> None:
 
 
 def draw(answer: Any, path: str | Path) -> None:
-    """An embedding, a metric, or (n, 2) positions to a picture file."""
+    """Draw an embedding, a metric or positions to a picture file.
+
+    Parameters
+    ----------
+    answer : Embedding, Metric or array of shape (n, 2)
+        What to draw.
+    path : str or path
+        The picture file; its suffix chooses the format.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import sdpkit
+    >>> picture = Path(tempfile.mkdtemp()) / "picture.png"
+    >>> draw(np.array([[0.0, 0.0], [1.0, 1.0]]), picture)
+    >>> picture.exists()
+    True
+    """
     figure = new_figure(6, 5)
     ax = figure.add_subplot()
     if hasattr(answer, "transform"):
@@ -431,8 +819,33 @@ def draw(answer: Any, path: str | Path) -> None:
 
 
 def plot_runs(comparison: DrawnComparison, path: str | Path | None = None) -> Any:
-    """A comparison of solvers in three rows, one column per tolerance: seconds against n, the
-    share of instances solved within a multiple of the best time, and gap against seconds."""
+    """Plot a comparison of solvers in three rows, one column per tolerance.
+
+    The rows are seconds against n, the share of instances solved within a multiple of the best
+    time, and gap against seconds.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The runs.
+    path : str or path or None, default None
+        A picture file to write as well.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> from sdpkit.comparison.records import RunRecord
+    >>> from sdpkit.comparison.table import Comparison
+    >>> words = ("", "ring", "mvu", 6, 6, "", "interior", "", 1e-6, 0, "cold", "optimal")
+    >>> run = RunRecord(*words, success=True, claimed=True, gap=1e-8, total=0.02)
+    >>> comparison = Comparison((run,), environment={}, instances=())
+    >>> len(plot_runs(comparison).axes)
+    3
+    """
     runs = [run for run in comparison.runs if run.start == "cold"]
     tols = sorted({run.tol for run in runs}, reverse=True)
     solvers = list(dict.fromkeys(run.solver for run in runs))
@@ -496,7 +909,32 @@ def plot_bars(
     label: str,
     line: float | None = None,
 ) -> None:
-    """Groups of bars in one picture file: a group per key, a bar per name."""
+    """Draw groups of bars to a picture file: a group per key, a bar per name.
+
+    Parameters
+    ----------
+    groups : mapping
+        Group → one height per name.
+    names : sequence of str
+        What the bars of each group are.
+    path : str or path
+        The picture file; its suffix chooses the format.
+    label : str
+        The label of the vertical axis.
+    line : float or None, default None
+        A horizontal line at this height, such as a published value.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import sdpkit
+    >>> picture = Path(tempfile.mkdtemp()) / "picture.png"
+    >>> plot_bars({"wine": [2.6, 30.8]}, ["LMNN", "Euclidean"], picture, label="error in %")
+    >>> picture.exists()
+    True
+    """
     figure = new_figure(1.6 * len(groups) + 3, 4.2)
     ax = figure.add_subplot()
     width = 0.8 / len(names)

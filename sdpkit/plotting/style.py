@@ -27,8 +27,15 @@ _SETTINGS: dict[str, Any] = {
 
 
 def settings() -> dict[str, Any]:
-    """matplotlib's settings for the style, for `matplotlib.rc_context`.
+    """Return matplotlib's settings for the style, for `matplotlib.rc_context`.
 
+    Returns
+    -------
+    dict
+        Name of a setting → its value.
+
+    Examples
+    --------
     >>> settings()["image.cmap"]
     'viridis'
     """
@@ -44,6 +51,8 @@ def use_style() -> None:
     Its colours can be told apart by readers with any colour vision, its lines differ in their
     dashes too, so that a page printed in grey loses nothing.
 
+    Examples
+    --------
     >>> import matplotlib
     >>> with matplotlib.rc_context():
     ...     use_style()

@@ -70,6 +70,12 @@ class Block:
         proven by the program without it or is merely stationary.
     log_det : float
         The weight β ≥ 0 of log det M, taken on the face.
+
+    Examples
+    --------
+    >>> block = Block.of(2, [[1.0, -1.0]], name="K")        # one length, between two points
+    >>> block.name, block.size
+    ('K', 2)
     """
 
     name: str

@@ -15,11 +15,23 @@ from sdpkit.program.printing import written
 
 
 def bmat(blocks: Sequence[Sequence[Any]]) -> MatrixExpression:
-    """The matrix of blocks, each a matrix, an unknown, a vector, a number or an expression.
+    """Assemble a matrix from blocks: matrices, unknowns, vectors, numbers or expressions.
 
     A vector stands as a column or as a row, as its neighbours leave room. The number 0 is a block
     of zeros of any shape.
 
+    Parameters
+    ----------
+    blocks : sequence of sequence of object
+        Rows of blocks.
+
+    Returns
+    -------
+    MatrixExpression
+        A symmetric matrix of expressions, for `>> 0`.
+
+    Examples
+    --------
     >>> from sdpkit import Variable, minimise, solve
     >>> t, x = Variable(name="t", free=True), Variable(2, "x", free=True)
     >>> program = minimise(t, bmat([[np.eye(2), x], [x, t]]) >> 0, x[0] + 2 * x[1] == 5)  # t ≥ ‖x‖²

@@ -75,13 +75,36 @@ def maximise(
 
     Parameters
     ----------
-    objective: affine, plus multiples of `M.log_det()`, minus those of `e.sum_squares()`, `e.norm()`
-    constraints: comparisons of expressions, or lists of them
-    safe: what is known that makes bounds safe; its vectors have an entry per row as written
-    direction, anchor: the vectors of `safe`, with a number or a vector per constraint
-    family: rows that are searched instead of written down
-    name, notes: for printing
+    objective : object
+        An affine expression, plus multiples of `M.log_det()`, minus those of `e.sum_squares()` and
+        `e.norm()`.
+    *constraints : object
+        Comparisons of expressions, or lists of them.
+    name : str, default "program"
+        The program's name, for printing.
+    safe : SafeBounds or None, default None
+        What is known that makes bounds safe; its vectors have an entry per row as written.
+    direction : sequence of array-like or None, default None
+        The `direction` of `safe`, with a number or a vector per constraint.
+    anchor : sequence of array-like or None, default None
+        The `anchor` of `safe`, with a number or a vector per constraint.
+    notes : sequence of str, default ()
+        What a reader of the solution should know.
+    family : RowFamily or None, default None
+        Rows that are searched instead of written down.
 
+    Returns
+    -------
+    Program
+        The program, for `sdpkit.solve`.
+
+    Raises
+    ------
+    InputError
+        If an expression is not of these kinds.
+
+    Examples
+    --------
     >>> from sdpkit import Unknown, solve
     >>> M = Unknown("M", 3)
     >>> i, j = np.array([0, 1]), np.array([1, 2])
@@ -108,9 +131,42 @@ def minimise(
     notes: Sequence[str] = (),
     family: RowFamily | None = None,
 ) -> Program:
-    """The program that minimises an expression of size 1 under constraints; as `maximise`, with
-    the signs of log det and penalties exchanged.
+    """The program that minimises an expression of size 1 under constraints.
 
+    As `maximise`, with the signs of log det and penalties exchanged.
+
+    Parameters
+    ----------
+    objective : object
+        An affine expression, minus multiples of `M.log_det()`, plus those of `e.sum_squares()` and
+        `e.norm()`.
+    *constraints : object
+        Comparisons of expressions, or lists of them.
+    name : str, default "program"
+        The program's name, for printing.
+    safe : SafeBounds or None, default None
+        What is known that makes bounds safe; its vectors have an entry per row as written.
+    direction : sequence of array-like or None, default None
+        The `direction` of `safe`, with a number or a vector per constraint.
+    anchor : sequence of array-like or None, default None
+        The `anchor` of `safe`, with a number or a vector per constraint.
+    notes : sequence of str, default ()
+        What a reader of the solution should know.
+    family : RowFamily or None, default None
+        Rows that are searched instead of written down.
+
+    Returns
+    -------
+    Program
+        The program, for `sdpkit.solve`.
+
+    Raises
+    ------
+    InputError
+        If an expression is not of these kinds.
+
+    Examples
+    --------
     >>> from sdpkit import Unknown, solve
     >>> M = Unknown("M", 2)
     >>> program = minimise(M.trace() - M.log_det())              # M = I

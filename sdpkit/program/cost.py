@@ -32,12 +32,12 @@ class Cost:
         n.
     identity : float
         The multiple a of the identity.
-    sparse : csr_array of shape (n, n)
-        Csr array.
     factor : array of shape (n, k)
         Dense U.
     weights : array of shape (k,)
         The signed weights s.
+    sparse : csr_array of shape (n, n)
+        The sparse part.
 
     Examples
     --------

@@ -67,13 +67,20 @@ class Unknown(ActsAsMatrix):
 
     Parameters
     ----------
-    name: the paper's letter for it
-    size: n; may be left out where `features` say it
-    null: (n,) or (n, k) directions N with M N = 0
-    features: (N, n) X, one row per node. `lengths` and `distances` are then about nodes: they
-        take combinations of rows of X, and X is never multiplied out.
-    max_rank: the largest rank M may have, or None; a limit makes the program non-convex
+    name : str
+        The paper's letter for it.
+    size : int or None, default None
+        n; may be left out where `features` say it.
+    null : array-like of shape (n,) or None, default None
+        Or (n, k) directions N with M N = 0.
+    features : array-like of shape (N, n) or None, default None
+        X, one row per node. `lengths` and `distances` are then about nodes: they take combinations
+        of rows of X, and X is never multiplied out.
+    max_rank : int or None, default None
+        The largest rank M may have, or None; a limit makes the program non-convex.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from sdpkit import maximise
     >>> K = Unknown("K", 3, null=np.ones(3))
@@ -446,8 +453,19 @@ class Combination(Expression):
 
 
 class Variable(Expression):
-    """`size` real variables, nonnegative unless `free`.
+    """Real variables, nonnegative unless `free`.
 
+    Parameters
+    ----------
+    size : int, default 1
+        How many.
+    name : str, default "x"
+        Their name, for printing.
+    free : bool, default False
+        Whether they may be negative.
+
+    Examples
+    --------
     >>> ξ = Variable(3, "ξ")
     >>> 2 * ξ.sum() + 1
     <Expression of size 1: 2 Σξ + 1>

@@ -95,17 +95,52 @@ class Program:
 
     Attributes
     ----------
-    sense: "max" or "min"
-    blocks: the semidefinite unknowns; their measurements are numbered one after the other
-    rows_q: (m, p) csr array A_q;  rows_x: (m, n_x) csr array A_x
-    relations: (m,) −1 for ≤, 0 for =, +1 for ≥;  rhs: (m,) b
-    cost_q: (p,) g;  cost_x: (n_x,) c;  free_x: (n_x,) bool;  quadratic_x: (n_x,) h ≥ 0
-    norms: Euclidean-norm penalties;  offset: a constant added to the objective
-    cones: second-order cones over free variables
-    family: penalised inequalities that are not written down, or None
-    wording: how the program was written, for printing only, or None
-    notes: what a reader of the solution should know about how the program was made
-    places: where the unknowns and variables are that it was written in, or None
+    sense : {"max", "min"}
+        "max" or "min".
+    blocks : tuple of Block
+        The semidefinite unknowns; their measurements are numbered one after the other.
+    rows_q : csr_array of shape (m, p)
+        Csr array A_q.
+    rows_x : csr_array of shape (m, n_x)
+        Csr array A_x.
+    relations : array of shape (m,)
+        −1 for ≤, 0 for =, +1 for ≥.
+    rhs : array of shape (m,)
+        b.
+    cost_q : array of shape (p,)
+        g.
+    cost_x : array of shape (n_x,)
+        c.
+    free_x : array of bool, shape (n_x,)
+        Bool.
+    quadratic_x : array of shape (n_x,)
+        h ≥ 0.
+    norms : tuple of NormPenalty
+        Euclidean-norm penalties.
+    offset : float
+        a constant added to the objective.
+    cones : tuple of SecondOrderCone
+        Second-order cones over free variables.
+    family : RowFamily or None
+        Penalised inequalities that are not written down, or None.
+    wording : Wording or None
+        How the program was written, for printing only, or None.
+    notes : tuple of str
+        What a reader of the solution should know about how the program was made.
+    places : Places or None
+        Where the unknowns and variables are that it was written in, or None.
+    name : str
+        The name, for printing.
+    safe : SafeBounds
+        What is known that makes bounds safe.
+
+    Examples
+    --------
+    >>> from sdpkit import Block, Cost
+    >>> block = Block.of(2, [[1.0, -1.0]], cost=Cost.of(2, identity=1.0), null=[1.0, 1.0])
+    >>> program = Program.of(block, [4.0])              # two points at distance 2
+    >>> program.n_rows, program.sense
+    (1, 'max')
     """
 
     name: str

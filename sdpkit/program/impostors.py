@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +26,7 @@ from sdpkit.errors import InputError
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program import tiles
+from sdpkit.program.cells import CelledScreen, pays_for_cells
 from sdpkit.program.families import (
     Rows,
     Terms,
@@ -44,7 +46,7 @@ from sdpkit.typing import Array, Bools, Indices
 _TREE_DIMENSION = 3
 _TREE_POINTS, _TREE_QUERIES = 20_000, 1000
 # From this many anchors and directions on, pairs are screened by their leading directions alone.
-_SCREENED_ANCHORS, _SCREENED_DIMENSION = 2000, 24
+_SCREENED_ANCHORS, _SCREENED_DIMENSION = 2000, 8
 # What a pair costs that passes, and each of its directions, in directions of a product; and the
 # sampled pairs that say how many will pass.
 _LENGTH_COST, _SAMPLED_PAIRS = (5000, 40), 8192
@@ -64,6 +66,7 @@ class Impostors:
     search: "blocks" (matrix products), "tree" (a ball tree per class, thesis 2.1.9) or "auto"
     summed: every block measures every distance, and they add up; block_of is 0 then
     only: the points that count as impostors, or None for all
+    memory: the bytes that searches and what they keep may take
 
     >>> family = Impostors.of([[0, 1], [1, 0]], labels=[0, 0, 1])
     >>> points = [np.array([[0.0], [1.0], [1.5]])]
@@ -79,6 +82,7 @@ class Impostors:
     search: Literal["auto", "blocks", "tree"] = "auto"
     summed: bool = False
     only: Indices | None = None
+    memory: float = np.inf
 
     noun = "comparison"
     formula = "Σ[1 + q_ij − q_il]₊"
@@ -331,8 +335,8 @@ class Impostors:
                 impostors.append(other[alike])
         return np.concatenate(anchors), np.concatenate(impostors)
 
-    def _strips(self, asks: Bools) -> Iterator[Strip]:
-        """Strips that cover every pair (i, l) of an anchor that asks once.
+    def _strips(self, block: int, asks: Bools) -> Iterator[Strip]:
+        """Strips that cover every pair (i, l) of an anchor that asks once, l in a block.
 
         With one block and most points such anchors, a strip is asked from both sides: a class
         against all later classes. With several blocks the distance is not symmetric. Other strips
@@ -343,18 +347,15 @@ class Impostors:
         rows = self._in_order if both else self._in_order[asks[self._in_order]]
         bounds = np.searchsorted(self.labels[rows], np.unique(self.labels)) if both else [0]
         parts = np.split(rows, bounds)
-        for block in self._used_blocks:
-            y = self.labels[self._members(block)]
-            height = tiles.TILE_ENTRIES // min(tiles.TILE_COLUMNS, y.size)
-            for some in (
-                part[a : a + height] for part in parts for a in range(0, part.size, height)
-            ):
-                first, last = self.labels[some[[0, -1]]]
-                start, end = 0, 0
-                if first == last:
-                    start, end = np.searchsorted(y, [first, first + 1]).tolist()
-                spans = [(end, y.size)] if both else [(0, start), (end, y.size)]
-                yield Strip(block, some, spans, both)
+        y = self.labels[self._members(block)]
+        height = tiles.TILE_ENTRIES // min(tiles.TILE_COLUMNS, y.size)
+        for some in (part[a : a + height] for part in parts for a in range(0, part.size, height)):
+            first, last = self.labels[some[[0, -1]]]
+            start, end = 0, 0
+            if first == last:
+                start, end = np.searchsorted(y, [first, first + 1]).tolist()
+            spans = [(end, y.size)] if both else [(0, start), (end, y.size)]
+            yield Strip(block, some, spans, both)
 
     @cached_property
     def _used_blocks(self) -> list[int]:
@@ -408,10 +409,18 @@ class Impostors:
         """The same by a search of all pairs; what is near is kept."""
         wide = keeping.begin(stacked, reach)
         asks = reach != -np.inf
-        screens = {
-            block: self._screen(block, stacked[:, columns[block] : columns[block + 1]], wide, asks)
-            for block in self._used_blocks
-        }
+        screens: dict[int, Screen | CelledScreen] = {}
+        strips: list[Iterator[Strip]] = []
+        for block in self._used_blocks:
+            outputs = stacked[:, columns[block] : columns[block + 1]]
+            screen = self._screen(block, outputs, wide, asks)
+            if pays_for_cells(screen, asks):
+                celled = CelledScreen.of(screen, self.labels, wide)
+                screens[block] = celled
+                strips.append(celled.strips(block, self.labels, asks))
+            else:
+                screens[block] = screen
+                strips.append(self._strips(block, asks))
 
         def measured(pairs: tuple[Indices, Indices]) -> Any:
             i, other, far = self._within(stacked, columns, wide, *pairs)
@@ -425,7 +434,7 @@ class Impostors:
             return [measured(pairs) for pairs in tiles.joined(found)]
 
         with own_threads() as pool:
-            for done in pool.map(run, self._strips(asks)):
+            for done in pool.map(run, chain(*strips)):
                 continue_or_raise()
                 yield from done
         keeping.end()

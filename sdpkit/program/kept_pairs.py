@@ -108,6 +108,10 @@ class Keeping:
     _at: tuple[Single, Array] | None = None
     _lock: Any = field(default_factory=Lock)
 
+    def __reduce__(self) -> tuple[type[Keeping], tuple[()]]:
+        """A copy or a pickle keeps nothing: what is kept serves the searches of one solve."""
+        return Keeping, ()
+
     def start(self, limit: float, margin: float) -> None:
         """Keep up to so many bytes from the next search on."""
         self.stop()

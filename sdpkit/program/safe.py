@@ -28,8 +28,15 @@ class SafeBounds:
         The least unit in which gaps are measured, a value that counts as zero; by default 1, or
         less where all data are tiny (`Program.value_floor`).
 
+    Notes
+    -----
     `direction` and `anchor` are checked by the certificate before they are used; `trace` is the
     claim of the problem.
+
+    Examples
+    --------
+    >>> SafeBounds(trace=(4.0,)).direction is None
+    True
     """
 
     trace: tuple[float, ...] | None = None
@@ -40,7 +47,20 @@ class SafeBounds:
 
 @dataclass(frozen=True, eq=False)
 class NormPenalty:
-    """ρ‖x_G‖ over a group G of free auxiliary variables."""
+    """The penalty ρ‖x_G‖ over a group G of free auxiliary variables.
+
+    Attributes
+    ----------
+    weight : float
+        ρ ≥ 0.
+    group : tuple of int
+        The numbers of the variables in G.
+
+    Examples
+    --------
+    >>> NormPenalty(weight=2.0, group=(0, 1)).weight
+    2.0
+    """
 
     weight: float
     group: tuple[int, ...]

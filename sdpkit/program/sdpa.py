@@ -59,6 +59,23 @@ def read_sdpa(path: str | Path) -> Program:
     Row e of the program is constraint e of the file, except that rows which only fix null
     directions (see `sdpkit.program.sdpa`) are gone.
 
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    Program
+        The program.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or malformed; the message names the line.
+
+    Examples
+    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "tiny.dat-s"
     >>> _ = path.write_text("2\\n1\\n2\\n1.0 1.0\\n0 1 1 2 1.0\\n1 1 1 1 1\\n2 1 2 2 1\\n")
@@ -448,12 +465,26 @@ class _Writer:
 
 
 def write_sdpa(program: Program, path: str | Path) -> None:
-    """Write a program as `.dat-s`. The file's maximisation has the program's optimal value,
-    negated for a minimisation (`read_sdpa` knows it by a comment).
+    """Write a program as `.dat-s`.
 
-    Inequalities get slack variables, free variables are split in two, null directions become
-    rows vᵀYv = 0. Quadratic and norm penalties have no place in the format.
+    The file's maximisation has the program's optimal value, negated for a minimisation (`read_sdpa`
+    knows it by a comment). Inequalities get slack variables, free variables are split in two, null
+    directions become rows vᵀYv = 0. Quadratic and norm penalties have no place in the format.
 
+    Parameters
+    ----------
+    program : Program
+        The program.
+    path : str or path
+        The file to write.
+
+    Raises
+    ------
+    InputError
+        If the program cannot be expressed in the format.
+
+    Examples
+    --------
     >>> import sdpkit, tempfile, os
     >>> program = sdpkit.MVU(sdpkit.datasets.swiss_roll(20), n_neighbors=4).program()
     >>> path = os.path.join(tempfile.mkdtemp(), "roll.dat-s")

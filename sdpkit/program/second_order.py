@@ -19,11 +19,17 @@ from sdpkit.typing import Array, Bools, Indices
 
 @dataclass(frozen=True, eq=False)
 class SecondOrderCone:
-    """x_h ≥ ‖x_T‖ for free auxiliary variables; build one with `SecondOrderCone.of`.
+    """The cone x_h ≥ ‖x_T‖ of free auxiliary variables; build one with `SecondOrderCone.of`.
 
     Attributes
     ----------
-    members: (k,) the numbers of the variables, h first
+    members : array of int, shape (k,)
+        The numbers of the variables, h first.
+
+    Examples
+    --------
+    >>> SecondOrderCone.of([0, 1, 2]).members
+    array([0, 1, 2])
     """
 
     members: Indices

@@ -70,30 +70,71 @@ class Screen:
     ) -> Iterator[tuple[Indices, Indices]]:
         """Pairs (i, l) of every tile of a strip, among them all with q_il < reach_i; those of the
         next tile overwrite them."""
-        left, low, limits = (x[strip.rows] for x in (self.points, self.low, self.limits))
-        left += left
+        tile_pairs = TilePairs.of(self, strip.rows, labels, group)
+        for first, beyond in strip.spans:
+            for start in range(first, beyond, TILE_COLUMNS):
+                continue_or_raise()
+                tile = slice(start, min(start + TILE_COLUMNS, beyond))
+                yield tile_pairs.found(tile, strip.both)
+
+    def ordered(self, order: Indices) -> Screen:
+        """The same with its members in another order."""
+        parts = (x[order] for x in (self.members, self.columns, self.low_columns))
+        return Screen(self.points, self.low, self.limits, *parts)
+
+
+@dataclass(eq=False)
+class TilePairs:
+    """Finds the pairs of some points with tile after tile of the members of a screen.
+
+    Attributes
+    ----------
+    rows: the points;  twice, low, limits: of these
+    pairs: (2, m) room for the pairs of a tile
+    """
+
+    screen: Screen
+    labels: Indices
+    group: Indices
+    rows: Indices
+    twice: NDArray[Any]
+    low: NDArray[Any]
+    limits: NDArray[Any]
+    pairs: Indices
+
+    @classmethod
+    def of(cls, screen: Screen, rows: Indices, labels: Indices, group: Indices) -> TilePairs:
+        """With room for a few pairs."""
+        twice, low, limits = (x[rows] for x in (screen.points, screen.low, screen.limits))
+        twice += twice
+        room = np.empty((2, _ROOM), np.int64)
+        return cls(screen, labels, group, rows, twice, low, limits, room)
+
+    def found(
+        self, tile: slice, both: bool = False, chosen: Indices | None = None
+    ) -> tuple[Indices, Indices]:
+        """The pairs (i, l) of the points, or of some chosen ones, and the members in a tile, among
+        them all with q_il < reach_i; with `both` also those whose i is the member. The next tile
+        overwrites them."""
+        screen, rows, left = self.screen, self.rows, self.twice
+        low, limits = self.low, self.limits
+        right, members, theirs = (
+            x[tile] for x in (screen.columns, screen.members, screen.low_columns)
+        )
+        if chosen is not None:
+            rows, left = rows.take(chosen), left.take(chosen, axis=0)
+            low, limits = low.take(chosen), limits.take(chosen)
+        own = -screen.limits[members] if both else np.full_like(theirs, np.inf)
+        known = (rows, members, self.labels, self.group, left @ right.T, low, theirs, limits, own)
+        if len(screen.points) <= _UNCOMPILED_POINTS:
+            return _few_pairs(*known)
         tile_pairs: Any = _TILE_PAIRS[left.dtype.type]
-        i, other = np.empty((2, _ROOM), np.int64)
-        products = np.empty(len(left) * min(TILE_COLUMNS, len(self.members)), left.dtype)
-        starts = [(a, b) for first, b in strip.spans for a in range(first, b, TILE_COLUMNS)]
-        for start, beyond in starts:
-            continue_or_raise()
-            tile = slice(start, min(start + TILE_COLUMNS, beyond))
-            right, members, theirs = (
-                x[tile] for x in (self.columns, self.members, self.low_columns)
-            )
-            own = -self.limits[members] if strip.both else np.full_like(theirs, np.inf)
-            twice = products[: len(left) * len(right)].reshape(len(left), len(right))
-            np.matmul(left, right.T, out=twice)
-            known = (strip.rows, members, labels, group, twice, low, theirs, limits, own)
-            if len(self.points) <= _UNCOMPILED_POINTS:
-                yield _few_pairs(*known)
-                continue
-            n = tile_pairs(*known, i, other)
-            if n > i.size:
-                i, other = np.empty((2, n), np.int64)
-                tile_pairs(*known, i, other)
-            yield i[:n], other[:n]
+        n = tile_pairs(*known, *self.pairs)
+        if n > self.pairs.shape[1]:
+            self.pairs = np.empty((2, n), np.int64)
+            tile_pairs(*known, *self.pairs)
+        i, other = self.pairs[:, :n]
+        return i, other
 
 
 def joined(tiles: Iterable[tuple[Indices, Indices]]) -> Iterator[tuple[Indices, Indices]]:

@@ -249,7 +249,8 @@ def _exact_end(
     right: list[int],
 ) -> dict[str, Any] | None:
     r = _residuals(program, point, linear, right, power)
-    for solver in [*first, *[gram] * _REFINEMENTS]:
+    solvers: list[_Metric | _Gram] = [*first, *[gram] * _REFINEMENTS]
+    for solver in solvers:
         continue_or_raise()
         if not any(r):
             break

@@ -66,6 +66,14 @@ class Embedding:
         Tr K, where only leading eigenvalues are known; None: their sum.
     notes : tuple of str
         Why the objective of the coordinates is not the certified one, where it is not.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> problem = sdpkit.MVU(graph=sdpkit.datasets.path_graph(4))
+    >>> embedding = problem.recover(sdpkit.solve(problem), n_components=1)
+    >>> abs(embedding.coordinates[:, 0]).round(3)
+    array([1.5, 0.5, 0.5, 1.5])
     """
 
     coordinates: Array
@@ -102,16 +110,21 @@ class Embedding:
         n_neighbors: int | None = None,
         refine: bool = False,
     ) -> Array:
-        """Coordinates of new points, (t, d), each independently of the others.
+        """Coordinates of new points, each independently of the others.
+
+        A new point that is an input gets that input's coordinates; of inputs that coincide, those
+        of the first. By "sdp" and "lle" a point that is only close to an input may land a few
+        spacings away from it, and if the embedding has several components, all neighbours are
+        taken from that of the nearest.
 
         Parameters
         ----------
         X_new : array-like of shape (t, D) or None, default None
-            New points; or.
+            New points.
         distances : array-like of shape (t, n) or None, default None
-            From new points to all inputs, where only distances are known.
+            Lengths from new points to all inputs, where only these are known.
         method : {"interpolation", "sdp", "lle"}, default "interpolation"
-            "interpolation", a continuous map through the outputs (`sdpkit.results. interpolation`);
+            "interpolation", a continuous map through the outputs (`sdpkit.results.interpolation`);
             "sdp", the published placement by distances to the nearest inputs (thesis 3.1.10,
             `sdpkit.results.placement.place`); "lle" (Saul and Roweis).
         n_neighbors : int or None, default None
@@ -119,10 +132,10 @@ class Embedding:
         refine : bool, default False
             Move each new point of "sdp" or "lle" to a local minimum of its squared errors.
 
-        A new point that is an input gets that input's coordinates; of inputs that coincide, those
-        of the first. By "sdp" and "lle" a point that is only close to an input may land a few
-        spacings away from it, and if the embedding has several components, all neighbours are
-        taken from that of the nearest.
+        Returns
+        -------
+        array of shape (t, d)
+            One row per new point.
 
         Examples
         --------

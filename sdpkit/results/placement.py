@@ -46,12 +46,19 @@ class Placement:
 
     Attributes
     ----------
-    coordinates : array
-        (t, r).
+    coordinates : array of shape (t, r)
+        The new points.
     objectives : array of shape (t,)
         s + Σ|ξ_i| of each point, with the best s for its coordinates.
     bounds : array of shape (t,)
         Values of dual feasible g: no (y, s) has a smaller objective.
+
+    Examples
+    --------
+    >>> square = [[[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]]
+    >>> found = place(square, [[2.0, 2.0, 2.0, 2.0]])
+    >>> found.coordinates.round(6)
+    array([[1., 1.]])
     """
 
     coordinates: Array
@@ -65,17 +72,22 @@ class Placement:
 
 @one_blas_thread
 def place(anchors: ArrayLike, squared_distances: ArrayLike) -> Placement:
-    """Points by their squared distances to embedded neighbours, each independently of the others.
+    """Place points by their squared distances to embedded neighbours, each independently.
+
+    Exact distances give the exact point where the neighbours span all r dimensions, wherever the
+    origin is.
 
     Parameters
     ----------
     anchors : array-like of shape (t, k, r)
         Coordinates of the k neighbours of each new point.
-    squared_distances : array-like
-        (t, k).
+    squared_distances : array-like of shape (t, k)
+        Squared input distances from each new point to its neighbours.
 
-    Exact distances give the exact point where the neighbours span all r dimensions, wherever
-    the origin is:
+    Returns
+    -------
+    Placement
+        Coordinates of the new points, with objectives and bounds that prove them.
 
     Examples
     --------
@@ -95,9 +107,23 @@ def place(anchors: ArrayLike, squared_distances: ArrayLike) -> Placement:
 def refine_placement(
     coordinates: ArrayLike, anchors: ArrayLike, squared_distances: ArrayLike
 ) -> Array:
-    """Move each point to a local minimum of Σ(‖y − y_i‖² − δ_i)², its neighbours fixed, (t, r).
+    """Move each point to a local minimum of Σ(‖y − y_i‖² − δ_i)², its neighbours fixed.
 
     Newton's method, damped where it would go up; a point is never made worse.
+
+    Parameters
+    ----------
+    coordinates : array-like of shape (t, r)
+        Where the points begin.
+    anchors : array-like of shape (t, k, r)
+        Coordinates of the neighbours of each point.
+    squared_distances : array-like of shape (t, k)
+        Squared distances to them, the δ_i.
+
+    Returns
+    -------
+    array of shape (t, r)
+        The moved points.
 
     Examples
     --------
@@ -118,8 +144,10 @@ def refine_placement(
 
 @one_blas_thread
 def reconstruct(inputs: ArrayLike, neighbors: ArrayLike, anchors: ArrayLike) -> Array:
-    """Saul and Roweis's extension: the weights that rebuild a new input from its neighbours'
-    inputs rebuild its output from theirs, (t, r).
+    """Saul and Roweis's extension of an embedding to new points.
+
+    The weights that rebuild a new input from its neighbours' inputs rebuild its output from their
+    outputs.
 
     Parameters
     ----------
@@ -129,6 +157,11 @@ def reconstruct(inputs: ArrayLike, neighbors: ArrayLike, anchors: ArrayLike) -> 
         The inputs of their neighbours.
     anchors : array-like of shape (t, k, r)
         The outputs of their neighbours.
+
+    Returns
+    -------
+    array of shape (t, r)
+        The outputs of the new points.
 
     Examples
     --------

@@ -43,6 +43,17 @@ __all__ = [
 class Quality:
     """The three measures of one embedding, for neighbourhoods of `n_neighbors` points.
 
+    Parameters
+    ----------
+    local_continuity : float
+        How well the output keeps the distances to input neighbours, 0 to 1.
+    local_trust : float
+        How well distances to output neighbours tell those in the input, 0 to 1.
+    neighborhood_intersection : float
+        The share of neighbours in common, 0 to 1.
+    n_neighbors : int
+        The size of the neighbourhoods.
+
     Examples
     --------
     >>> Quality(1.0, 0.5, 0.5, n_neighbors=5).harmonic_mean
@@ -76,9 +87,25 @@ def evaluate(
     *,
     distances: MatrixLike | None = None,
 ) -> Quality:
-    """All measures of the output Y, (n, r), for the input X, (n, d).
+    """All three measures of an output for its input.
 
     The input may be distances, (n, n), instead; X is None then.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d) or sparse matrix or None
+        The input points, or None if `distances` is given.
+    Y : array-like of shape (n, r) or sparse matrix
+        The output points.
+    n_neighbors : int, default 5
+        k, the size of the neighbourhoods.
+    distances : array-like of shape (n, n) or sparse matrix or None, default None
+        Input distances instead of points.
+
+    Returns
+    -------
+    Quality
+        Local continuity, local trust and neighbourhood intersection.
 
     Examples
     --------
@@ -109,6 +136,22 @@ def local_continuity(
     distances. Y in a single place has 0, as s = 0 is all that is left; if all neighbours in X
     coincide, there is no distance to lose and the value is 1.
 
+    Parameters
+    ----------
+    X : array-like of shape (n, d) or sparse matrix or None
+        The input points, or None if `distances` is given.
+    Y : array-like of shape (n, r) or sparse matrix
+        The output points.
+    n_neighbors : int, default 5
+        k, the size of the neighbourhoods.
+    distances : array-like of shape (n, n) or sparse matrix or None, default None
+        Input distances instead of points.
+
+    Returns
+    -------
+    float
+        C(Y), from 0 to 1.
+
     Examples
     --------
     >>> local_continuity([[0.0], [1.0], [3.0]], [[0.0], [0.0], [0.0]], n_neighbors=1)
@@ -130,6 +173,22 @@ def local_trust(
 
     Local continuity with input and output exchanged. Y in a single place has 1: it shows no
     distance that could mislead (its continuity is 0).
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d) or sparse matrix or None
+        The input points, or None if `distances` is given.
+    Y : array-like of shape (n, r) or sparse matrix
+        The output points.
+    n_neighbors : int, default 5
+        k, the size of the neighbourhoods.
+    distances : array-like of shape (n, n) or sparse matrix or None, default None
+        Input distances instead of points.
+
+    Returns
+    -------
+    float
+        T(Y), from 0 to 1.
 
     Examples
     --------
@@ -154,6 +213,22 @@ def neighborhood_intersection(
 
     Ties are broken by index on both sides. With n_neighbors = n − 1 it is 1 for every Y.
 
+    Parameters
+    ----------
+    X : array-like of shape (n, d) or sparse matrix or None
+        The input points, or None if `distances` is given.
+    Y : array-like of shape (n, r) or sparse matrix
+        The output points.
+    n_neighbors : int, default 5
+        k, the size of the neighbourhoods.
+    distances : array-like of shape (n, n) or sparse matrix or None, default None
+        Input distances instead of points.
+
+    Returns
+    -------
+    float
+        N(Y), from 0 to 1.
+
     Examples
     --------
     >>> neighborhood_intersection([[0.0], [1.0], [3.0]], [[0.0], [3.0], [4.0]], n_neighbors=1)
@@ -164,7 +239,21 @@ def neighborhood_intersection(
 
 
 def harmonic_mean(continuity: float, trust: float, intersection: float) -> float:
-    """The harmonic mean of the three measures; 0 if one of them is 0.
+    """Harmonic mean of the three measures; 0 if one of them is 0.
+
+    Parameters
+    ----------
+    continuity : float
+        Local continuity.
+    trust : float
+        Local trust.
+    intersection : float
+        Neighbourhood intersection.
+
+    Returns
+    -------
+    float
+        Their harmonic mean.
 
     Examples
     --------
@@ -183,6 +272,21 @@ def fidelity(eigenvalues: ArrayLike, n_components: int, variance: float | None =
     Negative eigenvalues count as zero. Without any variance, nothing is hidden: 1. Where only the
     leading eigenvalues are known, `variance` is the sum of all.
 
+    Parameters
+    ----------
+    eigenvalues : array-like of shape (k,)
+        Eigenvalues of a Gram matrix, in any order.
+    n_components : int
+        d, the dimensions that are shown.
+    variance : float or None, default None
+        The sum of all eigenvalues, where only the leading ones are given; None takes the sum of
+        those given.
+
+    Returns
+    -------
+    float
+        F, from 0 to 1.
+
     Examples
     --------
     >>> fidelity([1.0, 6.0, 3.0, -1e-12], n_components=2)
@@ -199,9 +303,23 @@ def fidelity(eigenvalues: ArrayLike, n_components: int, variance: float | None =
 
 @one_blas_thread
 def inconsistency(X: ArrayLike, Y: ArrayLike, *, affine: bool = False) -> float:
-    """err(X, Y) = min_Q ‖X − YQ‖_F: what a linear map of Y, (n, r), leaves unexplained of X.
+    """Return what a linear map of Y leaves unexplained of X: min_Q ‖X − YQ‖_F.
 
     `affine` allows a translation too, which matters where outputs are not centred.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, s)
+        Outputs to explain.
+    Y : array-like of shape (n, r)
+        Outputs that explain them.
+    affine : bool, default False
+        Allow a translation too, which matters where outputs are not centred.
+
+    Returns
+    -------
+    float
+        err(X, Y).
 
     Examples
     --------
@@ -229,12 +347,25 @@ def relative_inconsistency(
     *,
     affine: bool = False,
 ) -> float:
-    """Eq. (3.34): how much an extension varies with the rest of the data, relative to the
-    embedding itself.
+    """How much an extension varies with the rest of the data, relative to the embedding (eq. 3.34).
 
     Of data A ∪ B ∪ C, `extended` holds the outputs of C by extension of the embeddings of A and
-    of B; `embedded` those from embedding A ∪ C and B ∪ C. Below 1, extending is more consistent
-    than embedding anew.
+    of B; `embedded` those from embedding A ∪ C and B ∪ C. A value below 1 means that extending an
+    embedding is more consistent than computing a new one.
+
+    Parameters
+    ----------
+    extended : tuple of array-like, each (n, r)
+        The outputs of C extended from A and from B.
+    embedded : tuple of array-like, each (n, r)
+        The outputs of C embedded with A and with B.
+    affine : bool, default False
+        As in `inconsistency`.
+
+    Returns
+    -------
+    float
+        The inconsistency of `extended` divided by that of `embedded`.
 
     Examples
     --------
@@ -249,9 +380,21 @@ def relative_inconsistency(
 
 @one_blas_thread
 def aligned(Y: ArrayLike, X: ArrayLike) -> Array:
-    """Y, (n, r), moved onto X, (n, r), by the best rotation, reflection and translation.
+    """Move Y onto X by the best rotation, reflection and translation.
 
     Procrustes without scaling: where lengths are known, so is the scale.
+
+    Parameters
+    ----------
+    Y : array-like of shape (n, r)
+        The points to move.
+    X : array-like of shape (n, r)
+        Where they should be.
+
+    Returns
+    -------
+    array of shape (n, r)
+        Y after the motion.
 
     Examples
     --------
@@ -272,9 +415,23 @@ def aligned(Y: ArrayLike, X: ArrayLike) -> Array:
 
 @one_blas_thread
 def position_errors(inferred: ArrayLike, true: ArrayLike, *, align: bool = True) -> Array:
-    """Distances between inferred and true positions, (n,), after the best rigid motion.
+    """Distances between inferred and true positions after the best rigid motion.
 
     With anchors the frame is known: align=False.
+
+    Parameters
+    ----------
+    inferred : array-like of shape (n, r)
+        Inferred positions.
+    true : array-like of shape (n, r)
+        True positions.
+    align : bool, default True
+        Whether to move the inferred positions first; with anchors the frame is known, so use False.
+
+    Returns
+    -------
+    array of shape (n,)
+        One distance per point.
 
     Examples
     --------

@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 
 
 class Stop(StrEnum):
-    """Why a solver stopped, in its own opinion."""
+    """Why a solver stopped, in its own opinion.
+
+    The members are DONE, CLAIMS_INFEASIBLE, CLAIMS_UNBOUNDED, TIME_LIMIT, ITERATION_LIMIT,
+    INTERRUPTED and FAILED.
+
+    Examples
+    --------
+    >>> Stop("done") is Stop.DONE
+    True
+    """
 
     DONE = "done"
     CLAIMS_INFEASIBLE = "claims_infeasible"
@@ -47,7 +56,28 @@ _LEAST_SECONDS = 1e-3
 
 @dataclass(frozen=True)
 class Settings:
-    """What every solver is told. `options` go to the solver unchanged.
+    """What every solver is told.
+
+    Attributes
+    ----------
+    tol : float, default 1e-6
+        The tolerance that the certificate will apply.
+    max_iter : int or None, default None
+        The limit on iterations.
+    deadline : Deadline
+        When the work must end.
+    verbose : int, default 0
+        As in `sdpkit.solve`.
+    callback : callable or None, default None
+        As in `sdpkit.solve`.
+    warm_start : Solution or None, default None
+        A solution of this or a nearby program.
+    options : mapping
+        The options of the solver, unchanged.
+    checkpoint : Checkpoint or None, default None
+        Where to keep the state.
+    progress : Progress or None, default None
+        Where to report progress.
 
     Examples
     --------
@@ -93,6 +123,25 @@ class Answer:
     smoothing : float, default 0.0
         Instead of both, γ > 0: the multipliers are weight·clip(½ + z/γ, 0, 1) for every comparison
         z of the family at `matrices`.
+    stop : Stop
+        Why the solver stopped.
+    native_status : str
+        Its own words.
+    iterations : int or None
+        None if unknown.
+    setup_time : float, default 0.0
+        Seconds before the first iteration.
+    solve_time : float, default 0.0
+        Seconds of iterations.
+    history : tuple of mapping, default ()
+        Numbers of each iteration.
+    notes : tuple of str, default ()
+        What a reader of the solution should know.
+
+    Examples
+    --------
+    >>> Answer(Stop.FAILED, "no factor").matrices is None
+    True
     """
 
     stop: Stop

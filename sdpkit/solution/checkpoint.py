@@ -31,6 +31,19 @@ EVERY = 30.0  # seconds between two states, by default
 class Checkpoint:
     """Where an engine keeps its state of one program.
 
+    Parameters
+    ----------
+    path : str or path
+        The file; its folder must exist.
+    fingerprint : str
+        `Program.fingerprint` of the program, so that a state of another one is not loaded.
+    solver : str
+        The name of the engine.
+    every : float, default 30.0
+        Seconds between two states.
+    clock : callable
+        Returns seconds; tests replace it.
+
     Examples
     --------
     >>> import tempfile

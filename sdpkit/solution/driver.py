@@ -55,7 +55,24 @@ _MOMENT = 0.2
 
 
 class Engine(Protocol):
-    """What an engine supplies. Its attributes are its state."""
+    """The steps, the answer and the state that an iterative method hands to the driver.
+
+    The attributes of an engine are its state.
+
+    Examples
+    --------
+    >>> class Halving:
+    ...     x = 1.0
+    ...     def step(self, driver):
+    ...         self.x /= 2
+    ...         driver.end(Stop.DONE, "one step is enough")
+    ...     def answer(self, stop):
+    ...         return Answer(stop, "", x=np.array([self.x]))
+    ...     def state(self):
+    ...         return {"x": self.x}
+    >>> Driver("halving", Settings(), max_iter=9).run(Halving()).native_status
+    'one step is enough'
+    """
 
     def step(self, driver: Driver) -> None:
         """Advance by one unit of work; tell the driver of iterations, numbers and the end.
@@ -76,6 +93,17 @@ class Driver:
 
     The clock starts when the driver is made: make it before the setup of an engine.
 
+    Parameters
+    ----------
+    solver : str
+        Its name, for messages.
+    settings : Settings
+        What the solver was told.
+    max_iter : int
+        The limit on iterations where the settings name none.
+    options : mapping, default mappingproxy({})
+        The options that the solver has.
+
     Attributes
     ----------
     solver : str
@@ -84,12 +112,14 @@ class Driver:
         What it was told.
     options : dict
         The solver's own, with their defaults.
-    iterations : object
+    iterations : int
         Counted by the engine through `count`.
-    stop, words : object
-        Why the run ended, or None and "".
-    history : object
-        The rows so far.
+    stop : Stop or None
+        Why the run ended; None while it runs.
+    words : str
+        Why in words; "" while it runs.
+    history : list of dict
+        One row per call of `record`.
 
     Examples
     --------

@@ -11,10 +11,19 @@ from sdpkit.errors import InputError
 
 @dataclass(frozen=True)
 class Option:
-    """What an option may be.
+    """What an option of a solver may be.
 
-    `values` lists what it may be; an empty tuple allows anything. `default` is what it is when
-    nobody says otherwise.
+    Attributes
+    ----------
+    default : object, default None
+        Its value where the caller gives none.
+    values : tuple, default ()
+        What it may be; an empty tuple allows anything.
+
+    Examples
+    --------
+    >>> Option.one_of("fitted", "plain")
+    Option(default='fitted', values=('fitted', 'plain'))
     """
 
     default: Any = None
@@ -28,6 +37,20 @@ class Option:
 
 def check_names(solver: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Refuse options that `solver` does not have.
+
+    Parameters
+    ----------
+    solver : str
+        The solver's name, for the message.
+    given : iterable of str
+        The names of the options that were given.
+    known : iterable of str
+        The names of the options that it has.
+
+    Raises
+    ------
+    InputError
+        If a given name is not known.
 
     Examples
     --------

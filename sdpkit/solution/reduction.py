@@ -60,6 +60,13 @@ class Reduction:
         The norms of all rows before.
     rhs_scale, cost_scale : float
         β and γ.
+
+    Examples
+    --------
+    >>> from sdpkit import MVU, datasets
+    >>> reduction = reduce(MVU(datasets.swiss_roll(20), n_neighbors=4).program())
+    >>> reduction.bases[0].shape
+    (20, 19)
     """
 
     original: Program
@@ -152,10 +159,20 @@ class Reduction:
 
 @one_blas_thread
 def reduce(program: Program, orthonormal: bool = False) -> Reduction:
-    """Restrict `program` to its faces, drop implied constraints, scale it to numbers near one.
+    """Restrict a program to its faces, drop implied constraints, scale it to numbers near one.
 
-    An orthonormal F keeps the conditioning, which first-order methods need; the default keeps
-    the sparsity, which everything else needs.
+    Parameters
+    ----------
+    program : Program
+        The program.
+    orthonormal : bool, default False
+        Whether the bases F have orthonormal columns. This keeps the conditioning, which first-order
+        methods need; False keeps the sparsity, which all others need.
+
+    Returns
+    -------
+    Reduction
+        The reduced program and the way back.
 
     Examples
     --------

@@ -34,7 +34,19 @@ def register_unpacker(library: str, write: Callable[[Solution, Any], None]) -> N
 
 
 class Status(StrEnum):
-    """How a solve ended. Granted by the certificate, never claimed by a solver."""
+    """How a solve ended. The certificate grants it; no solver claims it.
+
+    OPTIMAL: the certified gap and the residuals meet the tolerance. INACCURATE: they do not.
+    INFEASIBLE, UNBOUNDED, INFEASIBLE_OR_UNBOUNDED: a verified ray proves it. TIME_LIMIT,
+    ITERATION_LIMIT, INTERRUPTED: stopped before. STATIONARY: where a non-convex search ended.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> solution = sdpkit.solve(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)), "interior")
+    >>> solution.status is Status.OPTIMAL
+    True
+    """
 
     OPTIMAL = "optimal"
     INACCURATE = "inaccurate"
@@ -95,15 +107,38 @@ class Solution:
         weight·clip(½ + z/γ, 0, 1).
     ray : Ray or None
         The verified proof of infeasibility or unboundedness, if that is the status.
-    solver, reason : str
-        Who solved it and why it was chosen.
     trajectory : Trajectory or None
         The steps, if the problem took several programs; times and iterations are sums.
     stop : Stop or None
         Why the solver stopped, in its own opinion.
+    message : str
+        The status in a sentence.
+    program : Program
+        The program that was solved.
+    solver : str
+        The name of the solver.
+    reason : str
+        Why it was chosen.
+    iterations : int or None
+        None if the solver does not tell.
+    times : Times
+        Seconds of compiling, setting up, solving and certifying.
+    history : tuple of mapping
+        Numbers of each iteration, where the solver records them.
+    notes : tuple of str
+        What was noticed on the way.
     attempts : tuple of Attempt
-        What each solver reached, in the order of their calls, if `solver="auto"` called more than
-        one; times are sums over all of them.
+        What each solver reached, in the order of their calls, if "auto" called more than one; times
+        are sums over all of them.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> solution = sdpkit.solve(sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5)), "interior")
+    >>> solution.status, round(solution.objective, 4)
+    (<Status.OPTIMAL: 'optimal'>, 3.618)
+    >>> solution.certificate.relative_gap < 1e-6
+    True
     """
 
     status: Status

@@ -14,13 +14,38 @@ from sdpkit.solution.answer import Answer, Settings
 class Capabilities:
     """What a solver can do beyond linear constraints, as flags.
 
-    `families`: programs whose constraints are searched and never listed, which other solvers get in
-    parts; `ranks`: limits on the rank of a block; `log_det`: log dets of blocks; `quadratic`,
-    `norms`: penalties of auxiliary variables; `second_order`: their second-order cones;
-    `warm_start`, `callback`: it uses them; `checkpoint`: its state can be kept in a file;
-    `teaching`: a method to read and to watch, which `solver="auto"` never chooses;
-    `stops_itself`: it works in a process that it stops, so that it keeps the time limit and
-    answers Ctrl-C however long its steps take.
+    Attributes
+    ----------
+    families : bool, default False
+        Programs whose constraints are searched and never listed; other solvers get these in parts.
+    ranks : bool, default False
+        Limits on the rank of a block.
+    log_det : bool, default False
+        Log dets of blocks.
+    second_order : bool, default False
+        Second-order cones of auxiliary variables.
+    quadratic : bool, default False
+        Quadratic penalties of auxiliary variables.
+    norms : bool, default False
+        Norm penalties of auxiliary variables.
+    warm_start : bool, default False
+        It uses a warm start.
+    callback : bool, default False
+        It calls the callback in every iteration.
+    checkpoint : bool, default False
+        Its state can be kept in a file.
+    teaching : bool, default False
+        A method to read and to watch, which `solver="auto"` never chooses.
+    stops_itself : bool, default False
+        It works in a process that it stops, so that it keeps the time limit and answers Ctrl-C
+        however long its steps take.
+    summary : str, default ""
+        One line for the table of solvers.
+
+    Examples
+    --------
+    >>> Capabilities(log_det=True).norms
+    False
     """
 
     families: bool = False
@@ -39,7 +64,20 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a solver expects to need for a program: seconds of one core, and bytes."""
+    """What a solver expects to need for a program.
+
+    Attributes
+    ----------
+    seconds : float
+        Seconds of one core.
+    memory : float
+        Bytes.
+
+    Examples
+    --------
+    >>> Estimate(seconds=0.5, memory=2e6).memory
+    2000000.0
+    """
 
     seconds: float
     memory: float
@@ -50,6 +88,19 @@ class Solver(Protocol):
 
     `accepts` and `seconds` may be missing in a solver of another package: it then takes every
     program that its capabilities allow, and "auto" chooses it where no other solver can.
+
+    Attributes
+    ----------
+    name : str
+        The name by which `sdpkit.solve` finds it.
+    capabilities : Capabilities
+        What it can do beyond linear constraints.
+
+    Examples
+    --------
+    >>> from sdpkit.solvers.interior import INTERIOR
+    >>> INTERIOR.name, INTERIOR.unavailable() is None
+    ('interior', True)
     """
 
     name: str
@@ -72,7 +123,19 @@ class Solver(Protocol):
 
 
 def unsupported(capabilities: Capabilities, program: Program) -> str | None:
-    """What `program` needs beyond these capabilities, in words after a solver's name, or None.
+    """What a program needs beyond these capabilities.
+
+    Parameters
+    ----------
+    capabilities : Capabilities
+        What the solver can do.
+    program : Program
+        The program.
+
+    Returns
+    -------
+    str or None
+        Words that follow the solver's name in a message; None if the solver can take the program.
 
     Examples
     --------
@@ -117,7 +180,25 @@ class OwnSolver:
 
 
 def digits(tol: float) -> float:
-    """How many digits a tolerance asks for, at least one: iterations are proportional to it."""
+    """How many digits a tolerance asks for, at least one.
+
+    Iterations of an interior-point method are proportional to it.
+
+    Parameters
+    ----------
+    tol : float
+        The tolerance.
+
+    Returns
+    -------
+    float
+        −log₁₀ tol, at least 1.
+
+    Examples
+    --------
+    >>> digits(1e-6)
+    6.0
+    """
     return max(1.0, -math.log10(tol))
 
 

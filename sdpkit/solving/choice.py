@@ -72,8 +72,24 @@ def why_refused(solver: Solver, program: Program) -> str | None:
 
 
 def estimate(solver: Solver, program: Program, tol: float) -> Estimate:
-    """What `solver` expects to need; a question that it cannot answer counts as infinite.
+    """What a solver expects to need; a question that it cannot answer counts as infinite.
 
+    Parameters
+    ----------
+    solver : Solver
+        The solver.
+    program : Program
+        The program.
+    tol : float
+        The tolerance.
+
+    Returns
+    -------
+    Estimate
+        Seconds of one core, and bytes.
+
+    Examples
+    --------
     >>> from sdpkit import Block, Program
     >>> estimate(get_solver("interior"), Program.of(Block.of(1, [[1.0]]), [1.0]), 1e-6).seconds < 1
     True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,8 @@ def _width(proof: Proof | None) -> float:
     """Relative to the optimum; infinite if an end is missing."""
     if proof is None or proof.lower is None or proof.upper is None:
         return np.inf
-    return float((proof.upper - proof.lower) / max(1, abs(proof.lower), abs(proof.upper)))
+    largest = max(Fraction(1), abs(proof.lower), abs(proof.upper))
+    return float((proof.upper - proof.lower) / largest)
 
 
 def _better(one: Proof | None, other: Proof | None) -> Proof | None:

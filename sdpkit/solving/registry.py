@@ -59,7 +59,30 @@ _registered: dict[str, Solver] = {}
 
 
 def register_solver(solver: Solver) -> None:
-    """Make a solver known under its name for this process; it replaces one of the same name."""
+    """Make a solver known under its name for this process.
+
+    It replaces a solver of the same name. Packages register theirs by an entry point
+    `sdpkit.solvers` instead.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver object.
+
+    Raises
+    ------
+    InputError
+        If the object lacks a part of the interface.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from sdpkit.solvers.interior import INTERIOR
+    >>> with registered(INTERIOR):                  # undoes what is registered in the block
+    ...     register_solver(INTERIOR)
+    ...     "interior" in available_solvers()
+    True
+    """
     wrong = defect(solver)
     if wrong is not None:
         raise InputError(f"register_solver takes a solver; {wrong}")
@@ -84,7 +107,31 @@ def defect(found: Any) -> str | None:
 
 @contextmanager
 def registered(solver: Solver) -> Iterator[None]:
-    """Make a solver known within a `with` block only."""
+    """Make a solver known within a `with` block only.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver object.
+
+    Yields
+    ------
+    None
+        The solver is known until the block ends.
+
+    Examples
+    --------
+    >>> from sdpkit.solvers.interior import INTERIOR
+    >>> from types import SimpleNamespace
+    >>> mine = SimpleNamespace(name="mine", capabilities=INTERIOR.capabilities,
+    ...                        unavailable=INTERIOR.unavailable, memory=INTERIOR.memory,
+    ...                        solve=INTERIOR.solve)
+    >>> with registered(mine):
+    ...     "mine" in available_solvers()
+    True
+    >>> "mine" in available_solvers()
+    False
+    """
     before = dict(_registered)
     register_solver(solver)
     try:
@@ -194,8 +241,15 @@ def unavailability(solver: Solver) -> str | None:
 
 
 def available_solvers() -> list[str]:
-    """Names of the solvers that can be used here.
+    """Return the names of the solvers that can be used here.
 
+    Returns
+    -------
+    list of str
+        In the order of the registry: those of sdpkit, then those of other packages.
+
+    Examples
+    --------
     >>> {"clarabel", "scs"} <= set(available_solvers())
     True
     """
@@ -203,7 +257,18 @@ def available_solvers() -> list[str]:
 
 
 def solver_table() -> str:
-    """All known solvers, whether they can be used, what they are and can do, in 80 columns."""
+    """Return a table of all known solvers: what they can do, and whether they can be used.
+
+    Returns
+    -------
+    str
+        Text of 80 columns.
+
+    Examples
+    --------
+    >>> "interior" in solver_table()
+    True
+    """
     rows = solver_rows()
     width = max(len(row["name"]) for row in rows)
     lines = []

@@ -44,11 +44,21 @@ class Ending:
 
     Attributes
     ----------
-    reason: in words
-    status: what the answer is, if its certificate passes: optimal, stationary, or a limit
-    answer: the step that is the answer; None is the last
-    program: the answer's program with constraints that it left out; the answer is certified for it
-    dual: (m,) the answer's multipliers for the constraints of `program`
+    reason : str
+        In words.
+    status : Status
+        What the answer is, if its certificate passes: optimal, stationary, or a limit.
+    answer : Solution or None
+        The step that is the answer; None is the last.
+    program : Program or None
+        The answer's program with constraints that it left out; the answer is certified for it.
+    dual : array of shape (m,) or None
+        The answer's multipliers for the constraints of `program`.
+
+    Examples
+    --------
+    >>> Ending("no pair is too close").status
+    <Status.STATIONARY: 'stationary'>
     """
 
     reason: str
@@ -71,10 +81,15 @@ class Trajectory:
 
     Attributes
     ----------
-    steps: one solution per program, in order
-    progress: name → (n_steps,) what the problem follows from step to step, "objective" always
-    reason: why it ended there
+    steps : tuple of Solution
+        One solution per program, in order.
+    progress : mapping
+        Name → (n_steps,) what the problem follows from step to step, "objective" always.
+    reason : str
+        Why it ended there.
 
+    Examples
+    --------
     >>> import sdpkit
     >>> X, star = sdpkit.datasets.spokes(5, 2), sdpkit.datasets.star_graph(5, 2)
     >>> solution = sdpkit.solve(sdpkit.MVE(X, graph=star, n_components=2))

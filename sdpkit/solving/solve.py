@@ -78,25 +78,51 @@ def solve(
 
     Parameters
     ----------
-    problem: anything with a `program()` method, or a `Program`; a problem with an `advance()`
-        method takes several programs, each started from the one before
-    solver: a name from `available_solvers()`, or "auto", which takes the one that expects to need
-        the fewest seconds
-    tol: the certified relative gap, and the residuals, at which an answer counts as optimal; by
-        default the problem's own `default_tol`, else 1e-6
-    max_iter, time_limit: limits on iterations and on seconds; the time covers compiling, all
-        programs and the certificate, but not the compilation of kernels on a first call. Solvers
-        that may outlast it work in a separate process, which is stopped
-    verbose: 0 silent; 1 a line that updates, and the solution at the end; 2 a line per iteration
-        and the output of solvers that print. The logger `sdpkit` gets the same
-    callback: called once per iteration by solvers that can, else once at the end; if it returns
-        True, the solver stops, and the best point is certified as `interrupted`
-    warm_start: a solution of this or a nearby program
-    checkpoint: a file to which the solver's state is written every half minute, and from which it
-        resumes if the file exists; of several programs, the state of the first. A file that cannot
-        be written is a warning
-    options: passed to the solver unchanged
+    problem : problem object or Program
+        Anything with a `program()` method, or a `Program`; a problem with an `advance()` method
+        takes several programs, each started from the one before.
+    solver : str, default "auto"
+        A name from `available_solvers()`, or "auto", which takes the solver with the smallest
+        forecast of seconds.
+    tol : float or None, default None
+        The certified relative gap, and the residuals, at which an answer counts as optimal; None
+        takes the problem's `default_tol`, else 1e-6.
+    max_iter : int or None, default None
+        The limit on iterations; None leaves it to the solver.
+    time_limit : float or None, default None
+        The limit in seconds. It covers compiling, all programs and the certificate, but not the
+        compilation of kernels on a first call. A solver that may outlast it works in a separate
+        process, which is stopped.
+    verbose : int, default 0
+        0 is silent; 1 prints a line that updates, and the solution at the end; 2 prints a line per
+        iteration and the output of solvers that print. The logger `sdpkit` gets the same.
+    callback : callable or None, default None
+        Called with a mapping once per iteration by solvers that can, else once at the end. If it
+        returns True, the solver stops, and the best point is certified as `interrupted`.
+    warm_start : Solution or None, default None
+        A solution of this or a nearby program.
+    checkpoint : str or path or None, default None
+        A file to which the solver's state is written every half minute, and from which it resumes
+        if the file exists; of several programs, the state of the first. A file that cannot be
+        written is a warning.
+    **options : object
+        Passed to the solver unchanged.
 
+    Returns
+    -------
+    Solution
+        The answer, with the status that its certificate grants.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used.
+    SolverError
+        If the solver is not available, does not accept the program, or needs more memory than there
+        is.
+
+    Examples
+    --------
     >>> import sdpkit
     >>> pentagon = sdpkit.datasets.cycle_graph(5)
     >>> solution = sdpkit.solve(sdpkit.MVU(graph=pentagon), solver="clarabel")

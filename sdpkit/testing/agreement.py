@@ -11,7 +11,25 @@ from sdpkit.solution.solution import Solution
 
 
 def uncertainty(solution: Solution) -> float:
-    """The certified gap, and what the residuals cost by the multipliers."""
+    """How uncertain a value is: the certified gap and what the residuals may be worth.
+
+    Parameters
+    ----------
+    solution : Solution
+        A solution with multipliers.
+
+    Returns
+    -------
+    float
+        In the unit of the objective.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> ring = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))
+    >>> uncertainty(sdpkit.solve(ring, "interior", tol=1e-6)) < 1e-4
+    True
+    """
     program = solution.program
     assert solution.dual is not None, f"{solution.solver} returned no multipliers"
     off = program.violations(program.measure(solution.matrices), solution.x)
@@ -20,9 +38,29 @@ def uncertainty(solution: Solution) -> float:
 
 
 def check_bound(bound: Solution, point: Solution) -> None:
-    """The bound of one solution against the point of another, which is feasible to a tolerance:
+    """Check the bound of one solution against the point of another.
 
-    tr K ≤ dᵀw + wᵀ(A(K) − d) + ε·tr(L(w) − C) for K ⪰ −εI, and so for any program in this form.
+    The point is feasible to a tolerance only, so that the bound is weakened by what this allows:
+    tr K ≤ dᵀw + wᵀ(A(K) − d) + ε·tr(L(w) − C) for K ⪰ −εI, and likewise for any program.
+
+    Parameters
+    ----------
+    bound : Solution
+        The solution whose safe bound is checked.
+    point : Solution
+        The solution whose point is checked.
+
+    Raises
+    ------
+    AssertionError
+        If the point is beyond the bound.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> ring = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))
+    >>> solution = sdpkit.solve(ring, "interior")
+    >>> check_bound(solution, solution)
     """
     program, certificate = bound.program, bound.certificate
     w = certificate.multipliers
@@ -43,7 +81,24 @@ def check_bound(bound: Solution, point: Solution) -> None:
 
 
 def check_agreement(solutions: Sequence[Solution]) -> None:
-    """All values agree within what is uncertain about them, and no bound cuts off a point."""
+    """Check that all values agree within what is uncertain, and that no bound cuts off a point.
+
+    Parameters
+    ----------
+    solutions : sequence of Solution
+        Solutions of the same program.
+
+    Raises
+    ------
+    AssertionError
+        If two of them contradict each other.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> ring = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))
+    >>> check_agreement([sdpkit.solve(ring, s, tol=1e-6) for s in ("interior", "projection")])
+    """
     for a, b in itertools.combinations(solutions, 2):
         difference, allowed = abs(a.objective - b.objective), uncertainty(a) + uncertainty(b)
         assert difference <= allowed, (

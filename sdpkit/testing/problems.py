@@ -23,6 +23,20 @@ def check_problem(
 ) -> None:
     """Run every check of `problem_checks`; the first that fails raises an `AssertionError`.
 
+    Parameters
+    ----------
+    problem : object
+        A small problem object.
+    tol : float, default 1e-05
+        The tolerance of the solves.
+    equivalent : mapping or None, default None
+        Name of an invariance → a problem that must have the same optimal value.
+
+    Raises
+    ------
+    AssertionError
+        If a check fails.
+
     Examples
     --------
     >>> import sdpkit
@@ -39,10 +53,34 @@ def check_problem(
 def problem_checks(
     problem: Any, tol: float = 1e-5, equivalent: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[str, Check]]:
-    """(name, check) pairs for a problem object, a small one.
+    """Name the checks of a problem object, for a parametrised test.
 
     `equivalent` holds problems that must have the same optimal value, under the name of the
     invariance that says so: {"shifted points": dataclasses.replace(problem, X=problem.X + 1)}.
+
+    Parameters
+    ----------
+    problem : object
+        A small problem object.
+    tol : float, default 1e-05
+        The tolerance of the solves.
+    equivalent : mapping or None, default None
+        Name of an invariance → problem.
+
+    Yields
+    ------
+    name : str
+        What is checked.
+    check : callable
+        Raises an `AssertionError` if it fails.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> ring = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))
+    >>> names = [name for name, check in problem_checks(ring)]
+    >>> len(names) > 5
+    True
     """
     yield "is a frozen dataclass", partial(_frozen, problem)
     yield "dataclasses.replace is a fresh construction", partial(_replaced, problem)

@@ -31,6 +31,18 @@ Check = Callable[[], None]
 def check_solver(solver: Solver, tol: float = 1e-5) -> None:
     """Run every check of `solver_checks`; the first that fails raises an `AssertionError`.
 
+    Parameters
+    ----------
+    solver : Solver
+        The solver object, which need not be registered.
+    tol : float, default 1e-05
+        The tolerance that it is asked for and must reach.
+
+    Raises
+    ------
+    AssertionError
+        If a check fails.
+
     Examples
     --------
     >>> from sdpkit.solvers.interior import INTERIOR
@@ -45,9 +57,28 @@ def check_solver(solver: Solver, tol: float = 1e-5) -> None:
 
 
 def solver_checks(solver: Solver, tol: float = 1e-5) -> Iterator[tuple[str, Check]]:
-    """(name, check) pairs for a solver object, which need not be registered.
+    """Name the checks of a solver object, for a parametrised test.
 
-    `tol` is what the solver is asked for and must reach.
+    Parameters
+    ----------
+    solver : Solver
+        The solver object, which need not be registered.
+    tol : float, default 1e-05
+        The tolerance that it is asked for and must reach.
+
+    Yields
+    ------
+    name : str
+        What is checked.
+    check : callable
+        Raises an `AssertionError` if it fails.
+
+    Examples
+    --------
+    >>> from sdpkit.solvers.interior import INTERIOR
+    >>> names = [name for name, check in solver_checks(INTERIOR)]
+    >>> len(names) > 5
+    True
     """
     yield "is a solver", partial(_is_a_solver, solver)
     yield "takes something", partial(_takes_something, solver)
