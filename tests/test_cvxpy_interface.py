@@ -759,3 +759,13 @@ def test_zero_multipliers_are_not_the_last_word() -> None:
     model = cp.Problem(cp.Minimize(cp.square(y) + cp.quad_over_lin(x, y)), [y == 1])
     model.solve(solver="CLARABEL")
     assert sdpkit.certify_cvxpy(model).passes(1e-6)
+
+
+@needs_new_cvxpy
+def test_a_variable_that_nothing_uses() -> None:
+    x = cp.Variable()
+    model = cp.Problem(cp.Minimize(3), [np.array([]) + x <= 0])
+    model.solve(solver="CLARABEL")
+    certificate = sdpkit.certify_cvxpy(model)
+    assert certificate.passes(1e-8)
+    assert certificate.objective == pytest.approx(3)

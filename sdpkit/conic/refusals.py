@@ -7,6 +7,10 @@ from typing import Any
 from sdpkit.errors import InputError
 
 
+class UnsupportedConesError(InputError):
+    """A model that needs cones which no program in squared lengths has."""
+
+
 def refuse_types(problem: Any) -> None:
     """Refuse what is no convex cvxpy problem with continuous variables and known parameters."""
     import cvxpy
@@ -33,7 +37,7 @@ def refuse_atoms(problem: Any) -> None:
     from cvxpy.atoms import EXP_ATOMS
 
     if any(isinstance(a, type) and a.__name__ == "log_det" for a in problem.atoms()):
-        raise InputError(
+        raise UnsupportedConesError(
             "the model uses log_det in a constraint; sdpkit takes it as a term of the objective, "
             "as in cp.Maximize(cp.log_det(X)). Solve the model with solver='CLARABEL' or 'SCS'."
         )
@@ -46,19 +50,8 @@ def refuse_atoms(problem: Any) -> None:
     }
     if atoms or cones:
         names = ", ".join(sorted(atoms | cones))
-        raise InputError(
+        raise UnsupportedConesError(
             f"the model uses {names}, which needs an exponential or power cone; sdpkit has "
             "linear, second-order and semidefinite ones. Solve it with solver='CLARABEL' or 'SCS'; "
             "sdpkit.certify_cvxpy then judges the answer."
         )
-
-
-def uses_nonlinear_cones(problem: Any) -> bool:
-    """Whether the model needs exponential or power cones, log dets of the objective apart."""
-    from sdpkit.conic.log_dets import without_log_dets
-
-    try:
-        refuse_atoms(without_log_dets(problem)[0])
-    except InputError:
-        return True
-    return False
