@@ -10,6 +10,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from planted_models import CONSTRAINTS, LEAVES, TERMS, planted_model
 
 import sdpkit
@@ -769,3 +770,16 @@ def test_a_variable_that_nothing_uses() -> None:
     certificate = sdpkit.certify_cvxpy(model)
     assert certificate.passes(1e-8)
     assert certificate.objective == pytest.approx(3)
+
+
+@pytest.mark.parametrize("wild", [np.nan, np.inf])
+def test_data_that_are_not_finite_are_named(wild: float) -> None:
+    x, P = cp.Variable(2), cp.Parameter(value=1.0)
+    P._value = wild
+    for bad in (x >= np.array([1, wild]), P * x[0] >= 1, sp.diags_array([wild, 1]) @ x >= 1):
+        model = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 0, bad])
+        x.value = np.ones(2)
+        for judge in (sdpkit.from_cvxpy, sdpkit.certify_cvxpy, sdpkit.explain):
+            with pytest.raises(InputError, match=r"must be finite.* are in: ") as error:
+                judge(model)
+            assert str(bad) in str(error.value)

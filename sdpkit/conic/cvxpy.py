@@ -26,7 +26,12 @@ from sdpkit.certificate.certify import certify
 from sdpkit.certificate.inside import bound_inside, time_to_judge
 from sdpkit.conic.model_data import ModelData
 from sdpkit.conic.readings import Reading, SlackReading
-from sdpkit.conic.refusals import UnsupportedConesError, refuse_atoms, refuse_types
+from sdpkit.conic.refusals import (
+    UnsupportedConesError,
+    refuse_atoms,
+    refuse_types,
+    refuse_wild_data,
+)
 from sdpkit.errors import ConvergenceWarning, InputError
 from sdpkit.numerics.deadline import Deadline
 from sdpkit.program.form import Program, Sense
@@ -280,6 +285,7 @@ class CompiledModel:
                 f"the model needs cones that no program of sdpkit has: {error} Solve it with "
                 "solver='CLARABEL' or 'SCS'; sdpkit.certify_cvxpy then judges the answer."
             ) from error
+        refuse_wild_data(plain, self.compiled)
         if self.compiled.get("P") is not None:
             self._refuse_wrong_squares(plain)
 

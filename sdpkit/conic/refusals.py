@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sdpkit.errors import InputError
 
 
@@ -55,3 +57,18 @@ def refuse_atoms(problem: Any) -> None:
             "linear, second-order and semidefinite ones. Solve it with solver='CLARABEL' or 'SCS'; "
             "sdpkit.certify_cvxpy then judges the answer."
         )
+
+
+def refuse_wild_data(problem: Any, compiled: dict[str, Any]) -> None:
+    """Refuse data that are not finite, and name the part of the model that holds them."""
+    parts = [compiled[name] for name in ("c", "b", "A", "P") if compiled.get(name) is not None]
+    if all(np.isfinite(getattr(part, "data", part)).all() for part in parts):
+        return
+    for part in (problem.objective, *problem.constraints):
+        for leaf in (*part.constants(), *part.parameters()):
+            value = leaf.value
+            if not np.isfinite(getattr(value, "data", value)).all():
+                raise InputError(
+                    f"the data of the model must be finite; NaN or infinite numbers are in: {part}"
+                )
+    raise InputError("the data of the model must be finite; its compiled form has NaN or infinity")
