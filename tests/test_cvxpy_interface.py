@@ -783,3 +783,22 @@ def test_data_that_are_not_finite_are_named(wild: float) -> None:
             with pytest.raises(InputError, match=r"must be finite.* are in: ") as error:
                 judge(model)
             assert str(bad) in str(error.value)
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "SDPKIT"])
+@pytest.mark.parametrize("n", [2, 5])
+def test_both_ends_of_an_eigenvalue_are_proven(solver: str, n: int) -> None:
+    """The multiplier of a free variable's equation, tr Y = 1, must hold exactly."""
+    sdpkit.register()
+    A, t = symmetric(np.random.default_rng(n), n), cp.Variable()
+    values = np.linalg.eigvalsh(A)
+    for model, known in (
+        (cp.Problem(cp.Minimize(t), [t * np.eye(n) - A >> 0]), values[-1]),
+        (cp.Problem(cp.Maximize(t), [A - t * np.eye(n) >> 0]), values[0]),
+    ):
+        model.solve(solver=solver)
+        proven = sdpkit.certify_cvxpy(model).verify()
+        assert proven.lower is not None
+        assert proven.upper is not None
+        assert proven.lower <= known + 1e-14
+        assert known - 1e-14 <= proven.upper <= proven.lower + 1e-5
