@@ -69,9 +69,10 @@ class MVU(Unfolding):
         Join all points that are at most so far apart.
     angles : bool, default False
         Whether to join the neighbours of each point too, so that angles are preserved.
-    connect : {"error", "bridge", "components"}, default "error"
-        What to do with a disconnected graph in the forms that maximise: refuse it ("error"), link
-        its components ("bridge", thesis 3.1.12), or unfold each on its own ("components").
+    connect : {"error", "auto", "bridge", "components"}, default "error"
+        What to do with a disconnected graph in the forms that maximise: refuse it ("error"), join
+        neighbouring components by several short edges ("auto") or by one ("bridge", thesis
+        3.1.12), or unfold each on its own ("components").
     form : {"equality", "inequality", "slack", "min_trace"}, default "equality"
         What is kept: lengths as equations, as upper bounds ("inequality"), with penalised slack
         variables ("slack"), or as equations with the least instead of the largest variance

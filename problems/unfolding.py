@@ -75,7 +75,7 @@ class Unfolding(ABC):
     n_neighbors: int | None = None
     radius: float | None = None
     angles: bool = False
-    connect: Literal["error", "bridge", "components"] = "error"
+    connect: Literal["error", "auto", "bridge", "components"] = "error"
     form: Form = "equality"
     omega: float | None = None
     full: bool = False
@@ -88,7 +88,7 @@ class Unfolding(ABC):
     @one_blas_thread
     def __post_init__(self) -> None:
         one_of(self.form, "form", self._forms())
-        one_of(self.connect, "connect", ("error", "bridge", "components"))
+        one_of(self.connect, "connect", ("error", "auto", "bridge", "components"))
         one_of(self.facial_reduction, "facial_reduction", ("auto", "off"))
         boolean(self.angles, "angles")
         boolean(self.full, "full")
@@ -101,7 +101,7 @@ class Unfolding(ABC):
             n_neighbors=self.n_neighbors,
             radius=self.radius,
             angles=self.angles,
-            connect="bridge" if self.connect == "bridge" else None,
+            connect=self.connect if self.connect in ("auto", "bridge") else None,
             random_state=self.random_state,
         )
         if neighborhood.n_points < 2:
@@ -127,7 +127,7 @@ class Unfolding(ABC):
         if self.connect == "components":
             raise InputError(
                 "full=True compares all pairs, but connect='components' keeps components apart: "
-                "use connect='error' or 'bridge'"
+                "use connect='error' or 'auto'"
             )
         if self.X is None and self.distances is None and self.kernel is None:
             raise InputError(

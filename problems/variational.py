@@ -42,6 +42,7 @@ from sdpkit.graphs.lle import lle_basis
 from sdpkit.inputs import boolean, finite_matrix, integer, one_of
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread
+from sdpkit.problems.whole_graph import WholeGraphBounds, whole_graph_bounds
 from sdpkit.program.compilation import maximise
 from sdpkit.program.expressions import Expression, Unknown, Variable, named
 from sdpkit.program.form import Program
@@ -87,8 +88,9 @@ class VariationalMVU:
         pairs are edges.
     radius : float or None, default None
         Join all points that are at most so far apart.
-    connect : {"error", "bridge"}, default "error"
-        What to do with a disconnected graph: refuse it, or link its components ("bridge").
+    connect : {"error", "auto", "bridge"}, default "error"
+        What to do with a disconnected graph: refuse it, or join neighbouring components by several
+        short edges ("auto") or by one ("bridge").
     n_basis : int, default 10
         m; where `basis` is a matrix, its columns count.
     basis : {"laplacian", "lle"} or array-like of shape (n, m), default "laplacian"
@@ -137,7 +139,7 @@ class VariationalMVU:
     edges: ArrayLike | None = None
     n_neighbors: int | None = None
     radius: float | None = None
-    connect: Literal["error", "bridge"] = "error"
+    connect: Literal["error", "auto", "bridge"] = "error"
     n_basis: int = 10
     basis: Any = "laplacian"
     penalty: Penalty = "squared"
@@ -150,7 +152,7 @@ class VariationalMVU:
     def __post_init__(self) -> None:
         boolean(self.compress, "compress")
         one_of(self.penalty, "penalty", ("squared", "norm"))
-        one_of(self.connect, "connect", ("error", "bridge"))
+        one_of(self.connect, "connect", ("error", "auto", "bridge"))
         graph = neighborhood_graph(
             self.X,
             distances=self.distances,
@@ -159,7 +161,7 @@ class VariationalMVU:
             edges=self.edges,
             n_neighbors=self.n_neighbors,
             radius=self.radius,
-            connect="bridge" if self.connect == "bridge" else None,
+            connect=None if self.connect == "error" else self.connect,
             random_state=self.random_state,
         )
         require_connected(graph)
@@ -352,6 +354,24 @@ class VariationalMVU:
         """(n, n) K = QZQᵀ in input units."""
         factor = self._factor(solution)
         return np.asarray(factor @ factor.T)
+
+    @one_blas_thread
+    def whole_graph(self, solution: Solution) -> WholeGraphBounds:
+        """Bounds on the optimum of MVU itself, inequality form, which no basis restricts.
+
+        The outputs of the solution and its stretched edges are where the search for both bounds
+        begins (`sdpkit.problems.whole_graph`). A larger basis begins nearer to the optimum.
+
+        Examples
+        --------
+        >>> import sdpkit
+        >>> X = sdpkit.datasets.swiss_roll(500, noise_dims=0)
+        >>> problem = VariationalMVU(X, n_neighbors=6)
+        >>> found = problem.whole_graph(sdpkit.solve(problem))
+        >>> found.lower <= found.upper, found.relative_gap < 0.1
+        (True, True)
+        """
+        return whole_graph_bounds(self.neighborhood, self._factor(solution))
 
     def residuals(self, solution: Solution) -> Array:
         """(|E|,) A(Z) − d in units of the mean squared length."""

@@ -44,7 +44,14 @@ from sdpkit.solution.solution import Solution
 from sdpkit.solution.solver import Capabilities
 from sdpkit.solvers.augmented import InnerProblem
 from sdpkit.solvers.family_solver import FamilySolver, relative_gap, size_of_outputs
-from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
+from sdpkit.solvers.hinge_program import (
+    Factors,
+    HingeProgram,
+    factor_layout,
+    factor_state,
+    kept_factors,
+    squared_norm,
+)
 from sdpkit.solvers.in_time import set_up
 from sdpkit.solvers.inner import InTheCone, InTheFactor
 from sdpkit.solvers.multiplier_method import MULTIPLIERS, MultiplierMethod, ObjectiveEstimate
@@ -124,7 +131,7 @@ class HingeSearch:
         self.slack = SEARCH.first_slack * problem.family.unit
         self.reached = [np.inf]
         self.stage: HingeSearch | None = None
-        self.taken_back = 0
+        self.taken_back = self.steps = 0
 
     def resume(self, warm: Solution) -> None:
         """Take over the multipliers of a solution, where they belong to this family."""
@@ -144,6 +151,7 @@ class HingeSearch:
 
     def step(self, driver: Driver) -> None:
         """A search over all comparisons, and inner problems on what it found."""
+        self.steps = driver.iterations
         if self.stage is not None:
             self._after(self.stage, driver)
             if driver.must_stop:
@@ -249,8 +257,10 @@ class HingeSearch:
             rows=self.rows,
         )
 
-    def state(self) -> None:
-        """It keeps no checkpoints."""
+    def state(self) -> dict[str, Any]:
+        """The best factors; the multipliers are found again."""
+        factors = self.factors if np.isinf(self.upper) else self.best
+        return factor_state(factors, self.steps)
 
 
 def _thinned(factor: Array, rank: int) -> Array:
@@ -293,21 +303,26 @@ class HingeSolver(FamilySolver):
         """Minimise; interrupted, the best bounds so far are returned."""
         driver = Driver(self.name, settings, self.max_iter)
         with one_thread_of_blas(), own_threads() as pool:
-            return driver.run(set_up(driver, lambda: self._search(program, settings, pool)))
+            return driver.run(set_up(driver, lambda: self._search(program, driver, pool)))
 
-    def _search(
-        self, program: Program, settings: Settings, pool: Any
-    ) -> HingeSearch | StreamedSearch:
-        """The engine at its start."""
+    def _search(self, program: Program, driver: Driver, pool: Any) -> HingeSearch | StreamedSearch:
+        """The engine at its start, or where an earlier run ended."""
         # Single precision is for the quasi-Newton method, which forgives; a projection does not.
+        settings = driver.settings
         problem = HingeProgram.of(program, settings.tol if self.method is InTheFactor else 0.0)
-        start = problem.start(settings.warm_start)
+        kept = driver.saved(factor_layout(problem))
+        start = problem.start(settings.warm_start) if kept is None else kept_factors(kept)
+        if kept is not None:
+            driver.resume(int(kept["steps"]))
         if self.method is InTheFactor and settings.warm_start is None and is_streamed(problem):
-            return StreamedSearch(problem, start, settings.tol, pool)
+            streamed = StreamedSearch(problem, start, settings.tol, pool)
+            if kept is not None:
+                streamed.resume(kept)
+            return streamed
         search = HingeSearch(problem, start, self.method, settings.tol, pool)
         if settings.warm_start is not None:
             search.resume(settings.warm_start)
-        elif STAGE.applies(problem):
+        elif kept is None and STAGE.applies(problem):
             part = problem.part(STAGE.share)
             search.stage = HingeSearch(part, start, self.method, settings.tol, pool)
         return search
@@ -320,6 +335,7 @@ FACTORED = HingeSolver(
         ranks=True,
         warm_start=True,
         callback=True,
+        checkpoint=True,
         summary="LMNN of any size: augmented Lagrangian in the factor, certified",
     ),
     InTheFactor,

@@ -6,13 +6,16 @@ differ by the condition of the costs. `factored`, `projected` and `subgradient` 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from sdpkit.errors import SolverError
+from sdpkit.layout import Expected, Layout
 from sdpkit.program.families import RowFamily, Rows, Terms, best_scale, laplacians, values
 from sdpkit.program.form import Program
 from sdpkit.solution.solution import Solution
@@ -30,6 +33,8 @@ _MANY_POINTS = 100_000
 # The least eigenvalue of a warm start, as a share of the largest: with a little of every direction
 # the search can leave the face of the given solution.
 _EVERY = 1e-3
+# Of the numbers in a checkpoint: squared distances and their sums stay in range.
+_LARGEST = 1e50
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +126,37 @@ class HingeProgram:
         bases = [_widest(x, r) for x, r in zip(self.features, self.ranks, strict=True)]
         t = best_scale(self.family, self.outputs(bases), squared_norm(bases))
         return [np.sqrt(t) * basis for basis in bases]
+
+
+# -- checkpoints ----------------------------------------------------------------------------------
+
+
+def factor_state(
+    factors: Factors, steps: int, width: float = 0.0, share: float = 0.0
+) -> dict[str, Any]:
+    """What a search keeps in a checkpoint: L of every block, the steps that led there, and of
+    streamed comparisons the width of the multipliers and the share of the impostors."""
+    named = {f"factor{k}": factor for k, factor in enumerate(factors)}
+    return {**named, "steps": steps, "width": width, "share": share}
+
+
+def factor_layout(problem: HingeProgram) -> Layout:
+    """What the arrays of a checkpoint must be."""
+    sizes = [x.shape[1] for x in problem.features]
+    return {
+        **{
+            f"factor{k}": Expected((range(1, size + 1), size), least=-_LARGEST, most=_LARGEST)
+            for k, size in enumerate(sizes)
+        },
+        "steps": Expected(whole=True, least=0),
+        "width": Expected(least=0.0, most=_LARGEST),
+        "share": Expected(least=0.0, most=1.0),
+    }
+
+
+def kept_factors(kept: Mapping[str, NDArray[Any]]) -> Factors:
+    """The factors of a checkpoint."""
+    return [kept[f"factor{k}"] for k in range(sum(name.startswith("factor") for name in kept))]
 
 
 def _is_identity(cost: Array) -> bool:

@@ -55,6 +55,7 @@ from sdpkit.solvers.lowrank_start import (
     starting_state,
     trimmed,
 )
+from sdpkit.solvers.lowrank_tensions import fits_tensions
 from sdpkit.solvers.recognition import drifting_apart, shortcut
 from sdpkit.typing import Array
 
@@ -82,6 +83,8 @@ class MultiplierUpdates:
     ----------
     accuracy: of the next minimisation, relative to the cost
     best, merit: the best point and its error;  stalled: updates since then
+    bounding: the point with the best multipliers, where they are kept apart
+    primal_value, dual_value: of these two
     """
 
     def __init__(self, model: LowRankModel, start: LowRankState, driver: Driver) -> None:
@@ -89,6 +92,8 @@ class MultiplierUpdates:
         self.first_sigma, self.accuracy = start.sigma, 0.1
         self.best: LagrangianPoint | None = None
         self.merit, self.stalled = np.inf, 0
+        self.bounding: LagrangianPoint | None = None
+        self.primal_value, self.dual_value = -np.inf, np.inf
         self.steps = start.steps
         if self.steps:
             driver.resume(self.steps)
@@ -117,9 +122,13 @@ class MultiplierUpdates:
         now.unknown = [*map(trimmed, point.unknown[:-1]), point.unknown[-1]]
         lowest = self._lowest(point)
         gap, violation = self._gap(point, lowest), self._violation(point)
-        self._keep(point, max(gap, violation))
+        if fits_tensions(self.model):
+            gap, shortfall = self._combined(point, lowest, violation), 0.0
+        else:
+            shortfall = violation
+            self._keep(point, max(gap, violation))
         self._record(driver, point, lowest, gap, violation)
-        if gap <= 0.5 * self.tol and violation <= 0.3 * self.tol:
+        if gap <= 0.5 * self.tol and shortfall <= 0.3 * self.tol:
             if self._is_refused(driver):
                 # What it measures is finer than the gap and residual of here: go on for longer.
                 self.tol *= _FINER
@@ -186,6 +195,12 @@ class MultiplierUpdates:
     def _gap(self, point: LagrangianPoint, lowest: list[tuple[Array, Array]]) -> float:
         """What the certificate will find, about: the dual value and what its slack lacks, at the
         trace of the primal, against the primal value."""
+        dual = self._dual_value(point, lowest)
+        primal = point.primal_value + self._slack_value(point)
+        return abs(dual - primal) / self._value_unit(primal, dual)
+
+    def _dual_value(self, point: LagrangianPoint, lowest: list[tuple[Array, Array]]) -> float:
+        """The dual value and what its slack lacks, at the trace of the primal."""
         m = self.model
         dual = float(m.b @ point.u)
         curved = m.curvature_x > 0
@@ -195,9 +210,23 @@ class MultiplierUpdates:
         for (values, _), y in zip(lowest, point.unknown, strict=False):
             dual += max(0.0, -float(values[0])) * float(np.vdot(y, y))
         lack = np.where(m.free | curved, 0.0, np.maximum(-point.reduced, 0.0))
-        dual += float(lack @ np.maximum(point.x, 1.0))
-        primal = point.primal_value + self._slack_value(point)
-        return abs(dual - primal) / self._value_unit(primal, dual)
+        return dual + float(lack @ np.maximum(point.x, 1.0))
+
+    def _combined(
+        self, point: LagrangianPoint, lowest: list[tuple[Array, Array]], violation: float
+    ) -> float:
+        """The gap of the best factor, shrunk until it is feasible, and the best multipliers, where
+        these are kept apart: stiff updates improve the one and make the other rough."""
+        dual = self._dual_value(point, lowest)
+        if dual < self.dual_value:
+            self.bounding, self.dual_value = point, dual
+        primal = point.primal_value / (1 + violation)
+        if self.best is None or primal > self.primal_value:
+            self.best, self.primal_value = point, primal
+        gap = self.dual_value - self.primal_value
+        gap /= self._value_unit(self.primal_value, self.dual_value)
+        self.merit, self.stalled = (gap, 0) if gap < self.merit else (self.merit, self.stalled + 1)
+        return max(gap, 0.0)
 
     def _value_unit(self, primal: float, dual: float) -> float:
         """What the certificate divides differences of values by, in the units of the model."""
@@ -289,7 +318,9 @@ class MultiplierUpdates:
             _formed(block, np.sqrt(m.unit) * y)
             for block, y in zip(program.blocks, best.unknown[:-1], strict=True)
         )
-        dual = program.sign * m.dual(self._updated(best))
+        dual = program.sign * m.dual(
+            self._updated(best if self.bounding is None else self.bounding)
+        )
         return Answer(stop, "", matrices=matrices, x=_auxiliary(m, best), dual=dual)
 
     def state(self) -> Mapping[str, ArrayLike]:

@@ -18,6 +18,7 @@ from sdpkit.program.gram import FactoredGram, Matrix, is_finite
 from sdpkit.solution.driver import Driver
 from sdpkit.solution.solution import Solution
 from sdpkit.solvers.lowrank_model import FactoredBlock, LowRankModel, lowest_eigenpairs
+from sdpkit.solvers.lowrank_tensions import fits_tensions, tension_start
 from sdpkit.typing import Array
 
 _FULL_RANK_UNKNOWNS = 30_000  # up to which the first rank is one that leaves no false minima
@@ -78,16 +79,20 @@ def starting_state(model: LowRankModel, driver: Driver) -> LowRankState:
             for part, matrix in zip(model.parts, given.matrices, strict=True)
         ]
         if given.dual is not None and np.isfinite(given.dual).all():
-            w = model.own(model.program.sign * given.dual)
-            cold.level = max(float(np.abs(w).mean()), 0.1)
-            least = 1e-3 * cold.level
-            cold.w = np.where(model.side != 0, model.side * np.maximum(np.abs(w), least), w)
-            cold.sigma = 30 * cold.level
+            _take_multipliers(cold, model, model.own(model.program.sign * given.dual))
     if init is not None:
         factors = given_factors([part.block.size for part in model.parts], init)
         pairs = zip(model.parts, factors, strict=True)
         cold.unknown[:-1] = [part.projected(y / np.sqrt(model.unit)) for part, y in pairs]
     return cold
+
+
+def _take_multipliers(state: LowRankState, model: LowRankModel, w: Array) -> None:
+    """Start from multipliers that are nearly right."""
+    state.level = max(float(np.abs(w).mean()), 0.1)
+    least = 1e-3 * state.level
+    state.w = np.where(model.side != 0, model.side * np.maximum(np.abs(w), least), w)
+    state.sigma = 30 * state.level
 
 
 def _fits(program: Program, given: Solution) -> bool:
@@ -137,8 +142,14 @@ def first_ranks(program: Program) -> list[int]:
 
 
 def cold_start(model: LowRankModel) -> LowRankState:
-    """The slowest modes of the measurements, in the size at which the rows are met best."""
+    """Tensions that fit the lengths of a large graph, or else the slowest modes of the
+    measurements, in the size at which the rows are met best."""
     program = model.program
+    if fits_tensions(model):
+        y, w = tension_start(model)
+        state = LowRankState([model.parts[0].projected(y), np.empty(0)], w, 1.0, 1.0)
+        _take_multipliers(state, model, w)
+        return state
     w = np.clip(np.zeros(program.n_rows), model.lo, model.hi)
     if program.safe.direction is not None:
         pull = max(model.parts[k].sign * b.cost.identity for k, b in enumerate(program.blocks))

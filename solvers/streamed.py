@@ -17,11 +17,13 @@ a few of the points, is minimised with its gradient corrected at the last point 
 The correction adds a matrix Δ to the cost, which is otherwise the identity. Each round reduces the
 error of the gradient by the relative error of the part's curvature. Where a part is too small for
 that, it is doubled. A pass keeps the pairs that it found near, which makes the next ones cheap
-(`sdpkit.program.kept_pairs`).
+(`sdpkit.program.kept_pairs`). Inside `joblib.parallel_config("dask")` the passes over all
+comparisons are made on the cluster (`sdpkit.solvers.streamed_cluster`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -36,9 +38,10 @@ from sdpkit.solution.answer import Answer, Stop
 from sdpkit.solution.driver import Driver
 from sdpkit.solvers.augmented import InnerPoint, InnerProblem
 from sdpkit.solvers.family_solver import relative_gap
-from sdpkit.solvers.hinge_program import Factors, HingeProgram, squared_norm
+from sdpkit.solvers.hinge_program import Factors, HingeProgram, factor_state, squared_norm
 from sdpkit.solvers.inner import InTheFactor
 from sdpkit.solvers.multiplier_method import moved
+from sdpkit.solvers.streamed_cluster import ClusterPasses, current_client
 from sdpkit.solvers.working_set import WorkingSet
 from sdpkit.typing import Array
 
@@ -73,6 +76,7 @@ class StreamSettings:
     goals: tuple[float, ...] = (0.1, 5e-3)  # the errors to which the first parts are solved
     width: float = 0.25  # of the first multipliers
     accuracy: float = 0.1  # of tol: the error to which a corrected part is solved
+    share_of_gap: float = 0.03  # the same of the distance of the bounds, as long as it is large
     smoothing: float = 0.3  # of tol: what the smoothing may cost
     slacks: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)  # of one working set after the other
     drift: float = 0.01  # relative change of L, squared, at which a working set is renewed
@@ -138,16 +142,35 @@ class StreamedSearch:
         self.memory = min(STREAM.free_share * free_memory(), family.memory)
         self.factors, self.width = start, STREAM.width
         self.best: Found | None = None
-        self.has_begun = False
+        self.has_begun, self.steps = False, 0
+        client = current_client()
+        self.cluster = (
+            None
+            if client is None
+            else ClusterPasses(client, problem, self.memory / 4, STREAM.margin)
+        )
         self.share, self.part = 1.0, problem
+
+    def resume(self, kept: Mapping[str, Array]) -> None:
+        """Go on from the state of an earlier run, or of one of the other engine."""
+        width, share = float(kept["width"]), float(kept["share"])
+        self.width = width if width > 0 else self.width
+        if share > 0:
+            self.has_begun = True
+            self._take(share)
+            self._keep_pairs()
 
     def step(self, driver: Driver) -> None:
         """A pass over all comparisons, and a part whose gradient it corrects."""
+        self.steps = driver.iterations
         if not self.has_begun:
             self._begin(driver)
         if driver.must_stop:
             return
         found = self._pass(self.problem, [_thinned(factor) for factor in self.factors])
+        if self.cluster is not None and self.cluster.has_failed:
+            driver.notes.append("the Dask cluster failed; further passes were made here")
+            self.cluster = None
         last, self.best = self.best, _better(self.best, found)
         driver.record(
             lambda: self.problem.matrices(found.factors),
@@ -177,6 +200,10 @@ class StreamedSearch:
                 return
             share = self.share * max(1.0, STREAM.rows / max(found.count, 1))
         self.has_begun = True
+        self._keep_pairs()
+
+    def _keep_pairs(self) -> None:
+        """Full passes keep what they find, from now on."""
         family: Any = self.problem.family
         family.keeping.start(self.memory / 4, STREAM.margin)
 
@@ -184,7 +211,8 @@ class StreamedSearch:
         """The minimiser of the part with the gradient of the whole at what was found."""
         mine = self._pass(self.part, found.factors, found.width)
         shift = [a - b for a, b in zip(found.images, mine.images, strict=True)]
-        self._minimise(shift, STREAM.accuracy * self.tol, driver, len(STREAM.slacks) - 1, mine)
+        goal = max(STREAM.accuracy * self.tol, STREAM.share_of_gap * found.gap)
+        self._minimise(shift, goal, driver, len(STREAM.slacks) - 1, mine)
 
     def _minimise(
         self,
@@ -243,7 +271,11 @@ class StreamedSearch:
         """All comparisons of a problem."""
         width = self.width if width is None else width
         family: Any = problem.family
-        sums = family.smoothed(problem.outputs(factors), problem.features, width * family.unit)
+        sums = None
+        if problem is self.problem and self.cluster is not None:
+            sums = self.cluster.smoothed(factors, width * family.unit)
+        if sums is None:
+            sums = family.smoothed(problem.outputs(factors), problem.features, width * family.unit)
         images = [problem.weight * image for image in sums.images]
         upper = squared_norm(factors) + problem.weight * sums.hinges
         lower = problem.share(images) * problem.weight * sums.worth
@@ -264,8 +296,10 @@ class StreamedSearch:
             smoothing=width * self.problem.family.unit,
         )
 
-    def state(self) -> None:
-        """It keeps no checkpoints."""
+    def state(self) -> dict[str, Any]:
+        """The factors, and how far the parts have grown."""
+        share = self.share if self.has_begun else 0.0
+        return factor_state(self.factors, self.steps, self.width, share)
 
 
 @dataclass(frozen=True, eq=False)

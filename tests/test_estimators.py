@@ -17,9 +17,11 @@ import pandas as pd
 import pytest
 import sklearn.exceptions
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist, pdist
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import PCA
+from sklearn.manifold import trustworthiness
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
@@ -272,15 +274,54 @@ def test_a_gaussian_kernel_places_new_points_without_their_diagonal() -> None:
     assert np.abs(placed - expected).max() < 1e-4 * np.abs(expected).max()
 
 
-def test_a_disconnected_graph_is_bridged_with_a_warning() -> None:
-    X = np.vstack([swiss_roll(30, random_state=0), swiss_roll(30, random_state=1) + 1000.0])
-    with pytest.warns(UserWarning, match="2 components and was bridged by 1 edges"):
+def two_rolls() -> Array:
+    return np.vstack([swiss_roll(30, random_state=0), swiss_roll(30, random_state=1) + 1000.0])
+
+
+def test_a_disconnected_graph_is_joined_with_a_warning() -> None:
+    X = two_rolls()
+    with pytest.warns(UserWarning, match=r"2 components \(sizes 30, 30\).*joined"):
         model = estimators.MaximumVarianceUnfolding().fit(X)
-    assert model.problem_.neighborhood.is_connected
+    side = model.component_labels_[model.edges_]
+    assert (side[:, 0] != side[:, 1]).sum() == 10
+    with pytest.warns(UserWarning, match="picture distorted.*hangs on one edge"):
+        bridged = estimators.MaximumVarianceUnfolding(connect="bridge").fit(X)
+    side = bridged.component_labels_[bridged.edges_]
+    assert (side[:, 0] != side[:, 1]).sum() == 1
     with pytest.raises(sdpkit.GraphError, match="components"):
         estimators.MaximumVarianceUnfolding(connect="error").fit(X)
-    apart = estimators.MaximumVarianceUnfolding(connect="components").fit(X)
-    assert len(apart.problem_.parts) == 2
+
+
+def test_components_lie_side_by_side_with_axes_of_their_own() -> None:
+    X = two_rolls()
+    model = estimators.MaximumVarianceUnfolding(connect="components").fit(X)
+    assert len(model.problem_.parts) == 2
+    for label in (0, 1):
+        here = model.component_labels_ == label
+        alone = estimators.MaximumVarianceUnfolding().fit(X[here])
+        apart, expected = pdist(model.embedding_[here]), pdist(alone.embedding_)
+        assert np.abs(apart - expected).max() < 1e-3 * expected.max()
+    first, second = (model.embedding_[model.component_labels_ == label] for label in (0, 1))
+    widest = max(pdist(first).max(), pdist(second).max())
+    assert cdist(first, second).min() > 0.0
+    centres = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
+    assert centres > widest / 2
+    assert 0.5 < model.result_.fidelity <= 1
+
+
+def test_joined_clusters_keep_their_neighbours() -> None:
+    """Rings of images pulled apart on single edges become rays; several joins keep them open."""
+    rng = np.random.default_rng(0)
+    angle = np.linspace(0, 2 * np.pi, 30, endpoint=False)
+    ring = np.column_stack([np.cos(angle), np.sin(angle)])
+    turns = [np.linalg.qr(rng.standard_normal((12, 2)))[0] for _ in range(5)]
+    X = np.vstack([ring @ turn.T + 3 * rng.standard_normal(12) for turn in turns])
+    trust = {}
+    for connect in ("auto", "bridge"):
+        with pytest.warns(UserWarning, match="5 components"):
+            model = estimators.MaximumVarianceUnfolding(connect=connect, tol=1e-3).fit(X)
+        trust[connect] = trustworthiness(X, model.embedding_)
+    assert trust["auto"] > trust["bridge"] + 0.01
 
 
 def test_pairs_and_triplets_of_labels_agree_with_the_problems() -> None:

@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.spatial.distance import pdist
 
 from sdpkit.datasets import comb, cycle_graph, path_graph, spokes, swiss_roll
 from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.build import angle_closure, neighborhood_graph, spanning_tree
 from sdpkit.graphs.distances import SquaredDistances
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.joins import hanging_parts, join_components
 from sdpkit.graphs.repair import (
     _grow_clique,
     bad_edges,
@@ -31,6 +33,7 @@ from sdpkit.graphs.repair import (
 from sdpkit.graphs.stresses import exposed_directions
 from sdpkit.numerics.deadline import Deadline
 from sdpkit.numerics.neighbors import _by_tree
+from sdpkit.results.side_by_side import side_by_side
 
 Floats = NDArray[np.float64]
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
@@ -561,7 +564,7 @@ def test_components_are_named_with_remedies() -> None:
     graph = neighborhood_graph(clusters([15, 80, 5]), n_neighbors=4)
     words = (
         "the neighbourhood graph has 3 components (sizes 80, 15, 5): raise n_neighbors, or pass "
-        "connect='bridge' to link them or connect='components' to treat each apart"
+        "connect='auto' to join them or connect='components' to treat each apart"
     )
     with pytest.raises(GraphError, match=re.escape(words)):
         require_connected(graph)
@@ -600,6 +603,82 @@ def test_bridge_runs_between_the_facing_ends(seed: int) -> None:
     graph = neighborhood_graph(X, radius=1.0, connect="bridge", random_state=seed)
     assert graph.edges.tolist() == [[i, i + 1] for i in range(6)]
     assert graph.squared_lengths.tolist() == [1.0, 1.0, 9.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_joins_are_the_shortest_disjoint_pairs_of_a_spanning_tree(seed: int) -> None:
+    sizes = [12, 15, 10]
+    X = clusters(sizes)[np.random.default_rng(seed).permutation(37)]
+    lengths = SquaredDistances.from_points(X)
+    graph = neighborhood_graph(X, n_neighbors=4)
+    assert graph.component_sizes.tolist() == sorted(sizes, reverse=True)
+    joined = join_components(graph, lengths, n_joins=3)
+    assert joined.is_connected
+    labels = graph.component_labels
+    sides = labels[joined.edges]
+    new = joined.edges[sides[:, 0] != sides[:, 1]]
+    assert len(new) == 2 * 3
+    squares = lengths.to_all(np.arange(lengths.n_points))
+    for a, b in np.unique(np.sort(labels[new], axis=1), axis=0):
+        mine = new[(np.sort(labels[new], axis=1) == [a, b]).all(axis=1)]
+        assert np.unique(mine).size == 6
+        shortest = squares[np.ix_(labels == a, labels == b)].min()
+        assert squares[mine[:, 0], mine[:, 1]].min() == shortest
+    everything = neighborhood_graph(X, n_neighbors=4, connect="auto")
+    assert np.array_equal(everything.edges, join_components(graph, lengths).edges)
+
+
+def test_a_component_has_no_more_joins_than_points() -> None:
+    points = [[0.0], [5.0], [5.1], [20.0], [20.1], [20.2]]
+    lengths = SquaredDistances.from_points(points)
+    graph = lengths.graph([[1, 2], [3, 4], [4, 5]])
+    joined = join_components(graph, lengths)
+    assert joined.n_edges == 3 + 1 + 2
+    assert joined.is_connected
+    # Coincident components: the distance 0 is one.
+    twice = SquaredDistances.from_points([[0.0], [0.0], [1.0]])
+    assert join_components(twice.graph([]), twice).edges.tolist() == [[0, 1], [0, 2]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hanging_parts_are_those_that_fall_off(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = np.array([(i, rng.integers(i)) for i in range(1, 30)])
+    pairs = np.vstack([pairs, rng.integers(0, 15, (8, 2))])
+    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+    graph = NeighborhoodGraph.from_pairs(33, pairs, np.ones(len(pairs)))  # three isolated points
+    found = dict(hanging_parts(graph))
+    for edge in graph.edges:
+        without = graph.without_edges([edge])
+        label = without.component_labels
+        sides = [np.flatnonzero(label == label[node]) for node in edge]
+        falls = label[edge[0]] != label[edge[1]] and min(map(len, sides)) >= 2
+        assert falls == (tuple(edge.tolist()) in found)
+        if falls:
+            part = found[tuple(edge.tolist())]
+            assert any(np.array_equal(part, side) for side in sides)
+            assert len(part) == min(map(len, sides))
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_components_side_by_side_do_not_overlap(dimensions: int) -> None:
+    rng = np.random.default_rng(dimensions)
+    labels = np.repeat(np.arange(12), 10)
+    y = rng.standard_normal((120, dimensions)) * rng.uniform(0.1, 5, 12)[labels][:, None]
+    inputs = SquaredDistances.from_points(rng.standard_normal((120, 4)) + labels[:, None] / 3)
+    for known in (inputs, None):
+        z = side_by_side(y, labels, known)
+        boxes = [(z[labels == k].min(axis=0), z[labels == k].max(axis=0)) for k in range(12)]
+        for a in range(12):
+            assert np.abs(pdist(z[labels == a]) - pdist(y[labels == a])).max() < 1e-9
+            for b in range(a):
+                gap = np.maximum(boxes[a][0] - boxes[b][1], boxes[b][0] - boxes[a][1]).max()
+                centres = [(box[0] + box[1]) / 2 for box in (boxes[a], boxes[b])]
+                radii = [
+                    np.linalg.norm(z[labels == k] - c, axis=1).max()
+                    for k, c in zip((a, b), centres, strict=True)
+                ]
+                assert gap > 0 or np.linalg.norm(centres[0] - centres[1]) > sum(radii)
 
 
 def test_bridges_between_isolated_points() -> None:

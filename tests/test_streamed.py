@@ -17,6 +17,7 @@ from sdpkit.errors import ConvergenceWarning
 from sdpkit.program import cells, tiles
 from sdpkit.program.families import laplacians, values
 from sdpkit.program.impostors import Impostors
+from sdpkit.solution.checkpoint import Checkpoint
 from sdpkit.solvers import factored, streamed
 from sdpkit.typing import Array, Indices
 
@@ -232,6 +233,50 @@ def test_a_streamed_run_that_is_cut_short_is_certified() -> None:
     assert found.status is Status.ITERATION_LIMIT
     assert np.isfinite(found.objective)
     assert found.certificate.safe_bound <= found.objective
+
+
+# -- checkpoints ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_run_that_was_cut_short_goes_on(
+    is_large: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if is_large:
+        request.getfixturevalue("small_scale")
+    problem, path = LMNN(*clouds(1200, 6, 3)), tmp_path / "run.npz"
+    whole = sdpkit.solve(problem, solver="factored")
+    with pytest.warns(ConvergenceWarning, match="iteration limit"):
+        sdpkit.solve(
+            problem, solver="factored", checkpoint=path, max_iter=whole.iterations * 3 // 4
+        )
+    rest = sdpkit.solve(problem, solver="factored", checkpoint=path)
+    assert rest.status is Status.OPTIMAL
+    assert rest.objective == pytest.approx(whole.objective, rel=2e-3)
+    assert rest.iterations - whole.iterations * 3 // 4 < whole.iterations // 2
+    assert path.exists()
+
+
+def test_states_of_another_form_are_refused(tmp_path: Path) -> None:
+    problem, path = LMNN(*clouds(120, 4, 3)), tmp_path / "run.npz"
+    good = {"factor0": np.eye(4), "steps": 3, "width": 0.0, "share": 0.0}
+    wrong: list[dict[str, Any]] = [
+        {"factor0": np.eye(5)},
+        {"factor0": np.full((4, 4), np.nan)},
+        {"factor0": 1e80 * np.eye(4)},
+        {"steps": -1},
+        {"width": -1.0},
+        {"share": 2.0},
+        {"more": 1.0},
+    ]
+    for change in wrong:
+        path.unlink(missing_ok=True)
+        Checkpoint(path, problem.program().fingerprint, "factored").save(**{**good, **change})
+        with pytest.raises(InputError, match="no state that solver 'factored' can resume"):
+            sdpkit.solve(problem, solver="factored", checkpoint=path)
+    path.unlink(missing_ok=True)
+    Checkpoint(path, problem.program().fingerprint, "factored").save(**good)
+    assert sdpkit.solve(problem, solver="factored", checkpoint=path).status is Status.OPTIMAL
 
 
 # -- stored points --------------------------------------------------------------------------------

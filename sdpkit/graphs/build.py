@@ -21,6 +21,7 @@ from sdpkit.errors import GraphError, InputError
 from sdpkit.graphs.distances import DEFAULT_NEIGHBORS, SquaredDistances
 from sdpkit.graphs.edges import directed_pairs
 from sdpkit.graphs.graph import NeighborhoodGraph, require_connected
+from sdpkit.graphs.joins import join_components
 from sdpkit.graphs.repair import RandomState, bridge_components, require_same_points
 from sdpkit.inputs import (
     MatrixLike,
@@ -46,7 +47,7 @@ def neighborhood_graph(
     n_neighbors: int | None = None,
     radius: float | None = None,
     angles: bool = False,
-    connect: Literal["error", "bridge", "components"] | None = None,
+    connect: Literal["error", "auto", "bridge", "components"] | None = None,
     random_state: RandomState = 0,
 ) -> NeighborhoodGraph:
     """The neighbourhood graph of points, of distances or of a kernel.
@@ -75,9 +76,10 @@ def neighborhood_graph(
         Points at most this far apart are joined.
     angles : bool, default False
         Join the neighbours of each point too (`angle_closure`).
-    connect : {"error", "bridge", "components"} or None, default None
+    connect : {"error", "auto", "bridge", "components"} or None, default None
         What to do with several components: leave them (None or "components", for
-        `split_components`), raise ("error"), or link them ("bridge", by `bridge_components`).
+        `split_components`), raise ("error"), join neighbouring ones by several edges each ("auto",
+        by `join_components`) or by one edge ("bridge", by `bridge_components`).
     random_state : int or Generator or None, default 0
         The seed of `bridge_components`.
 
@@ -99,7 +101,7 @@ def neighborhood_graph(
     >>> neighborhood_graph(graph=[[0, 2, 0], [2, 0, 3], [0, 3, 0]]).squared_lengths
     array([4., 9.])
     """
-    one_of(connect, "connect", (None, "error", "bridge", "components"))
+    one_of(connect, "connect", (None, "error", "auto", "bridge", "components"))
     if distances is not None and sparse.issparse(distances):
         if graph is not None:
             raise InputError("sparse distances are a graph already: pass them or graph, not both")
@@ -148,6 +150,8 @@ def _connected(
 ) -> NeighborhoodGraph:
     if connect == "error":
         require_connected(graph)
+    if connect == "auto" and not graph.is_connected:
+        return join_components(graph, lengths)
     if connect == "bridge" and not graph.is_connected:
         return bridge_components(graph, lengths, random_state)
     return graph

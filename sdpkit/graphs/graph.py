@@ -343,5 +343,5 @@ def require_connected(graph: NeighborhoodGraph) -> None:
     shown = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
     raise GraphError(
         f"the neighbourhood graph has {len(sizes)} components (sizes {shown}): raise n_neighbors, "
-        "or pass connect='bridge' to link them or connect='components' to treat each apart"
+        "or pass connect='auto' to join them or connect='components' to treat each apart"
     )

@@ -22,6 +22,7 @@ from sdpkit.errors import InputError
 from sdpkit.graphs.build import neighborhood_graph
 from sdpkit.graphs.distances import squared_distances_of
 from sdpkit.graphs.graph import NeighborhoodGraph
+from sdpkit.graphs.joins import DEFAULT_JOINS
 from sdpkit.inputs import finite_vector, integer, one_of
 from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
 from sdpkit.problems.mve import MVE
@@ -29,9 +30,10 @@ from sdpkit.problems.mvu import MVU
 from sdpkit.problems.variational import VariationalMVU
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate
+from sdpkit.results.side_by_side import laid_out
 from sdpkit.typing import Array
 
-Connect = Literal["bridge", "components", "error"]
+Connect = Literal["auto", "bridge", "components", "error"]
 Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
 # The argument of the problems that X is, by `metric`.
 _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "kernel"}
@@ -68,11 +70,12 @@ class UnfoldingEstimator(
         All points at most so far apart are neighbours, instead of `n_neighbors`.
     metric : {"euclidean", "precomputed", "precomputed_kernel"}, default "euclidean"
         "precomputed" if X holds distances, "precomputed_kernel" if it holds inner products.
-    connect : {"bridge", "components", "error"}, default "bridge"
-        A graph of several components is bridged by short edges with a warning ("bridge"), unfolded
-        component by component ("components") or refused ("error").
+    connect : {"auto", "bridge", "components", "error"}, default "auto"
+        What to do with a graph of several components: join neighbouring ones by several short
+        edges, with a warning ("auto"), or by a single edge ("bridge"); unfold each for itself and
+        lay them out side by side ("components"); or refuse ("error").
     random_state : int or RandomState, default 0
-        The seed of bridging.
+        The seed of `connect="bridge"`.
 
     Attributes
     ----------
@@ -94,6 +97,8 @@ class UnfoldingEstimator(
         Iterations of the solver.
     diagonal_ : array of shape (n,)
         Diagonal of the kernel, with `metric="precomputed_kernel"`.
+    component_labels_ : array of int, shape (n,)
+        The component of each point, before components were joined.
 
     Examples
     --------
@@ -105,7 +110,7 @@ class UnfoldingEstimator(
     n_neighbors: int = 4
     radius: float | None = None
     metric: Metrics = "euclidean"
-    connect: Connect = "bridge"
+    connect: Connect = "auto"
     random_state: Any = 0
 
     _saved: ClassVar[Mapping[str, Any]] = {
@@ -217,24 +222,41 @@ class UnfoldingEstimator(
         """The problem whose solution is the embedding."""
 
     def _recover(self) -> Embedding:
+        if self.connect == "components" and self.component_labels_.any():
+            n = self.component_labels_.size
+            d = integer(self.n_components, "n_components", most=n)
+            parts = laid_out(self.problem_.recover(self.solution_, n), d)
+            problem, solution = self.problem_, self.solution_
+            return parts.compared(solution, problem.objective(parts), problem.value(solution))
         embedding: Embedding = self.problem_.recover(self.solution_, self.n_components)
         return embedding
 
     def _graph(self, data: dict[str, Any], n: int) -> NeighborhoodGraph:
-        """The neighbourhood graph, before it is bridged; a warning says that it will be."""
+        """The neighbourhood graph, before it is joined; a warning says that it will be."""
         rule: dict[str, Any] = {"radius": self.radius}
         if self.radius is None:
             rule = {"n_neighbors": self._clipped(n)}
         graph = neighborhood_graph(**data, **rule, angles=getattr(self, "angles", False))
-        parts = int(graph.component_labels.max()) + 1
-        if parts > 1 and self.connect == "bridge":
-            warnings.warn(
-                f"the neighbourhood graph has {parts} components and was bridged by {parts - 1} "
-                "edges. Raise n_neighbors for a graph that is connected, or pass "
-                "connect='components' to unfold each component apart.",
-                stacklevel=4,
-            )
+        self.component_labels_ = graph.component_labels
+        if not graph.is_connected and self.connect in ("auto", "bridge"):
+            warnings.warn(self._about_joins(graph), stacklevel=4)
         return graph
+
+    def _about_joins(self, graph: NeighborhoodGraph) -> str:
+        """The warning about a graph that has to be joined."""
+        sizes = graph.component_sizes.tolist()
+        shown = ", ".join(map(str, sizes[:6])) + (", …" if len(sizes) > 6 else "")
+        several = f"the neighbourhood graph has {len(sizes)} components (sizes {shown})"
+        if self.connect == "bridge":
+            return (
+                f"picture distorted: {several}, and each hangs on one edge, which is pulled taut. "
+                "Use connect='auto' or 'components', or raise n_neighbors."
+            )
+        return (
+            f"{several}, and neighbouring ones were joined by up to {DEFAULT_JOINS} short edges: "
+            "how they lie to each other is approximate. connect='components' unfolds each for "
+            "itself; a larger n_neighbors may connect them."
+        )
 
     def _clipped(self, n: int) -> int:
         k = integer(self.n_neighbors, "n_neighbors")
@@ -284,11 +306,12 @@ class MaximumVarianceUnfolding(UnfoldingEstimator):
         All points at most so far apart are neighbours, instead of `n_neighbors`.
     metric : {"euclidean", "precomputed", "precomputed_kernel"}, default "euclidean"
         "precomputed" if X holds distances, "precomputed_kernel" if it holds inner products.
-    connect : {"bridge", "components", "error"}, default "bridge"
-        A graph of several components is bridged by short edges with a warning ("bridge"), unfolded
-        component by component ("components") or refused ("error").
+    connect : {"auto", "bridge", "components", "error"}, default "auto"
+        What to do with a graph of several components: join neighbouring ones by several short
+        edges, with a warning ("auto"), or by a single edge ("bridge"); unfold each for itself and
+        lay them out side by side ("components"); or refuse ("error").
     random_state : int or RandomState, default 0
-        The seed of bridging.
+        The seed of `connect="bridge"`.
     form : {"equality", "inequality", "slack", "min_trace"}, default "equality"
         How lengths are kept: exactly ("equality"), as upper bounds ("inequality"), up to penalised
         slack variables ("slack"), or exactly with the least instead of the largest variance
@@ -373,9 +396,10 @@ class MinimumVolumeEmbedding(UnfoldingEstimator):
         All points at most so far apart are neighbours, instead of `n_neighbors`.
     metric : {"euclidean", "precomputed", "precomputed_kernel"}, default "euclidean"
         "precomputed" if X holds distances, "precomputed_kernel" if it holds inner products.
-    connect : {"bridge", "components", "error"}, default "bridge"
-        A graph of several components is bridged by short edges with a warning ("bridge"), unfolded
-        component by component ("components") or refused ("error").
+    connect : {"auto", "bridge", "components", "error"}, default "auto"
+        What to do with a graph of several components: join neighbouring ones by several short
+        edges, with a warning ("auto"), or by a single edge ("bridge"); unfold each for itself and
+        lay them out side by side ("components"); or refuse ("error").
     random_state : int or RandomState, default 0
         The seed of bridging and of start="random".
     form : {"equality", "inequality", "slack"}, default "equality"
@@ -472,10 +496,11 @@ class VariationalMaximumVarianceUnfolding(UnfoldingEstimator):
         All points at most so far apart are neighbours, instead of `n_neighbors`.
     metric : {"euclidean", "precomputed", "precomputed_kernel"}, default "euclidean"
         "precomputed" if X holds distances, "precomputed_kernel" if it holds inner products.
-    connect : {"bridge", "error"}, default "bridge"
-        What to do with a graph of several components: bridge them or refuse.
+    connect : {"auto", "bridge", "error"}, default "auto"
+        What to do with a graph of several components: join them as in `MaximumVarianceUnfolding`,
+        or refuse.
     random_state : int or RandomState, default 0
-        The seed of bridging.
+        The seed of `connect="bridge"`.
     n_basis : int, default 10
         Functions in the basis; at most n − 1 are used.
     penalty : {"squared", "norm"}, default "squared"
@@ -518,7 +543,7 @@ class VariationalMaximumVarianceUnfolding(UnfoldingEstimator):
     penalty: Literal["squared", "norm"] = "squared"
     omega: float | None = None
     refine: bool = True
-    connect: Literal["bridge", "error"] = "bridge"
+    connect: Literal["auto", "bridge", "error"] = "auto"
 
     def _problem(self, data: dict[str, Any], graph: NeighborhoodGraph) -> Any:
         return VariationalMVU(
