@@ -197,7 +197,7 @@ def _balanced(program: Program, w: Array) -> Array | None:
     if not free.size or not largest > 0:
         return None
     grid = np.ldexp(1.0, int(np.frexp(largest)[1]) - _GRID_BITS)
-    out = np.rint(w / grid) * grid
+    out: Array = np.rint(w / grid) * grid
     shared = np.bincount(columns[:, free].indices, minlength=w.size)
     for j in free:
         part = slice(columns.indptr[j], columns.indptr[j + 1])
