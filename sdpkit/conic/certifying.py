@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,4 +80,6 @@ def _with_joint_step(problem: Any, certificate: Certificate) -> Certificate | Co
     except InputError:
         return certificate
     better = moved.relative_gap < certificate.relative_gap
-    return moved if better or np.isnan(certificate.objective) else certificate
+    if better or np.isnan(certificate.objective):
+        return replace(moved, warnings=certificate.warnings)
+    return certificate
