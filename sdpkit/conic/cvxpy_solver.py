@@ -249,7 +249,7 @@ def _without_rounding(matrix: sp.csr_array, rhs: Array, n_zero: int) -> tuple[sp
 
     cvxpy writes such equations, for example F − Fᵀ = 0 where F is symmetric already.
     """
-    if not matrix.size:
+    if not n_zero or not matrix.nnz:
         return matrix, rhs
     sizes = np.maximum(abs(matrix).max(axis=1).toarray().ravel(), np.abs(rhs))
     noise = sizes <= _NOISE * max(np.abs(matrix.data).max(initial=0.0), 1e-300)
