@@ -24,15 +24,15 @@ _LONGEST_CELL = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """Columns by name, each of numbers or of words, and what was noticed while reading."""
+class TableColumns:
+    """TableColumns by name, each of numbers or of words, and what was noticed while reading."""
 
     data: Mapping[str, NDArray[Any]]
     notes: tuple[str, ...] = ()
     labels: NDArray[Any] | None = None
 
 
-def read_columns(table: Any) -> Columns:
+def read_columns(table: Any) -> TableColumns:
     """The columns of a path, of a pandas data frame, of a mapping or of an array (n, d).
 
     >>> read_columns({"a": [1, 2], "b": ["x", "y"]}).data["b"].tolist()
@@ -54,7 +54,7 @@ def read_columns(table: Any) -> Columns:
     return _named([f"x{k}" for k in range(array.shape[1])], list(array.T))
 
 
-def _of_file(path: Path) -> Columns:
+def _of_file(path: Path) -> TableColumns:
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     if path.suffix == ".npz":
@@ -66,7 +66,7 @@ def _of_file(path: Path) -> Columns:
     return _of_text(path)
 
 
-def _of_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> Columns:
+def _of_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> TableColumns:
     """X, or the only array of two dimensions or more; y are labels."""
     found = {name: a for name, a in arrays.items() if a.ndim >= 2}
     name = "X" if "X" in found else next(iter(found), None)
@@ -77,10 +77,10 @@ def _of_arrays(arrays: Mapping[str, NDArray[Any]], path: Path) -> Columns:
     columns = _named([f"x{k}" for k in range(X.shape[1])], list(X.T))
     y = arrays.get("y")
     fits = y is not None and y.shape == (len(X),)
-    return Columns(columns.data, columns.notes, y if fits else None)
+    return TableColumns(columns.data, columns.notes, y if fits else None)
 
 
-def _by_pandas(path: Path, reader: str) -> Columns:
+def _by_pandas(path: Path, reader: str) -> TableColumns:
     try:
         import pandas as pd
 
@@ -97,7 +97,7 @@ def _by_pandas(path: Path, reader: str) -> Columns:
     return read_columns(frame)
 
 
-def _of_text(path: Path) -> Columns:
+def _of_text(path: Path) -> TableColumns:
     text, notes = _decoded(path)
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
@@ -122,7 +122,7 @@ def _of_text(path: Path) -> Columns:
     names = rows[0] if has_names else [f"x{k}" for k in range(width)]
     body = np.array(rows[1:] if has_names else rows, dtype=object)
     found = _named(names, [body[:, k] for k in range(width)])
-    return Columns(found.data, (*notes, *found.notes))
+    return TableColumns(found.data, (*notes, *found.notes))
 
 
 def _decoded(path: Path) -> tuple[str, list[str]]:
@@ -139,7 +139,7 @@ def _decoded(path: Path) -> tuple[str, list[str]]:
         return raw.decode("latin-1"), ["the file is not UTF-8; it was read as Latin-1"]
 
 
-def _named(names: list[str], arrays: list[NDArray[Any]]) -> Columns:
+def _named(names: list[str], arrays: list[NDArray[Any]]) -> TableColumns:
     """The columns; a name that occurs twice is numbered."""
     if not arrays:
         raise InputError("the table has no columns")
@@ -155,7 +155,7 @@ def _named(names: list[str], arrays: list[NDArray[Any]]) -> Columns:
         data[unique] = array
     if len({len(array) for array in arrays}) > 1:
         raise InputError("the columns differ in length: pass a table, (n, d)")
-    return Columns(data, tuple(notes[:5]))
+    return TableColumns(data, tuple(notes[:5]))
 
 
 def number_of(cell: Any) -> float:
@@ -182,4 +182,4 @@ def _looks_like_number(cell: str) -> bool:
     return not np.isnan(number_of(cell))
 
 
-__all__ = ["Columns", "number_of", "read_columns"]
+__all__ = ["TableColumns", "number_of", "read_columns"]

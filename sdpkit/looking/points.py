@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sdpkit.errors import InputError
 from sdpkit.files import one_line
-from sdpkit.looking.columns import Columns, number_of, read_columns
+from sdpkit.looking.columns import TableColumns, number_of, read_columns
 from sdpkit.typing import Array
 
 _MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "nat", "?", "-"})
@@ -19,9 +19,9 @@ _LABEL_NAMES = ("label", "labels", "class", "target", "species", "category", "y"
 _DATES = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
 # Categories become columns of 0 and 1 if there are at most so many.
 _CATEGORIES, _LABEL_VALUES = 12, 30
-# Columns with a larger share of missing cells are left out.
+# TableColumns with a larger share of missing cells are left out.
 _TOO_SPARSE = 0.5
-# Columns whose spreads differ by more than this factor are scaled.
+# TableColumns whose spreads differ by more than this factor are scaled.
 _UNEQUAL = 10.0
 
 
@@ -77,7 +77,7 @@ def points_of_table(table: Any, labels: Any = None) -> TablePoints:
 
 
 def _labels(
-    data: dict[str, NDArray[Any]], columns: Columns, labels: Any, notes: list[str]
+    data: dict[str, NDArray[Any]], columns: TableColumns, labels: Any, notes: list[str]
 ) -> NDArray[Any] | None:
     """The labels, given or guessed; a column of labels is taken out of the data."""
     n = len(next(iter(data.values())))
