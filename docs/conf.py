@@ -34,6 +34,7 @@ extensions = [
     "sphinx_copybutton",
     "mathjax_copy",
     "docstrings",
+    "figure_numbers",
     "notebooks",
     "sheet",
     "slides",
@@ -100,6 +101,9 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "copyfile_regex": r".*GALLERY_HEADER\.rst",
     "nested_sections": True,
+    # The reference page of a name lists the examples that use it.
+    "doc_module": ("sdpkit",),
+    "backreferences_dir": "reference/examples",
 }
 
 html_theme = "pydata_sphinx_theme"
