@@ -127,7 +127,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc", "notebook"],
-    "footer_start": ["copyright"],
+    "footer_start": ["copyright", "glossary"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

@@ -182,6 +182,15 @@ def test_figures_are_numbered_from_one_on_every_page() -> None:
     assert numbered > len(chapters()) - 2
 
 
+def test_every_page_links_the_glossary() -> None:
+    lacking = [
+        p
+        for p in pages()
+        if "slides" not in p.parts and "glossary.html" not in p.read_text("utf-8")
+    ]
+    assert lacking == []
+
+
 def test_every_example_has_a_picture_of_its_own() -> None:
     """Sphinx-Gallery puts one and the same placeholder where an example draws nothing."""
     thumbs = sorted((SITE / "_images").glob("sphx_glr_plot_*_thumb.*"))

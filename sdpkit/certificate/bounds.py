@@ -486,7 +486,7 @@ def _by_shrinking(program: Program, w: Array) -> SafeBound:
         return _NO_BOUND  # no smaller multiple of w meets r ≥ 0
     s = float((limit[short] / reached[short]).min(initial=1.0))
     if _leaves_linear_conditions(program, s * w):
-        # Rounding of the sums A_xᵀw is paid for as well.
+        # The bound covers the rounding of the sums A_xᵀw as well.
         s *= 1 - 8 * EPS * (program.n_rows + 2)
     shrunk = s * w
     outside = s < 1 and program.cone_x.lines.any()

@@ -268,7 +268,7 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
     if lack_x == 0 and program.safe.trace is not None:
         terms = zip(lacks, program.safe.trace, strict=True)
         if sum(lack * trace for lack, trace in terms if lack) < 1 - 1e-6:
-            return "its violation is paid for by the trace bound"
+            return "the trace bound covers its error"
     strength = direction_strength(program)
     if strength is None or program.repair_direction is None:
         return ""
@@ -278,7 +278,7 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
     inside = not (program.cone_x.lack(r) + hidden_x > 0).any() and program.cone_x.short(r) == 0
     signs = np.all(program.relations * moved <= 0) and inside
     if signs and program.rhs @ moved < 0 and not program.cone_x.lines.any():
-        return "its violation is paid for by the repair direction"
+        return "the repair direction covers its error"
     return ""
 
 
