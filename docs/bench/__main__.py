@@ -51,6 +51,8 @@ TABLES = {
     "lines": ("bench.lines", "main", ()),
     "impostors": ("bench.lmnn", "impostors", ()),
     "ellipsoid": ("bench.ellipsoids", "ellipsoid", ()),
+    "enclosures": ("bench.proofs", "enclosures", ("count",)),
+    "mutations": ("bench.proofs", "mutations", ("count",)),
     "mixtures": ("bench.mixtures", "mixtures", ("data",)),
     "mmc": ("bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ("peers", "only")),
@@ -82,6 +84,7 @@ _PARALLEL = ("auto", "grid", "limits", "limits-whole")
 
 # Every option, and what a table uses where the command says nothing.
 _DEFAULTS: dict[str, Any] = {
+    "count": None,
     "data": None,
     "deskewed": False,
     "fit": False,
@@ -123,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         "--time-limit", type=float, help="seconds for a run (barrier, limits, sdplib, theorems)"
     )
     parser.add_argument("--no-peers", action="store_true", help="leave other solvers out")
+    parser.add_argument("--count", type=int, help="how many are made (enclosures, mutations)")
     parser.add_argument("--data", "--folder", type=Path, help="folder of instances or data sets")
     parser.add_argument("--names", nargs="+", help="only these (pepit: folders, sdplib, theorems)")
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
