@@ -34,6 +34,7 @@ extensions = [
     "sphinx_copybutton",
     "mathjax_copy",
     "docstrings",
+    "figure_numbers",
     "notebooks",
     "sheet",
     "slides",
@@ -100,6 +101,9 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "copyfile_regex": r".*GALLERY_HEADER\.rst",
     "nested_sections": True,
+    # The reference page of a name lists the examples that use it.
+    "doc_module": ("sdpkit",),
+    "backreferences_dir": "reference/examples",
 }
 
 html_theme = "pydata_sphinx_theme"
@@ -123,7 +127,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc", "notebook"],
-    "footer_start": ["copyright"],
+    "footer_start": ["copyright", "glossary"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

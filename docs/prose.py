@@ -15,11 +15,20 @@ PHRASES = {
     r"\bno (?:(?!is |are |was )\w+ ){1,3}but (?!also|its|the)": "say 'only …'",
     r"\b(?:goes|go|going|gone|went) on (?:with|under|from)\b": "say 'continues' or 'resumes'",
     r"\bwithout a home\b": "say 'programs you build yourself'",
-    r"\bfor free\b(?! variables|,)": "say 'at no cost', or what it costs",
+    r"\bfor free\b(?! variables|,| x_j| in )": "say 'at no cost', or what it costs",
     r"\bis one no longer\b": "say what is lost",
     r"\bby the same words\b": "say 'in the same steps'",
     r"\bas slow as theory says\b": "say 'slowly, as theory predicts'",
     r"\btakes no options, not\b": "say which option is unknown",
+    r"\banew\b": "say 'again', 'restarted' or 'recomputed'",
+    r"\bpaid for\b": "say what covers it",
+    r"\bsuch programs\b": "say 'these programs', or which",
+    r"\bspeaks? of numbers\b": "say what can be used",
+    r"\bis bothered\b": "say what happens",
+    r"\b(?:rows|programs|residuals) (?:ask|want|speak)\b": "only people do; say what is computed",
+    r"\b(?:stop then|a process each)\b": "say the noun",
+    r"\bthe module states\b": "list the values where they are needed",
+    r"\bwho judges?\b": "say which check",
 }
 SUFFIXES = {".md", ".py", ".rst", ".pyi", ".toml"}
 # This file and the tests quote the phrases.

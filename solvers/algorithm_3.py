@@ -12,7 +12,7 @@ after an increase.
 
 The algorithm itself has no dual. Averages of the activity of each row, weighted by the steps,
 converge to multipliers (slowly: this is the baseline that others are compared with); they
-are begun anew whenever the number of steps has doubled. `sdpkit.solvers.subgradient` takes other
+are restarted whenever the number of steps has doubled. `sdpkit.solvers.subgradient` takes other
 steps, and is the one to use.
 
 One deviation: the start is the best multiple of the identity, in the program's coordinates,

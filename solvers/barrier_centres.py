@@ -23,7 +23,7 @@ from sdpkit.solvers.barrier_dual import BarrierDual, BarrierPoint
 from sdpkit.solvers.barrier_newton import Preconditioner, conjugate_gradients
 from sdpkit.typing import Array
 
-_STALE_RATIO = 0.6  # μ may fall by this much before the preconditioner is made anew
+_STALE_RATIO = 0.6  # μ may fall by this much before the preconditioner is recomputed
 NEAR_DECREMENT = 0.2  # a Newton decrement below which a point counts as centred after its step
 _REACH_DECREMENT = 10.0  # Newton decrement allowed to an extrapolated point
 _MARGIN_RATIO = 1.05  # it must stay feasible when it goes this much further

@@ -12,7 +12,7 @@ from sdpkit.solution.driver import Driver
 from sdpkit.solution.reduction import Reduction
 from sdpkit.solvers.definite import Breakdown
 from sdpkit.solvers.measures import Measures
-from sdpkit.solvers.predictor_corrector import Iterate, PredictorCorrector
+from sdpkit.solvers.predictor_corrector import Gaps, Iterate, PredictorCorrector
 from sdpkit.typing import Array
 
 _DOUBT_ITERATIONS = 2  # without progress: rounding is suspected
@@ -27,7 +27,8 @@ class CentralPath:
     Attributes
     ----------
     method: the equations, in the coordinates of `point` and of `best`
-    point, now: the iterate and its measures;  best, measures: the best one and its measures
+    point, gaps, now: the iterate, what its equations are off, and its measures
+    best, measures: the best iterate and its measures
     converged: whether the run ended because the errors meet the tolerance
     stalled: iterations since the best one;  slow: iterations since the error was last halved
     """
@@ -37,6 +38,7 @@ class CentralPath:
     ) -> None:
         self.method, self.point, self.goal = method, start, 0.3 * tol
         self.best: Iterate | None = None
+        self.gaps: Gaps
         self.now: Measures
         self.measures: Measures
         self.converged = False
@@ -82,7 +84,8 @@ class CentralPath:
 
     def _see(self) -> None:
         """Measure the iterate and compare it with the best one."""
-        now = self.now = self.method.measures(self.point)
+        self.gaps = self.method.settle(self.point)
+        now = self.now = self.method.measures(self.point, self.gaps)
         if self.best is None:
             self.best, self.measures = self.point.copy(), now
         if now.worst < self.measures.worst:
@@ -100,7 +103,7 @@ class CentralPath:
         finer = self.method.along_trees(self.best) if self._is_doubtful else None
         if finer is None:
             try:
-                self.steps = self.method.iterate(self.point, self.now)
+                self.steps = self.method.iterate(self.point, self.gaps, self.now)
                 return
             except Breakdown:
                 finer = self.method.along_trees(self.best) if self.is_near else None
@@ -109,7 +112,8 @@ class CentralPath:
         self.method, self.point = finer
         self.best = self.point.copy()
         self.stalled = self.slow = 0
-        self.steps = self.method.iterate(self.point, self.method.measures(self.point))
+        gaps = self.method.settle(self.point)
+        self.steps = self.method.iterate(self.point, gaps, self.method.measures(self.point, gaps))
 
     def _record(self, driver: Driver) -> None:
         now = self.now

@@ -191,10 +191,12 @@ def matrix_form(program: Program) -> WrittenModel:
     matrices = [cp.Variable((b.size, b.size), PSD=True) for b in program.blocks]
     x = cp.Variable(max(program.n_auxiliary, 1))
     columns = program.rows_x if program.n_auxiliary else sp.csr_array((program.n_rows, 1))
-    values: Any = columns @ x
+    # cvxpy before 1.9 has no expressions without entries.
+    values: Any = columns @ x if program.n_rows else 0.0
     objective: Any = 0.0
     for z, rows, cost in zip(matrices, _row_matrices(program), _cost_vectors(program), strict=True):
-        values = values + rows @ cp.vec(z, order="C")
+        if program.n_rows:
+            values = values + rows @ cp.vec(z, order="C")
         objective = objective + cost @ cp.vec(z, order="C")
     for block, z in zip(program.blocks, matrices, strict=True):
         if block.log_det:

@@ -156,7 +156,7 @@ class EmbeddedPath:
         left = self.embedding.residuals(self.point).size
         if reached.measures.worst < 0.5 * self.mark:
             self.mark, self.slow = reached.measures.worst, 0
-        elif left < 0.5 * self.left:
+        elif not self._is_within and left < 0.5 * self.left:
             self.left, self.slow = left, 0
         elif self.kept is None:
             self.slow += 1

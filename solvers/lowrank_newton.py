@@ -84,7 +84,7 @@ def minimised(
     expired: Callable[[], bool],
 ) -> tuple[Point, int]:
     """Newton steps within a trust region until the gradient is at most `tol`; a preconditioner is
-    made anew after `lifetime` of them."""
+    recomputed after `lifetime` of them."""
     radius, taken, age = np.inf, 0, 0
     while taken < steps and np.linalg.norm(point.gradient) > tol and not expired():
         if age % lifetime == 0:

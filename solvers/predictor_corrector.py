@@ -75,8 +75,7 @@ class Gaps:
 class Iterate:
     """(M, x; w, S, z). Arrays are replaced, never changed in place.
 
-    `met` is the w whose slacks these are, block by block where there was no gap before; `gaps` are
-    known once the point is measured, and a direction needs them.
+    `exact` says of each block whether its slack is that of w; nothing if that is not known.
     """
 
     matrices: list[Array]
@@ -84,19 +83,11 @@ class Iterate:
     w: Array
     slacks: list[Array]
     z: Array
-    met: Array | None = None
-    gaps: Gaps | None = None
+    exact: tuple[bool, ...] = ()
 
     def copy(self) -> Iterate:
-        """An iterate that may be moved without moving this one; it is not measured yet."""
-        return replace(self, matrices=list(self.matrices), slacks=list(self.slacks), gaps=None)
-
-    @property
-    def measured(self) -> Gaps:
-        """The gaps of a point that was measured."""
-        if self.gaps is None:
-            raise ValueError("measure a point before asking for a direction from it")
-        return self.gaps
+        """An iterate that may be moved without moving this one."""
+        return replace(self, matrices=list(self.matrices), slacks=list(self.slacks), exact=())
 
 
 @dataclass
@@ -236,7 +227,7 @@ class PredictorCorrector:
         finer = copy(self)
         finer.cones = [new or old for new, old in zip(cones, self.cones, strict=True)]
         finer.equations = self.equations.over(finer.cones)
-        moved = replace(p.copy(), met=None)
+        moved = p.copy()
         for k, cone in enumerate(finer.cones):
             if isinstance(cone, TreeCone):
                 exact = cone.slack_of(p.w)
@@ -257,37 +248,20 @@ class PredictorCorrector:
             for cone, m in zip(self.cones, p.matrices, strict=True)
         )
 
-    @np.errstate(over="ignore")  # what diverges is measured too
-    def measures(self, p: Iterate) -> Measures:
-        """How far a point is from optimal; its gaps are kept with it."""
-        products = zip(p.matrices, p.slacks, strict=True)
-        mu = sum(inner(m, s) for m, s in products) + float(p.x @ p.z)
+    @np.errstate(over="ignore")
+    def settle(self, p: Iterate) -> Gaps:
+        """What the equations of a point are off, once slacks that are nearly those of w are so."""
         values = np.asarray(self.a @ p.x)
-        primal = float(self.c @ p.x) - 0.5 * float((self.h * p.x) @ p.x)
         for cone, matrix in zip(self.cones, p.matrices, strict=True):
             values = values + cone.values(matrix)
-            primal += inner(cone.cost, matrix)
-        dual = float(self.b @ p.w) + 0.5 * float((self.h * p.x) @ p.x)
-        z_gap = np.asarray(self.at @ p.w + self.h * p.x - self.c - p.z)
-        p.gaps = gaps = Gaps(self.b - values, self._slack_gaps(p), z_gap)
-        off = max(_largest(g) if g is not None else 0.0 for g in gaps.slacks)
-        off = max(off, float(np.abs(z_gap).max(initial=0.0)))
-        return Measures(
-            primal,
-            dual,
-            float((np.abs(gaps.primal) / self.row_sizes).max(initial=0.0)),
-            off / self.scale_c,
-            mu / self.order,
-            self.value_floor,
-            self.offset,
-            float(np.abs(gaps.primal) @ np.abs(p.w)),
-        )
+        z = np.asarray(self.at @ p.w + self.h * p.x - self.c - p.z)
+        return Gaps(self.b - values, self._settled_slacks(p), z)
 
-    def _slack_gaps(self, p: Iterate) -> list[Array | None]:
+    def _settled_slacks(self, p: Iterate) -> list[Array | None]:
         """S(w) − S per block, or None; slacks that are nearly those of w become so."""
-        before, gaps = p.gaps, list[Array | None]()
+        gaps = list[Array | None]()
         for k, cone in enumerate(self.cones):
-            if p.met is p.w and before is not None and before.slacks[k] is None:
+            if p.exact and p.exact[k]:
                 gaps.append(None)
                 continue
             exact = cone.slack_of(p.w)
@@ -298,6 +272,28 @@ class PredictorCorrector:
             else:
                 gaps.append(gap)
         return gaps
+
+    @np.errstate(over="ignore")  # what diverges is measured too
+    def measures(self, p: Iterate, gaps: Gaps) -> Measures:
+        """How far a point is from optimal."""
+        products = zip(p.matrices, p.slacks, strict=True)
+        mu = sum(inner(m, s) for m, s in products) + float(p.x @ p.z)
+        primal = float(self.c @ p.x) - 0.5 * float((self.h * p.x) @ p.x)
+        for cone, matrix in zip(self.cones, p.matrices, strict=True):
+            primal += inner(cone.cost, matrix)
+        dual = float(self.b @ p.w) + 0.5 * float((self.h * p.x) @ p.x)
+        off = max(_largest(g) if g is not None else 0.0 for g in gaps.slacks)
+        off = max(off, float(np.abs(gaps.z).max(initial=0.0)))
+        return Measures(
+            primal,
+            dual,
+            float((np.abs(gaps.primal) / self.row_sizes).max(initial=0.0)),
+            off / self.scale_c,
+            mu / self.order,
+            self.value_floor,
+            self.offset,
+            float(np.abs(gaps.primal) @ np.abs(p.w)),
+        )
 
     # -- directions --------------------------------------------------------------------------
 
@@ -341,13 +337,14 @@ class PredictorCorrector:
         dx = np.linalg.lstsq(square, right)[0]
         return solution + answers @ dx, np.asarray(dx, dtype=np.float64)
 
-    def direction(self, p: Iterate, target: float, predictor: Direction | None) -> Direction:
+    def direction(
+        self, p: Iterate, gaps: Gaps, target: float, predictor: Direction | None
+    ) -> Direction:
         """The HKM step towards MS = target·I, with Mehrotra's correction of `predictor`."""
-        gaps = p.measured
         rhs = target * self.pull - self.b
         errors: list[Array | None] = []
         for k, cone in enumerate(self.cones):
-            error = self._error(p, k, predictor)
+            error = self._error(p, gaps, k, predictor)
             errors.append(error)
             if error is not None:
                 rhs -= cone.values_of_product(error.T, self.inverses[k].matrix)
@@ -362,11 +359,11 @@ class PredictorCorrector:
         rhs += self.a @ np.where(self.rigid, p.x, base)
         enough = _PREDICTED if predictor is None and not target else SOLVED
         dw, rigid_step = self._solve(rhs, -gaps.z[self.rigid], enough)
-        return self._assemble(p, target, dw, rigid_step, errors, base)
+        return self._assemble(p, gaps, target, dw, rigid_step, errors, base)
 
-    def _error(self, p: Iterate, k: int, predictor: Direction | None) -> Array | None:
+    def _error(self, p: Iterate, gaps: Gaps, k: int, predictor: Direction | None) -> Array | None:
         """What MS + M ΔS leaves out in block k, transposed: (S(w) − S)M + ΔS_pΔM_p."""
-        gap, error = p.measured.slacks[k], None
+        gap, error = gaps.slacks[k], None
         if gap is not None:
             error = product(gap, p.matrices[k])
         if predictor is not None:
@@ -377,13 +374,14 @@ class PredictorCorrector:
     def _assemble(
         self,
         p: Iterate,
+        gaps: Gaps,
         target: float,
         dw: Array,
         rigid_step: Array,
         errors: list[Array | None],
         base: Array,
     ) -> Direction:
-        matrices, slacks, gaps = [], [], p.measured
+        matrices, slacks = [], []
         for k, cone in enumerate(self.cones):
             image = cone.adjoint(dw)
             inverse = self.inverses[k]
@@ -422,7 +420,9 @@ class PredictorCorrector:
             return longest_step(p.slacks[k], inverse.lower, step.slacks[k], enough)
         return longest_tried(lambda length: cone.is_definite(p.w + length * step.w), enough)
 
-    def move(self, p: Iterate, step: Direction, primal: float, dual: float) -> tuple[float, float]:
+    def move(
+        self, p: Iterate, gaps: Gaps, step: Direction, primal: float, dual: float
+    ) -> tuple[float, float]:
         """Take the step, shortened until Cholesky factorisations prove it; return the lengths."""
         primal, (p.matrices, self.matrix_factors) = proven_step(
             lambda length: _moved_and_factored(p.matrices, step.matrices, length), primal
@@ -431,21 +431,21 @@ class PredictorCorrector:
         if self.h.any():
             dual = min(primal, dual)
         dual, (p.slacks, self.inverses) = proven_step(
-            lambda length: self._moved_slacks(p, step, length), dual
+            lambda length: self._moved_slacks(p, gaps, step, length), dual
         )
         p.w, p.z = p.w + dual * step.w, p.z + dual * step.z
-        p.met = p.w
+        p.exact = tuple(gap is None for gap in gaps.slacks)
         return primal, dual
 
     def _moved_slacks(
-        self, p: Iterate, step: Direction, length: float
+        self, p: Iterate, gaps: Gaps, step: Direction, length: float
     ) -> tuple[list[Array], list[Inverse]]:
         """S + αΔS, or where S is that of w the slack of w + αΔw, and the inverses."""
         w = p.w + length * step.w
         slacks: list[Array] = []
         inverses: list[Inverse] = []
         for k, cone in enumerate(self.cones):
-            if p.measured.slacks[k] is None:
+            if gaps.slacks[k] is None:
                 slacks.append(cone.slack_of(w))
                 inverses.append(cone.inverse_of_slack(w, slacks[k]))
             else:
@@ -453,23 +453,23 @@ class PredictorCorrector:
                 inverses.append(DenseInverse.of(slacks[k]))
         return slacks, inverses
 
-    def iterate(self, p: Iterate, now: Measures) -> tuple[float, float]:
+    def iterate(self, p: Iterate, gaps: Gaps, now: Measures) -> tuple[float, float]:
         """One predictor–corrector iteration; returns the step lengths."""
         self.factor(p)
         continue_or_raise()
-        predictor = self.direction(p, 0.0, None)
+        predictor = self.direction(p, gaps, 0.0, None)
         continue_or_raise()
         primal, dual = (min(1.0, a) for a in self.lengths(p, predictor, 1.0))
         sigma = self._centring(p, predictor, primal, dual, now.mu)
         if self.last_step < _STUCK_LENGTH:
             # At the edge of the cone a corrected step goes nowhere: back to the central path.
-            step = self.direction(p, now.mu, None)
+            step = self.direction(p, gaps, now.mu, None)
         else:
-            step = self.direction(p, sigma * now.mu, predictor)
+            step = self.direction(p, gaps, sigma * now.mu, predictor)
         continue_or_raise()
         shrink = 0.9 + 0.09 * min(primal, dual)
         primal, dual = (min(1.0, shrink * a) for a in self.lengths(p, step, 1.0 / shrink))
-        primal, dual = self.move(p, step, primal, dual)
+        primal, dual = self.move(p, gaps, step, primal, dual)
         self.last_step = min(primal, dual)
         return primal, dual
 

@@ -377,7 +377,7 @@ class GradientRounds(Rounds):
     def advance(self, options: Mapping[str, Any]) -> None:
         """A step and a round; corrections are averaged as multipliers.
 
-        The averages begin anew when the rounds have doubled.
+        The averages restart when the rounds have doubled.
         """
         before = self.z.copy()
         self.t += 1

@@ -68,7 +68,7 @@ class Splitting:
         self.forget()
 
     def forget(self) -> None:
-        """Begin the extrapolation anew."""
+        """Restart the extrapolation."""
         self.changes: list[tuple[Array, Array, Array]] = []
         self.previous: tuple[Array, Array, Array] | None = None
         self.fallback: tuple[Array, Array, float] | None = None

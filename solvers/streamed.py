@@ -152,7 +152,7 @@ class StreamedSearch:
         self.share, self.part = 1.0, problem
 
     def resume(self, kept: Mapping[str, Array]) -> None:
-        """Go on from the state of an earlier run, or of one of the other engine."""
+        """Resume from the state of an earlier run, or of one of the other engine."""
         width, share = float(kept["width"]), float(kept["share"])
         self.width = width if width > 0 else self.width
         if share > 0:

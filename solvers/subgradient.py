@@ -19,7 +19,7 @@ on the rows seen active so far, with a look at all rows every twenty steps. What
       G(α) ⪰ (M_0 − M_K)/Σs_k :
 
   they become feasible as the steps add up, and θα is, with θ ≤ 1 from one eigenvalue. Averages
-  are begun anew whenever the number of steps has doubled, since the first steps are the worst.
+  are restarted whenever the number of steps has doubled, since the first steps are the worst.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from sdpkit.typing import Array
 
 _MAX_ITERATIONS = 3000
 _CHECK_STEPS = 20  # between looks at all rows
-_FIRST_STEPS = 40  # until averages are begun anew for the first time
+_FIRST_STEPS = 40  # until averages are restarted for the first time
 _LEVEL = 0.5  # of the way from the bound to the best objective
 _LEAST_SHARE = 0.05  # of the gap, which a step aims to descend where f is below the level
 _LONGEST = 1e3  # the longest step, in units of the start

@@ -373,3 +373,23 @@ def test_refusing_is_silent(form: str) -> None:
 def test_numbers_that_no_float_holds_are_refused(gamma: Any) -> None:
     with pytest.raises(InputError, match="gamma"):
         cover(np.eye(3)[None], np.zeros((1, 3)), gamma=gamma)
+
+
+def test_a_model_whose_constraints_are_empty_is_solved() -> None:
+    cp = pytest.importorskip("cvxpy")
+    x = cp.Variable()
+    model = cp.Problem(cp.Minimize(0), [np.array([]) + x <= 0])
+    assert model.solve(solver=sdpkit.cvxpy_solver("interior")) == 0
+    assert x.value is not None
+
+
+def test_a_proof_of_infeasibility_does_not_need_the_squares_of_the_cost() -> None:
+    """Without them more variables fold into one, and multipliers have other places."""
+    cp = pytest.importorskip("cvxpy")
+    x = cp.Variable(5)
+    model = cp.Problem(cp.Minimize(cp.sum_squares(x)), [x[1] >= 10, x[1] <= 1])
+    model.solve(solver=sdpkit.cvxpy_solver("interior"))
+    assert model.status == cp.INFEASIBLE
+    larger, smaller = (float(c.dual_value) for c in model.constraints)
+    assert larger == pytest.approx(smaller)
+    assert 10 * larger - smaller == pytest.approx(1.0)

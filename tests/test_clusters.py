@@ -173,7 +173,7 @@ def test_benches_that_stay_in_one_process_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert bench.main(["forms", "--parallel-config", str(tmp_path / "none")]) == 2
-    assert "it can be used with auto, grid, limits, limits-whole, sdplib" in capsys.readouterr().err
+    assert "it can be used with auto, grid, limits, limits-whole" in capsys.readouterr().err
 
 
 @pytest.mark.slow

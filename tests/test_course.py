@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 from pathlib import Path
 
@@ -53,12 +55,47 @@ def symbols(text: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", CHAPTERS[:6], ids=lambda path: path.stem)
-def test_every_letter_of_the_first_chapters_is_in_the_table(path: Path) -> None:
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_every_letter_of_the_chapters_is_in_the_table(path: Path) -> None:
     listed = symbols((COURSE / "symbols.md").read_text("utf-8"))
     used = symbols(path.read_text("utf-8"))
-    assert len(used) > 15
+    assert len(used) > 5
     assert used - listed == set()
+
+
+_CELL = re.compile(r"^```\{code-cell\}.*?\n(.*?)^```", re.M | re.S)
+_OPTIONS = re.compile(r"\A(?:---\n.*?^---\n|(?::\w+:[^\n]*\n)+)", re.M | re.S)
+
+
+def cells(path: Path, *, solutions: bool) -> list[str]:
+    """The code that a notebook of the chapter has: no cells that only serve the site."""
+    found = []
+    for body in _CELL.findall(path.read_text("utf-8")):
+        options = _OPTIONS.match(body)
+        words = options[0] if options else ""
+        shows_solution = re.search(r'code_prompt_show: "[^"]*olution', words)
+        if "remove-cell" not in words and (solutions or not shows_solution):
+            found.append(body.removeprefix(words))
+    return found
+
+
+@pytest.mark.parametrize("solutions", [True, False], ids=["teachers", "students"])
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_notebooks_use_no_name_that_only_the_site_defines(path: Path, solutions: bool) -> None:
+    tree = ast.parse("\n".join(cells(path, solutions=solutions)))
+    defined = set(dir(builtins)) | {"__file__"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.alias):
+            defined.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.arg):
+            defined.add(node.arg)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            defined.add(node.id)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    assert len(defined) > 180
+    assert used - defined == set()
 
 
 def test_the_index_lists_every_chapter_once_in_order() -> None:

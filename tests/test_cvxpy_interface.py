@@ -10,6 +10,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from planted_models import CONSTRAINTS, LEAVES, TERMS, planted_model
 
 import sdpkit
@@ -759,3 +760,45 @@ def test_zero_multipliers_are_not_the_last_word() -> None:
     model = cp.Problem(cp.Minimize(cp.square(y) + cp.quad_over_lin(x, y)), [y == 1])
     model.solve(solver="CLARABEL")
     assert sdpkit.certify_cvxpy(model).passes(1e-6)
+
+
+@needs_new_cvxpy
+def test_a_variable_that_nothing_uses() -> None:
+    x = cp.Variable()
+    model = cp.Problem(cp.Minimize(3), [np.array([]) + x <= 0])
+    model.solve(solver="CLARABEL")
+    certificate = sdpkit.certify_cvxpy(model)
+    assert certificate.passes(1e-8)
+    assert certificate.objective == pytest.approx(3)
+
+
+@pytest.mark.parametrize("wild", [np.nan, np.inf])
+def test_data_that_are_not_finite_are_named(wild: float) -> None:
+    x, P = cp.Variable(2), cp.Parameter(value=1.0)
+    P._value = wild
+    for bad in (x >= np.array([1, wild]), P * x[0] >= 1, sp.diags_array([wild, 1]) @ x >= 1):
+        model = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 0, bad])
+        x.value = np.ones(2)
+        for judge in (sdpkit.from_cvxpy, sdpkit.certify_cvxpy, sdpkit.explain):
+            with pytest.raises(InputError, match=r"must be finite.* are in: ") as error:
+                judge(model)
+            assert str(bad) in str(error.value)
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "SDPKIT"])
+@pytest.mark.parametrize("n", [2, 5])
+def test_both_ends_of_an_eigenvalue_are_proven(solver: str, n: int) -> None:
+    """The multiplier of a free variable's equation, tr Y = 1, must hold exactly."""
+    sdpkit.register()
+    A, t = symmetric(np.random.default_rng(n), n), cp.Variable()
+    values = np.linalg.eigvalsh(A)
+    for model, known in (
+        (cp.Problem(cp.Minimize(t), [t * np.eye(n) - A >> 0]), values[-1]),
+        (cp.Problem(cp.Maximize(t), [A - t * np.eye(n) >> 0]), values[0]),
+    ):
+        model.solve(solver=solver)
+        proven = sdpkit.certify_cvxpy(model).verify()
+        assert proven.lower is not None
+        assert proven.upper is not None
+        assert proven.lower <= known + 1e-14
+        assert known - 1e-14 <= proven.upper <= proven.lower + 1e-5

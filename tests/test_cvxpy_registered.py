@@ -93,6 +93,7 @@ def test_names_in_the_tables() -> None:
     assert not any(name.startswith("sdpkit") for name in available_solvers())
 
 
+@pytest.mark.filterwarnings("ignore:::osqp")  # older versions of cvxpy pass it old names
 def test_cvxpys_own_choice_stays() -> None:
     x = cp.Variable(2)
     X = cp.Variable((2, 2), PSD=True)

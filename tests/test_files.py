@@ -300,7 +300,7 @@ def fuzz(seed: int, count: int, folder: Path) -> None:
 
 
 def test_changed_files_end_in_a_sentence(tmp_path: Path) -> None:
-    fuzz(16, 300, tmp_path)
+    fuzz(16, 80, tmp_path)
 
 
 @pytest.mark.slow

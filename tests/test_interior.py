@@ -268,9 +268,10 @@ def test_a_direction_solves_the_newton_equations() -> None:
     method = PredictorCorrector(reduce(roll(15, form="slack").program()).program)
     point = method.start()
     method.prepare(point)
-    now = method.measures(point)
+    gaps = method.settle(point)
+    now = method.measures(point, gaps)
     method.factor(point)
-    step = method.direction(point, 0.3 * now.mu, None)
+    step = method.direction(point, gaps, 0.3 * now.mu, None)
     cone, m, s = method.cones[0], point.matrices[0], point.slacks[0]
     reached = cone.values(m + step.matrices[0]) + method.a @ (point.x + step.x)
     np.testing.assert_allclose(reached, method.b, atol=1e-8 * np.abs(m).max())

@@ -38,6 +38,7 @@ BELIEVED: dict[str, Callable[[], cp.Problem]] = {
     "matrix fraction": made(judged_models.matrix_fraction, 8),
     "H-infinity": made(judged_models.h_infinity, 2),
     "Lyapunov": made(judged_models.lyapunov, 2),
+    "worst case": made(judged_models.worst_case, 4),
     "exact fit": made(judged_models.exact_fit, 2),
 }
 
@@ -72,8 +73,7 @@ def test_complementary_multipliers_are_feasible_to_rounding() -> None:
     w = np.array([0.03, 0.035]) * (1 - 1e-9)
     x = np.array([2.0, 1.0, 0.0])
     assert not np.isfinite(safe_bound(program, -w).value)
-    moved = complementary(program, [np.zeros((1, 1))], x, -w)
-    assert moved is not None
+    moved = next(complementary(program, [np.zeros((1, 1))], x, -w))
     bound = safe_bound(program, moved)
     assert bound.source in ("feasible dual", "dual feasible up to rounding")
     assert abs(bound.value + 0.1) < 1e-14
@@ -110,6 +110,15 @@ def test_complementary_multipliers_of_a_second_order_cone() -> None:
         cones=[SecondOrderCone.of([0, 1, 2])],
     )
     x, w = np.array([5.0, 3.0, 4.0]), -np.array([0.6, 0.8]) * (1 + 1e-8)
-    moved = complementary(program, [np.zeros((1, 1))], x, w)
-    assert moved is not None
+    moved = next(complementary(program, [np.zeros((1, 1))], x, w))
     assert abs(safe_bound(program, moved).value + 5.0) < 1e-12
+
+
+def test_a_point_next_to_zero_becomes_zero() -> None:
+    """Every right-hand side is zero here, and so is the only size that residuals could have."""
+    A, B, C, T = cp.Variable((2, 2)), cp.Variable((2, 2)), cp.Variable((3, 2)), np.full((2, 3), 2.0)
+    model = cp.Problem(cp.Minimize(1), [A >= T @ C, A == B, C == T.T])
+    assert model.solve(solver=sdpkit.cvxpy_solver("interior")) == pytest.approx(1.0)
+    assert model.status == "optimal"
+    assert A.value.min() > 12 - 1e-6
+    assert A.value == pytest.approx(B.value)

@@ -108,7 +108,7 @@ def test_edges_that_follow_from_others_are_held() -> None:
     assert np.linalg.eigvalsh(gram[np.ix_(free, free)])[0] > 1e-6
 
 
-@pytest.mark.parametrize("form", ["equality", "min_trace"])
+@pytest.mark.parametrize("form", [pytest.param("equality", marks=pytest.mark.slow), "min_trace"])
 def test_barrier_finds_the_optimum_of_interior_on_the_face(form: str) -> None:
     program = cloud(300, form)
     values = []

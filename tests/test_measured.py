@@ -41,6 +41,23 @@ def test_every_number_is_marked(measured: Comparison) -> None:
     assert not re.search(r"\d+(\.\d+)? (s|times|%|MiB)\b", words)
 
 
+def _quoted(text: str) -> list[tuple[str, str]]:
+    """(page, figure) wherever a sentence quotes "a ± b" from a page: "… docs/lmnn.md has …"."""
+    found = []
+    for match in re.finditer(r"docs/(\w+\.md) (?:has|have)\b([^;\n]*)", text):
+        figures = re.findall(r"\d+(?:\.\d+)? ± \d+(?:\.\d+)?", match[2])
+        found += [(match[1], figure) for figure in figures]
+    return found
+
+
+def test_pages_that_quote_a_figure_have_it_as_its_page_has_it() -> None:
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+    quoted = [(name, *one) for name, text in pages.items() for one in _quoted(text)]
+    assert len(quoted) >= 2  # the letters, in papers.md
+    wrong = [one for one in quoted if one[2] not in " ".join(pages[one[1]].split())]
+    assert wrong == []
+
+
 def test_peers_are_in_the_same_run(measured: Comparison) -> None:
     solvers = {run.solver for run in measured.runs}
     assert {"interior", "scs", "clarabel", "cvxopt", "csdp", "sdpa"} <= solvers

@@ -20,6 +20,8 @@ from sdpkit.conic.judging import largest_violation
 from sdpkit.conic.nonlinear_cones import in_dual_exponential, in_dual_power
 from sdpkit.conic.rational_bound import logarithm, rational_bound
 
+VERSION = tuple(map(int, cp.__version__.split(".")[:2]))
+
 seeds = st.integers(0, 2**32 - 1)
 rng = np.random.default_rng(0)
 A, b = rng.standard_normal((6, 4)), rng.standard_normal(6)
@@ -188,3 +190,39 @@ def test_violations_are_those_of_the_model() -> None:
     for constraint, expected in violations.items():
         found = largest_violation(cp.Problem(cp.Minimize(0), [constraint]))[0]
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def exact_powers() -> cp.Problem:
+    x = cp.Variable(3)
+    return cp.Problem(cp.Minimize(cp.sum(cp.power(x, 3.3, approx=False))), [cp.sum(x) == 1])
+
+
+def support_function() -> cp.Problem:
+    x, y = cp.Variable(1), cp.Variable(1)
+    support = cp.suppfunc(x, [cp.exp(x[0]) <= np.e, cp.exp(-x[0]) <= np.e])
+    return cp.Problem(cp.Minimize(y[0]), [support(y) <= 1])
+
+
+def perspective_of_an_exponential() -> cp.Problem:
+    x, s = cp.Variable(), cp.Variable(nonneg=True)
+    return cp.Problem(cp.Minimize(cp.perspective(cp.exp(x), s)), [x >= 1, s >= 0.5])
+
+
+def perspective_of_a_fraction() -> cp.Problem:
+    x, P, s = cp.Variable(2), cp.Variable((2, 2), PSD=True), cp.Variable(nonneg=True)
+    fraction = cp.perspective(cp.matrix_frac(x, P), s)
+    return cp.Problem(cp.Minimize(fraction), [x == 5, np.eye(2) == P, s == 1])
+
+
+@pytest.mark.skipif(VERSION < (1, 9), reason="exact powers are of cvxpy 1.9")
+@pytest.mark.parametrize(
+    "build",
+    [exact_powers, support_function, perspective_of_an_exponential, perspective_of_a_fraction],
+)
+def test_cones_that_no_name_of_an_atom_tells(build: Any) -> None:
+    model = build()
+    model.solve(solver="CLARABEL")
+    assert sdpkit.certify_cvxpy(model).passes(1e-5)
+    for variable in model.variables():
+        variable.value = 1.001 * variable.value
+    assert not sdpkit.certify_cvxpy(model).passes(1e-5)

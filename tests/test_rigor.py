@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,7 @@ import sdpkit
 from sdpkit.certificate.certify import certify
 from sdpkit.certificate.definite import certainly_definite, definite_on_face
 from sdpkit.certificate.rays import certify_infeasible, certify_unbounded
-from sdpkit.certificate.rigor import verify_dual
+from sdpkit.certificate.rigor import _linear_conditions_hold, verify_dual
 from sdpkit.certificate.slack import ScaledSlack
 from sdpkit.program.block import Block
 from sdpkit.program.cost import Cost
@@ -383,8 +384,15 @@ def test_free_variables_demand_their_equation_exactly() -> None:
         block, [1.0, 0.0], rows_q=[[1.0], [0.0]], rows_x=[[1.0], [-1.0]] @ np.eye(1), free_x=[True]
     )
     assert verify_dual(program, np.array([1.5, 1.5])).bound == 1.5
-    near = verify_dual(program, np.array([1.5, np.nextafter(1.5, 2)]))
-    assert near.bound is None
+    near = np.array([1.5, np.nextafter(1.5, 2)])
+    assert not _linear_conditions_hold(program, near)
+    # A neighbour meets the equation, and it alone is proven.
+    found = verify_dual(program, near)
+    assert found.bound == 1.5
+    assert "hold exactly" in found.reason
+    # With thirds as coefficients there is none on a grid.
+    thirds = replace(program, rows_x=program.rows_x / 3)
+    assert verify_dual(thirds, near).bound is None
     assert "<verified bound 1.5" in repr(verify_dual(program, np.array([1.5, 1.5])))
 
 

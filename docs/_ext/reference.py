@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import itertools
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +38,11 @@ MODULES = {
     "plugins": "For authors of solvers",
     "testing": "Checks for authors",
 }
+# Base classes whose parameters and attributes the estimators share.
+BASES = (
+    "sdpkit.interfaces.fitting.CertifiedEstimator",
+    "sdpkit.interfaces.embeddings.UnfoldingEstimator",
+)
 INTRODUCTION = """\
 Reference
 =========
@@ -79,6 +86,7 @@ def names_of_modules() -> dict[str, list[str]]:
         members = [n for n in names_of(module) if id(getattr(module, n)) not in shown]
         shown |= {id(getattr(module, n)) for n in members}
         out[name] = [f"{module.__name__}.{n}" for n in members]
+    out["estimators"] += BASES
     return out
 
 
@@ -86,8 +94,9 @@ def public_names() -> dict[str, Any]:
     """Every name of the reference → the object."""
     own = [name for names in names_by_section().values() for name in names]
     out = {name: getattr(sdpkit, name.split(".")[1]) for name in own}
-    for module, names in names_of_modules().items():
-        out.update({n: getattr(getattr(sdpkit, module), n.rsplit(".", 1)[1]) for n in names})
+    for name in itertools.chain.from_iterable(names_of_modules().values()):
+        module, _, attribute = name.rpartition(".")
+        out[name] = getattr(importlib.import_module(module), attribute)
     return out
 
 

@@ -36,7 +36,8 @@ TABLES = {
     "projection": ("bench.projection", "projection", ("sizes", "peers")),
     "noise-free": ("bench.noise_free", "noise_free", ("sizes", "seeds")),
     "forms": ("bench.engines", "forms", ()),
-    "sdplib": ("bench.engines", "sdplib", ("data",)),
+    "pepit": ("bench.pepit", "pepit", ("names",)),
+    "sdplib": ("bench.sdplib", "sdplib", ("data", "solvers", "names", "time_limit")),
     "mve": ("bench.engines", "mve", ("data",)),
     "extension": ("bench.embeddings", "extension", ("data",)),
     "variational": ("bench.embeddings", "variational", ()),
@@ -50,6 +51,8 @@ TABLES = {
     "lines": ("bench.lines", "main", ()),
     "impostors": ("bench.lmnn", "impostors", ()),
     "ellipsoid": ("bench.ellipsoids", "ellipsoid", ()),
+    "enclosures": ("bench.proofs", "enclosures", ("count",)),
+    "mutations": ("bench.proofs", "mutations", ("count",)),
     "mixtures": ("bench.mixtures", "mixtures", ("data",)),
     "mmc": ("bench.mixtures", "mmc", ("data", "picture")),
     "cvxpy": ("bench.cvxpy_models", "cvxpy_models", ("peers", "only")),
@@ -77,10 +80,11 @@ _NEED_DATA = (
 )
 
 # Tables of runs that know nothing of each other, and that joblib may make elsewhere.
-_PARALLEL = ("auto", "grid", "limits", "limits-whole", "sdplib")
+_PARALLEL = ("auto", "grid", "limits", "limits-whole")
 
 # Every option, and what a table uses where the command says nothing.
 _DEFAULTS: dict[str, Any] = {
+    "count": None,
     "data": None,
     "deskewed": False,
     "fit": False,
@@ -119,11 +123,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tol", type=float, help="certified gap (barrier; default 1e-3)")
     parser.add_argument(
-        "--time-limit", type=float, help="seconds for a run (barrier, limits, theorems)"
+        "--time-limit", type=float, help="seconds for a run (barrier, limits, sdplib, theorems)"
     )
     parser.add_argument("--no-peers", action="store_true", help="leave other solvers out")
+    parser.add_argument("--count", type=int, help="how many are made (enclosures, mutations)")
     parser.add_argument("--data", "--folder", type=Path, help="folder of instances or data sets")
-    parser.add_argument("--names", nargs="+", help="only these programs (theorems)")
+    parser.add_argument("--names", nargs="+", help="only these (pepit: folders, sdplib, theorems)")
     parser.add_argument("--metric-learn", type=Path, help="a Python that has metric-learn")
     parser.add_argument(
         "--deskewed", action="store_const", const=True, help="deskew MNIST's images first"
@@ -139,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help=f"where runs are made ({', '.join(_PARALLEL)})",
     )
-    parser.add_argument("--solvers", nargs="+", help="measure only these (threads, limits)")
+    parser.add_argument("--solvers", nargs="+", help="measure only these (threads, limits, sdplib)")
     runs = "file of measured runs (auto)"
     parser.add_argument("--runs", type=Path, help=f"{runs}; default docs/auto.csv")
     parser.add_argument(

@@ -38,7 +38,7 @@ def extension(data: Path | None = None, trials: int = 10) -> None:
     _extension_speed()
     _published_against_centred()
     print(
-        "\ninconsistency relative to embedding anew (eq. 3.34), harmonic mean of", trials, "trials"
+        "\ninconsistency relative to a new embedding (eq. 3.34), harmonic mean of", trials, "trials"
     )
     print(f"{'data':<22}{'map':<8}{'interp.':>8}{'sdp':>9}{'refined':>9}{'lle':>8}")
     for name, X in _extension_data(data):

@@ -21,28 +21,12 @@ from sdpkit.comparison import builders
 from sdpkit.comparison.hosts import isolated
 from sdpkit.comparison.measuring import arrays, timed, timed_solve
 from sdpkit.comparison.parallel import in_parallel
-from sdpkit.errors import InputError
 from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.papers.entries.lecture import Fidelities, fidelities, lecture_sets, share
 from sdpkit.program.form import Program
-from sdpkit.program.sdpa import read_sdpa
 from sdpkit.results.embedding import gram
 from sdpkit.results.quality import fidelity
 from sdpkit.solution.solution import Solution
-
-# Optimal values in SDPA's convention (SDPLIB 1.2).
-SDPLIB = {
-    "truss1": -8.999996,
-    "control1": 17.78463,
-    "theta1": 23.0,
-    "mcp100": 226.1574,
-    "gpp100": -44.9435,
-    "mcp250-1": 317.2643,
-    "maxG11": 629.1648,
-    "infp1": None,
-    "infd1": None,
-}
-
 
 # Points of a first run before large ones: enough for every compiled kernel to be loaded.
 _WARMING_SIZE = 650
@@ -260,24 +244,6 @@ def forms(n: int = 400, n_angles: int = 200) -> None:
                 f"iterations, {run.status}, gap {run.gap:.1e}",
                 flush=True,
             )
-
-
-def sdplib(folder: Path, solvers: Iterable[str] = ("interior", "csdp")) -> None:
-    """SDPLIB instances from a folder, against the published values."""
-    for name in SDPLIB:
-        path = folder / f"{name}.dat-s"
-        if not path.exists():
-            raise InputError(f"{path} is missing: pass the folder that holds SDPLIB's files")
-    for line in each(_from_sdplib, itertools.product([folder], SDPLIB, solvers)):
-        print(line, flush=True)
-
-
-def _from_sdplib(folder: Path, name: str, solver: str) -> str:
-    run = measure(read_sdpa(folder / f"{name}.dat-s"), solver)
-    return (
-        f"{name} {solver}: {run.status}, {run.objective:.8g} (published {SDPLIB[name]}), "
-        f"gap {run.gap:.1e}, {run.iterations} iterations, {run.seconds:.3g} s"
-    )
 
 
 # -- minimum volume embedding ---------------------------------------------------------------

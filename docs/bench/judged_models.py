@@ -379,6 +379,28 @@ def tridiagonal(rng: np.random.Generator, n: int) -> cp.Problem:
     return cp.Problem(cp.Minimize(cp.sum(d)), [cp.diag(d) + shift.toarray() >> 0])
 
 
+def worst_case(rng: np.random.Generator, n: int) -> cp.Problem:
+    """The worst case of n steps of the accelerated proximal point method (Güler 1992), as a Gram
+    matrix and function values. It is invariant under translations: the dual has no interior."""
+    size, f = n + 3, cp.Variable(n + 2)
+    best, x0, *slopes = np.eye(size)
+    G, x, g = cp.Variable((size, size), PSD=True), [best, x0], [np.zeros(size), slopes[0]]
+    weight, v = 5.0, x0
+    for t, slope in enumerate(slopes[1:]):
+        step = (t + 1) / 1.1
+        root = weight * step
+        alpha = (np.sqrt(root**2 + 4 * root) - root) / 2
+        y = (1 - alpha) * x[-1] + alpha * v
+        x.append(y - step * slope)
+        g.append(slope)
+        v = v + (x[-1] - y) / alpha
+        weight *= 1 - alpha
+    rows = [f[1] - f[0] + 2.5 * ((x0 - best) @ G @ (x0 - best)) <= 1]
+    for i in range(n + 2):
+        rows += [f[i] >= f[j] + g[j] @ G @ (x[i] - x[j]) for j in range(n + 2) if i != j]
+    return cp.Problem(cp.Maximize(f[n + 1] - f[0]), rows)
+
+
 # -- linear programs ----------------------------------------------------------------------------
 
 
@@ -583,8 +605,9 @@ _KINDS: list[tuple[Callable[..., cp.Problem], tuple[Any, ...]]] = [
     (procrustes, (3, 6)), (matrix_fraction, (4, 8)), (sparse_pca, (5, 9)), (ellipsoid, (2, 3)),
     (inverse_covariance, (4, 7)), (design, ((3, "D"), (3, "A"), (4, "E"))),
     (discrimination, (2, 4)), (partial_trace, (2, 3)), (sum_of_squares, (2, 4)), (moments, (2, 4)),
-    (trust_region, (5, 12)), (s_lemma, (5, 12)), (random_sdp, (6, 12)), (random_lmi, (6, 12)),
-    (two_blocks, (5, 10)), (truss, (4, 8)), (arrow, (10, 40)), (tridiagonal, (10, 40)),
+    (worst_case, (2, 4)), (trust_region, (5, 12)), (s_lemma, (5, 12)), (random_sdp, (6, 12)),
+    (random_lmi, (6, 12)), (two_blocks, (5, 10)), (truss, (4, 8)), (arrow, (10, 40)),
+    (tridiagonal, (10, 40)),
     (random_lp, (10, 30)), (standard_lp, (20, 60)), (transport, (5, 10)), (absolute_fit, (4, 10)),
     (basis_pursuit, (10, 30)), (chebyshev_centre, (4, 10)), (quantile, (3, 6)), (game, (6, 15)),
     (linear_feasibility, (5, 15)), (least_squares, (5, 15)), (consistent_squares, (5, 15)),

@@ -2,12 +2,18 @@
 
 Every .dat-s file of the folder, and programs of the same kinds that are generated here, are solved,
 enclosed by `certificate.verify()`, proven, and the proof is checked by `sdpkit/proof/check.py` in a
-process that has nothing but Python's standard library. One line per program. Every program has a
-process and a limit, so that one cannot take the others with it.
+process that has nothing but Python's standard library. It prints a table in Markdown, one row per
+program as soon as it is done. Every program has a process and a limit, so that one cannot take the
+others with it.
+
+`vsdp.csv` holds what VSDP 2020 has published for SDPLIB (benchmark of December 2018, the best of
+five solvers for each problem): the relative width of the rigorous bounds, inf where they are
+one-sided.
 """
 
 from __future__ import annotations
 
+import csv
 import multiprocessing
 import resource
 import subprocess
@@ -16,6 +22,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -31,9 +38,7 @@ from sdpkit.proof import check
 from sdpkit.proof.prove import Proof
 from sdpkit.solving.proving import ProgramFile, prove_solution
 
-# Jansson's VSDP on SDPLIB, the best of five solvers per problem: problems with rigorous bounds from
-# both sides, narrower than 1e-6, of how many; and what it has no bounds for.
-VSDP = (55, 43, 92)
+VSDP = Path(__file__).with_name("vsdp.csv")
 T = TypeVar("T")
 _TOL, _NARROW = 1e-8, 1e-6
 _LIMIT, _CHECK_SECONDS = 600.0, 120.0
@@ -185,25 +190,38 @@ def _checked(path: Path) -> tuple[str, float]:
 # -- texts ------------------------------------------------------------------------------------
 
 _HEAD = (
-    f"{'program':<13} {'n/m':<10} {'status':<13} {'theorem':<11} {'lower end':<22} "
-    f"{'upper end':<22} {'width':>8} {'verify':>8} {'solve s':>8} {'verify s':>8} {'prove s':>8} "
-    f"{'check s':>8} {'MB':>6}"
+    "| program | n/m | theorem | lower end | upper end | width | VSDP | `verify` | solve | verify "
+    "| prove | check | MB |\n|" + "---|" * 13
 )
 
 
+def published() -> dict[str, str]:
+    """Program → the width of VSDP's bounds; `inf` for one side, `infeasible` for no bounds.
+
+    >>> published()["control3"], published()["gpp100"]
+    ('8.0862e-07', 'inf')
+    """
+    with VSDP.open(encoding="utf-8", newline="") as file:
+        return {row["program"]: row["width"] for row in csv.DictReader(file)}
+
+
 def _text(line: Line) -> str:
-    ends = [("" if v is None else f"{v:.15g}").ljust(22) for v in (line.lower, line.upper)]
+    ends = [_end(line.lower, ROUND_FLOOR), _end(line.upper, ROUND_CEILING)]
+    theirs = published().get(line.name, "nan")
+    theirs = theirs if theirs == "infeasible" else _short(float(theirs))
+    widths = [_short(line.width), theirs, _short(line.verified)]
     seconds = [line.solve, line.verify, line.prove, line.check]
-    return (
-        f"{line.name:<13} {line.size:<10} {line.status:<13} {line.claim:<11} {ends[0]} {ends[1]} "
-        f"{_short(line.width)} {_short(line.verified)} "
-        + " ".join(f"{v:8.2f}" if np.isfinite(v) else f"{'–':>8}" for v in seconds)
-        + (f" {line.megabytes:6.2f}" if np.isfinite(line.megabytes) else f" {'–':>6}")
-    )
+    words = [f"{v:.2f}" if np.isfinite(v) else "–" for v in (*seconds, line.megabytes)]
+    return f"| {' | '.join([line.name, line.size, line.claim, *ends, *widths, *words])} |"
+
+
+def _end(value: float | None, rounding: str) -> str:
+    """Twelve digits, rounded outwards."""
+    return "–" if value is None else f"{Context(12, rounding).create_decimal(value).normalize():g}"
 
 
 def _short(width: float) -> str:
-    return f"{width:8.1e}" if np.isfinite(width) else f"{'–':>8}"
+    return f"{width:.1e}" if np.isfinite(width) else "–"
 
 
 def _summary(lines: list[Line]) -> str:
@@ -211,12 +229,13 @@ def _summary(lines: list[Line]) -> str:
     narrow = sum(line.width <= _NARROW for line in lines)
     refused = sum(line.claim.startswith("refused") for line in lines)
     ratios = [line.verify / line.solve for line in lines if line.solve > 0]
-    both, tight, of = VSDP
+    widths = [float(v) for v in published().values() if v != "infeasible"]
+    both, tight = np.isfinite(widths).sum(), sum(v <= _NARROW for v in widths)
     return (
-        f"{len(lines)} programs: two-sided theorems on {claims['enclosed']}, {narrow} of them at "
+        f"\n{len(lines)} programs: two-sided theorems on {claims['enclosed']}, {narrow} of them at "
         f"most {_NARROW:g} wide; infeasible or unbounded {claims['infeasible']} and "
         f"{claims['unbounded']}; {refused} proofs not rechecked.\n"
-        f"VSDP, published for SDPLIB, best of five solvers: two-sided on {both} of {of}, {tight} "
-        f"narrower than 1e-6.\n"
+        f"VSDP, published for SDPLIB, best of five solvers: two-sided on {both} of "
+        f"{len(published())}, {tight} narrower than 1e-6.\n"
         f"verify() / solve, median: {np.nanmedian(ratios):.2f}"
     )

@@ -274,7 +274,9 @@ def into_conditions(program: Program, w: Array) -> Array:
         step = scipy.sparse.linalg.lsqr(part, residual, atol=1e-15, btol=1e-15)[0]
         moved = w[inside] - step
         # What cancels to rounding is zero: otherwise it would break its equation by all of itself.
-        moved[np.abs(moved) <= _ROUNDING * sizes[inside]] = 0.0
+        # Zeros stay zero beside the rounding of the others.
+        least = np.where(sizes > 0, _ROUNDING * sizes, 16 * EPS * sizes.max(initial=0.0))
+        moved[np.abs(moved) <= least[inside]] = 0.0
         w = w.copy()
         w[inside] = moved
         w = np.clip(w, lo, hi)
@@ -484,7 +486,7 @@ def _by_shrinking(program: Program, w: Array) -> SafeBound:
         return _NO_BOUND  # no smaller multiple of w meets r ≥ 0
     s = float((limit[short] / reached[short]).min(initial=1.0))
     if _leaves_linear_conditions(program, s * w):
-        # Rounding of the sums A_xᵀw is paid for as well.
+        # The bound covers the rounding of the sums A_xᵀw as well.
         s *= 1 - 8 * EPS * (program.n_rows + 2)
     shrunk = s * w
     outside = s < 1 and program.cone_x.lines.any()

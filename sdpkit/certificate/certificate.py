@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdpkit.certificate.faces import without_computed_null
 from sdpkit.certificate.feasible import attained
 from sdpkit.certificate.rigor import Verification, verify_dual
 from sdpkit.certificate.scales import ratio
@@ -17,7 +18,7 @@ from sdpkit.numerics.threads import one_blas_thread
 from sdpkit.plotting.cards import card_of
 from sdpkit.plotting.pictures import plot_multipliers
 from sdpkit.program.form import Program
-from sdpkit.proof.prove import Given, Proof, prove
+from sdpkit.proof.prove import Given, Proof, prove, saved
 from sdpkit.proof.statement import approximation, statement_of
 from sdpkit.typing import Array
 
@@ -208,25 +209,22 @@ class Certificate:
 
         For linear programs over semidefinite blocks, nonnegative and free variables; others raise
         an `InputError`. Returns None where nothing was proven. It takes longer than `verify`.
+
+        Null directions that are no simple numbers were computed from the constraints, and rounded:
+        the program is stated without them, and only the dual's end is proven.
         """
-        statement = statement_of(self.program)
-        x = np.zeros(self.program.n_auxiliary) if self.x is None else self.x
-        answer = approximation(self.program, self.matrices, x, self.multipliers)
-        return prove(statement, Given(answer))
+        program = without_computed_null(self.program)
+        x = np.zeros(program.n_auxiliary) if self.x is None else self.x
+        matrices = self.matrices if program is self.program else None
+        answer = approximation(program, matrices, x, self.multipliers)
+        return prove(statement_of(program), Given(answer), many_bits=program is self.program)
 
     def save_proof(self, path: str | Path) -> Proof:
         """Prove, and write the proof to a .json.gz; returns it.
 
         `python check.py PATH` verifies the file, `docs/proof.md` says how.
         """
-        proof = self.prove()
-        if proof is None:
-            raise InputError(
-                "nothing was proven about this program: the answer is too far from its optimum, or "
-                "the program has no interior and no face of it was found"
-            )
-        proof.save(path)
-        return proof
+        return saved(self.prove(), path)
 
     def __str__(self) -> str:
         kind = "upper" if self.program.sense == "max" else "lower"

@@ -8,6 +8,10 @@ These equations are linear in w. Multipliers of a solver meet them to its tolera
 ones that meet them to rounding are often feasible to rounding, also where the dual has no interior
 (equations that depend on each other, unbounded sets of optima). What is found is proven by the
 ordinary bound of its multipliers.
+
+Two ways lead there. The first takes from the point only the rank of the slack, and follows Newton's
+method onto the slacks of that rank: the range of M may be known to half of the digits. The second
+begins with the range of M, for slacks whose own small eigenvalues say little.
 """
 
 from __future__ import annotations
@@ -25,30 +29,53 @@ from sdpkit.typing import Array, Bools
 
 # Entries of the largest system of equations.
 _ENTRIES = 4e6
-# Singular values below this share of the largest one belong to dependent equations.
-_DEPENDENT = 1e-11
-# Newton steps onto the slacks of the same rank.
-_REFINEMENTS = 3
+# Singular values below this share of the largest one belong to dependent equations: of a range that
+# is known to rounding, and of one that is not.
+_DEPENDENT, _BLURRED = 1e-11, 1e-8
+# Newton steps onto the slacks of the same rank, from the slack alone and after the range of M.
+_STEPS, _REFINEMENTS = 8, 3
+# Multipliers below this share of the largest one are zero where the equations hold; and steps below
+# this are rounding.
+_NEGLIGIBLE, _ROUNDING = 1e-9, 1e-16
 
 
-def complementary(program: Program, matrices: list[Matrix], x: Array, w: Array) -> Array | None:
-    """The multipliers nearest to w with these equations; None where the program is too large."""
+def complementary(program: Program, matrices: list[Matrix], x: Array, w: Array) -> Iterator[Array]:
+    """Multipliers near w with these equations; none where the program is too large."""
     if not _is_small(program, matrices):
-        return None
+        return
     slack = program.excess(program.rhs - program.row_values(program.measure(matrices), x))
     kept = (program.relations == 0) | (np.abs(w) > slack)
     vanishing = _vanishing(program, x, program.reduced_costs(w))
-    bases = list(_ranges(program, matrices, w))
-    out = _corrected(program, np.where(kept, w, 0.0), kept, vanishing, bases, whole=True)
+    bases, start = list(_ranges(program, matrices, w)), np.where(kept, w, 0.0)
+    ranks = [basis.shape[1] for basis in bases]
+    yield np.clip(_of_slacks(program, start, kept, vanishing, ranks), *program.sign_box)
+    out = _corrected(program, start, kept, vanishing, bases, _DEPENDENT, whole=True)
     for _ in range(_REFINEMENTS):
-        bases = [
-            _smallest(block.face, slack, basis.shape[1])
-            for block, slack, basis in zip(
-                program.blocks, program.dual_slacks(out), bases, strict=True
-            )
-        ]
-        out = _corrected(program, out, kept, vanishing, bases, whole=False)
-    return np.clip(out, *program.sign_box)
+        bases = _kernels(program, out, ranks)
+        out = _corrected(program, out, kept, vanishing, bases, _DEPENDENT, whole=False)
+    yield np.clip(out, *program.sign_box)
+
+
+def _of_slacks(
+    program: Program, w: Array, kept: Bools, vanishing: sp.csr_array, ranks: list[int]
+) -> Array:
+    """Newton's method from w onto the slacks with kernels of these dimensions; multipliers that
+    become negligible are zero from then on."""
+    for _ in range(_STEPS):
+        bases = _kernels(program, w, ranks)
+        moved = _corrected(program, w, kept, vanishing, bases, _BLURRED, whole=False)
+        kept = kept & (np.abs(moved) > _NEGLIGIBLE * np.abs(moved).max(initial=0.0))
+        moved = np.where(kept, moved, 0.0)
+        if np.abs(moved - w).max(initial=0.0) <= _ROUNDING * np.abs(w).max(initial=0.0):
+            return moved
+        w = moved
+    return w
+
+
+def _kernels(program: Program, w: Array, ranks: list[int]) -> list[Array]:
+    """Per block the eigenvectors of as many smallest eigenvalues of the slack."""
+    parts = zip(program.blocks, program.dual_slacks(w), ranks, strict=True)
+    return [_smallest(block.face, slack, rank) for block, slack, rank in parts]
 
 
 def _is_small(program: Program, matrices: list[Matrix]) -> bool:
@@ -69,6 +96,7 @@ def _corrected(
     kept: Bools,
     vanishing: sp.csr_array,
     bases: list[Array],
+    dependent: float,
     whole: bool,
 ) -> Array:
     """w with the smallest correction for which S(w)V = 0 and Lr = 0, L what vanishes; or, unless it
@@ -87,7 +115,7 @@ def _corrected(
     system = np.vstack(rows)[:, kept]
     out = w.copy()
     if system.size and np.isfinite(system).all():
-        out[kept] -= scipy.linalg.lstsq(system, np.concatenate(left), cond=_DEPENDENT)[0]
+        out[kept] -= scipy.linalg.lstsq(system, np.concatenate(left), cond=dependent)[0]
     return out
 
 

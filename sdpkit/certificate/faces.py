@@ -49,7 +49,7 @@ from sdpkit.program.block import Block
 from sdpkit.program.cost import dense
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Matrix
-from sdpkit.typing import Array
+from sdpkit.typing import Array, Bools
 
 # Entries of all rows, and unknowns of one system, up to which fractions take a second at most.
 _ENTRIES = 20_000
@@ -367,8 +367,21 @@ def _contradiction(program: Program, w: Array, clear: bool) -> Vector | None:
 def has_simple_null(block: Block) -> bool:
     """Whether the null directions are simple numbers: others were computed, and their rounding is
     no reason for a contradiction."""
+    return bool(_simple(block).all())
+
+
+def _simple(block: Block) -> Bools:
+    """Which null directions are simple numbers."""
     grid = 1024 * block.null
-    return bool(np.all(grid == np.round(grid)) and np.abs(grid).max(initial=0.0) < 2**30)
+    return np.asarray(np.all((grid == np.round(grid)) & (np.abs(grid) < 2**30), axis=0))
+
+
+def without_computed_null(program: Program) -> Program:
+    """A relaxation, or the program itself: without null directions that are no simple numbers."""
+    if all(has_simple_null(block) for block in program.blocks):
+        return program
+    blocks = tuple(replace(b, null=b.null[:, _simple(b)]) for b in program.blocks)
+    return replace(program, blocks=blocks)
 
 
 def _is_small(program: Program) -> bool:

@@ -19,7 +19,7 @@ from sdpkit.typing import Array
 _SHARE, _LEAST_SECONDS = 0.5, 0.6
 # The gap that is looked for and at which the search ends, as shares of the tolerance.
 _GOAL, _ENOUGH = 0.01, 0.3
-# Steps without a better bound after which it ends.
+# Centres without a better bound after which it ends.
 _PATIENCE = 3
 
 
@@ -46,10 +46,10 @@ def bound_inside(
     behind = 0
     try:
         with deadline.applies():
-            for moved in _moved(certificate, w, tol * unit):
+            for moved, is_centre in _moved(certificate, w, tol * unit):
                 bound = safe_bound(program, moved)
                 better = bound.value < (known if best is None else best.value)
-                behind = 0 if better else behind + 1
+                behind = 0 if better else behind + is_centre
                 best = bound if better else best
                 near = best is not None and abs(best.value - objective) <= _ENOUGH * tol * unit
                 if near or behind >= _PATIENCE:
@@ -59,16 +59,16 @@ def bound_inside(
     return best
 
 
-def _moved(certificate: Certificate, w: Array, allowed: float) -> Iterator[Array]:
-    """Multipliers near w that may be feasible."""
+def _moved(certificate: Certificate, w: Array, allowed: float) -> Iterator[tuple[Array, bool]]:
+    """Multipliers near w that may be feasible, and whether they are strictly so by design."""
     program = certificate.program
     if certificate.matrices is not None and certificate.x is not None:
-        exact = complementary(program, list(certificate.matrices), certificate.x, w)
-        if exact is not None:
-            yield exact
+        for exact in complementary(program, list(certificate.matrices), certificate.x, w):
+            yield exact, False
     w = into_conditions(program, w)
     first = _first_gap(certificate, w, allowed) / degree(program)
-    yield from centres(program, w, first, _GOAL * allowed / degree(program))
+    for centre in centres(program, w, first, _GOAL * allowed / degree(program)):
+        yield centre, True
 
 
 def _objective(certificate: Certificate) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,12 @@ from numpy.typing import ArrayLike
 
 from sdpkit.certificate.bounds import EPS, FACE_TOLERANCE, direction_strength, size_of_image
 from sdpkit.certificate.directions import direction_proof, exact_direction
-from sdpkit.certificate.faces import DATA_ROUNDING, FaceProof, exact_contradiction
+from sdpkit.certificate.faces import (
+    DATA_ROUNDING,
+    FaceProof,
+    exact_contradiction,
+    without_computed_null,
+)
 from sdpkit.certificate.points import FeasiblePoint
 from sdpkit.certificate.primal import as_matrices, as_vector, project_onto_cone, restored
 from sdpkit.certificate.rigor import Verification, out_of_range, verify_multiplier_ray
@@ -25,6 +31,8 @@ from sdpkit.program.block import Block
 from sdpkit.program.form import Program
 from sdpkit.program.gram import Gram, Matrix, is_finite, scaled, trace
 from sdpkit.program.second_order import VariableCone
+from sdpkit.proof.prove import Given, Proof, prove, saved
+from sdpkit.proof.statement import Approximation, approximation, statement_of
 from sdpkit.typing import Array, Bools
 
 # What a ray may be off: a direction relative to what each row could reach, and its gain to what
@@ -92,6 +100,35 @@ class Ray:
             return self._verified_multipliers()
         except BREAKDOWNS as error:
             return out_of_range(error)
+
+    @one_blas_thread
+    def prove(self) -> Proof | None:
+        """The same in integers, as `Certificate.prove`; None if nothing was proven.
+
+        An infeasible program is stated without null directions that were computed and rounded.
+
+        >>> from sdpkit import Block, Program
+        >>> program = Program.of(Block.of(1, [[1.0]]), [-1.0])
+        >>> str(certify_infeasible(program, [1.0]).prove())
+        'theorem: no feasible point of the program with SHA-256 ...'
+        """
+        program = self.program if self.matrices else without_computed_null(self.program)
+        ray = direction = None
+        answer = Approximation(None, np.zeros(program.n_auxiliary), None)
+        if self.multipliers is not None:
+            w = program.sign * self.multipliers
+            ray = approximation(program, None, answer.x, w).multipliers
+        if self.matrices is not None and self.x is not None:
+            turned = approximation(program, self.matrices, self.x, None)
+            direction = None if turned.matrices is None else (turned.matrices, turned.x)
+        if self.point is not None:
+            matrices, x = self.point.lifted(program)
+            answer = approximation(program, matrices, x, None)
+        return prove(statement_of(program), Given(answer, ray, direction), many_bits=False)
+
+    def save_proof(self, path: str | Path) -> Proof:
+        """Prove, and write the proof to a .json.gz; returns it."""
+        return saved(self.prove(), path)
 
     def _verified_multipliers(self) -> Verification:
         if self.multipliers is None:
@@ -268,7 +305,7 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
     if lack_x == 0 and program.safe.trace is not None:
         terms = zip(lacks, program.safe.trace, strict=True)
         if sum(lack * trace for lack, trace in terms if lack) < 1 - 1e-6:
-            return "its violation is paid for by the trace bound"
+            return "the trace bound covers its error"
     strength = direction_strength(program)
     if strength is None or program.repair_direction is None:
         return ""
@@ -278,7 +315,7 @@ def _ray_proof(program: Program, w: Array, lacks: list[float], lack_x: float) ->
     inside = not (program.cone_x.lack(r) + hidden_x > 0).any() and program.cone_x.short(r) == 0
     signs = np.all(program.relations * moved <= 0) and inside
     if signs and program.rhs @ moved < 0 and not program.cone_x.lines.any():
-        return "its violation is paid for by the repair direction"
+        return "the repair direction covers its error"
     return ""
 
 

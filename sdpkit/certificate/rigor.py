@@ -40,6 +40,8 @@ from sdpkit.typing import Array, Bools
 
 # Powers of two between which the sparse factors of a graph neither overflow nor underflow.
 _MODERATE = 200
+# Bits of the largest multiplier where all of them are rounded to one grid.
+_GRID_BITS = 44
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +163,9 @@ def _method(program: Program) -> str:
 def _neighbours(program: Program, w: Array) -> Iterator[tuple[Array, str]]:
     """w itself, then w moved by growing amounts along what the program offers."""
     yield w, "as they are"
+    balanced = _balanced(program, w)
+    if balanced is not None:
+        yield balanced, "rounded so that the equations of free variables hold exactly"
     moves: list[tuple[Array, str]] = [(w, "scaled up"), (-w, "scaled down")]
     if program.safe.anchor is not None:
         moves.insert(0, (program.sign * program.safe.anchor - w, "moved towards the anchor"))
@@ -176,6 +181,35 @@ def _neighbours(program: Program, w: Array) -> Iterator[tuple[Array, str]]:
                 moved = np.clip(w + 10.0**power * step, lo, hi)
             if np.isfinite(moved).all():
                 yield moved, f"{how} by 1e{power}"
+
+
+def _balanced(program: Program, w: Array) -> Array | None:
+    """w with A_xᵀw = c exactly for free variables, or None.
+
+    All multipliers go onto a grid of powers of two, which small whole numbers as coefficients do
+    not leave. Each variable then needs an equation of its own with a coefficient ±1, whose
+    multiplier takes the rest.
+    """
+    rest = program.cone_x.lines & (program.quadratic_x == 0)
+    rest[[j for penalty in program.norms for j in penalty.group]] = False
+    free, columns = np.flatnonzero(rest), program.columns_x
+    largest = float(np.abs(w).max(initial=0.0))
+    if not free.size or not largest > 0:
+        return None
+    grid = np.ldexp(1.0, int(np.frexp(largest)[1]) - _GRID_BITS)
+    out: Array = np.rint(w / grid) * grid
+    shared = np.bincount(columns[:, free].indices, minlength=w.size)
+    for j in free:
+        part = slice(columns.indptr[j], columns.indptr[j + 1])
+        rows, values = columns.indices[part], columns.data[part]
+        own = np.flatnonzero((np.abs(values) == 1) & (shared[rows] == 1))
+        if not own.size:
+            return None
+        pivot = own[np.argmax(np.abs(w[rows[own]]))]
+        out[rows[pivot]] = 0.0
+        left = Fraction(float(program.sign * program.cost_x[j])) - exact_dot(values, out[rows])
+        out[rows[pivot]] = float(left) * values[pivot]
+    return out
 
 
 def _linear_conditions_hold(program: Program, w: Array) -> bool:

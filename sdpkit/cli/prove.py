@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
         "--solver", default="auto", help="one of `sdpkit solvers` (default auto: the cheapest)"
     )
     parser.add_argument("--tol", type=float, default=1e-8, help="of the solve (default 1e-8)")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop then")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="limit of the solve")
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

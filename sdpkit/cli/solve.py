@@ -103,7 +103,10 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--tol", type=float, help="certified relative gap (default the problem's)")
     parser.add_argument(
-        "--time-limit", type=float, metavar="SECONDS", help="stop then, with the best point so far"
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="stop after this time, with the best point so far",
     )
     parser.add_argument(
         "--checkpoint",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdpkit.conic.cvxpy import certify_by_program
-from sdpkit.conic.refusals import refuse_types, uses_nonlinear_cones
+from sdpkit.conic.refusals import UnsupportedConesError, refuse_types
 from sdpkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,15 +59,16 @@ def certify_cvxpy(problem: cvxpy.Problem) -> Certificate | ConicCertificate:
     >>> sdpkit.certify_cvxpy(model).passes(1e-6)
     False
     """
-    refuse_types(problem)
-    if not problem.variables() or not uses_nonlinear_cones(problem):
-        certificate = certify_by_program(problem)
-        if certificate.relative_gap <= _POOR:
-            return certificate
-        return _with_joint_step(problem, certificate)
     from sdpkit.conic.judging import certify_nonlinear
 
-    return certify_nonlinear(problem)
+    refuse_types(problem)
+    try:
+        certificate = certify_by_program(problem)
+    except UnsupportedConesError:
+        return certify_nonlinear(problem)
+    if certificate.relative_gap <= _POOR:
+        return certificate
+    return _with_joint_step(problem, certificate)
 
 
 def _with_joint_step(problem: Any, certificate: Certificate) -> Certificate | ConicCertificate:
@@ -78,4 +80,6 @@ def _with_joint_step(problem: Any, certificate: Certificate) -> Certificate | Co
     except InputError:
         return certificate
     better = moved.relative_gap < certificate.relative_gap
-    return moved if better or np.isnan(certificate.objective) else certificate
+    if better or np.isnan(certificate.objective):
+        return replace(moved, warnings=certificate.warnings)
+    return certificate

@@ -30,6 +30,7 @@ class ConicCertificate:
     residual_name: the constraint that is violated most
     dual_residual: what is left of the dual's equations, relative to the costs
     data, x, y: the conic data and the dual point of the bound
+    warnings: reasons to doubt the values although residuals and gap are small
     """
 
     sense: Literal["min", "max"]
@@ -44,6 +45,7 @@ class ConicCertificate:
     data: NonlinearData = field(repr=False)
     x: Array | None = field(default=None, repr=False)
     y: Array | None = field(default=None, repr=False)
+    warnings: tuple[str, ...] = ()
 
     def passes(self, tol: float) -> bool:
         """True if the residuals and the certified gap meet `tol`."""
@@ -110,6 +112,7 @@ class ConicCertificate:
             ("certified relative gap", f"{self.relative_gap:.2e}{self._unit_in_words}"),
             ("primal residual", f"{self.primal_residual:.2e}{worst}"),
             ("dual residual", f"{self.dual_residual:.2e}"),
+            *(("warning", text) for text in self.warnings),
         ]
         return "\n".join(["certificate", *(f"  {name:<28} {text}" for name, text in rows)])
 

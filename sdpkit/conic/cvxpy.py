@@ -26,7 +26,12 @@ from sdpkit.certificate.certify import certify
 from sdpkit.certificate.inside import bound_inside, time_to_judge
 from sdpkit.conic.model_data import ModelData
 from sdpkit.conic.readings import Reading, SlackReading
-from sdpkit.conic.refusals import refuse_atoms, refuse_types
+from sdpkit.conic.refusals import (
+    UnsupportedConesError,
+    refuse_atoms,
+    refuse_types,
+    refuse_wild_data,
+)
 from sdpkit.errors import ConvergenceWarning, InputError
 from sdpkit.numerics.deadline import Deadline
 from sdpkit.program.form import Program, Sense
@@ -260,7 +265,7 @@ class CompiledModel:
     def __post_init__(self) -> None:
         import cvxpy
 
-        from sdpkit.conic.cvxpy_solver import SdpkitSolver
+        from sdpkit.conic.cvxpy_solver import SdpkitSolver, known_by_name
         from sdpkit.conic.log_dets import without_log_dets
 
         refuse_types(self.problem)
@@ -271,13 +276,16 @@ class CompiledModel:
             )
         plain, self.log_dets = without_log_dets(self.problem)
         refuse_atoms(plain)
+        solver = SdpkitSolver()
         try:
-            with without_values(plain):
-                self.compiled, self.chain, self.inverse_data = plain.get_problem_data(
-                    solver=SdpkitSolver()
-                )
+            with without_values(plain), known_by_name(solver):
+                self.compiled, self.chain, self.inverse_data = plain.get_problem_data(solver=solver)
         except cvxpy.error.SolverError as error:
-            raise InputError(f"the model needs cones that sdpkit does not take: {error}") from error
+            raise UnsupportedConesError(
+                f"the model needs cones that no program of sdpkit has: {error} Solve it with "
+                "solver='CLARABEL' or 'SCS'; sdpkit.certify_cvxpy then judges the answer."
+            ) from error
+        refuse_wild_data(plain, self.compiled)
         if self.compiled.get("P") is not None:
             self._refuse_wrong_squares(plain)
 
@@ -515,7 +523,7 @@ def _placed(given: Array, seen: list[Array], size: int) -> Array:
     Entries that several places show are averaged, those that none shows are NaN.
     """
     labels, checks = seen
-    if not labels.size == checks.size == given.size:
+    if not size or not labels.size == checks.size == given.size:
         return np.full(size, np.nan)
     place = np.abs(np.rint(labels)).astype(np.int64) - 1
     sign = np.sign(labels)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import cvxpy
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from cvxpy.constraints import PSD, SOC, NonNeg, Zero
 from cvxpy.reductions.solution import Solution as CvxpySolution
 from cvxpy.reductions.solution import failure_solution
-from cvxpy.reductions.solvers import utilities
+from cvxpy.reductions.solvers import defines, utilities
 from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
 
 from sdpkit.certificate.rays import Ray
@@ -158,6 +159,21 @@ class SdpkitSolver(ConicSolver):  # cvxpy has no types
         return duals
 
 
+@contextmanager
+def known_by_name(solver: SdpkitSolver) -> Iterator[None]:
+    """cvxpy compiles some atoms, perspectives for example, for the solver of the same name."""
+    table, name = defines.SOLVER_MAP_CONIC, solver.name()
+    before = table.get(name)
+    table[name] = solver
+    try:
+        yield
+    finally:
+        if before is None:
+            del table[name]
+        else:
+            table[name] = before
+
+
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `sdpkit.solve` among the options of `problem.solve`."""
     options = {key: value for key, value in given.items() if key != "use_quad_obj"}
@@ -233,6 +249,8 @@ def _without_rounding(matrix: sp.csr_array, rhs: Array, n_zero: int) -> tuple[sp
 
     cvxpy writes such equations, for example F − Fᵀ = 0 where F is symmetric already.
     """
+    if not n_zero or not matrix.nnz:
+        return matrix, rhs
     sizes = np.maximum(abs(matrix).max(axis=1).toarray().ravel(), np.abs(rhs))
     noise = sizes <= _NOISE * max(np.abs(matrix.data).max(initial=0.0), 1e-300)
     noise[n_zero:] = False

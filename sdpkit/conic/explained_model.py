@@ -233,8 +233,9 @@ def _member(
         return Member("the domain of the objective", weights[:1])
     if not _is_constraint(owner):
         return Member(_domain_in_words(owner), weights, constraint=owner)
-    label = getattr(owner, "label", None)
-    name = str(owner) if label is None else f"{label}: {owner}"
+    name, label = str(owner), getattr(owner, "label", None)
+    if label is not None and not name.startswith(label):  # some versions of cvxpy print it
+        name = f"{label}: {name}"
     shape = owner.shape
     whole = len(_units(part)) == 1 or len(shape) == 0
     if whole or isinstance(owner, cvxpy.constraints.PSD | cvxpy.SOC):

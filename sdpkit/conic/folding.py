@@ -181,6 +181,8 @@ def _pairs(
 def _without_zeros(matrix: sp.csr_array) -> sp.csr_array:
     """Without entries that cancelled to rounding."""
     out = sp.csr_array(matrix)
+    if not out.nnz:
+        return out
     largest = np.asarray(abs(out).max(axis=1).todense()).ravel()
     small = np.abs(out.data) <= _CANCELLED * np.repeat(largest, np.diff(out.indptr))
     out.data[small] = 0.0

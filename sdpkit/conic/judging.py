@@ -18,9 +18,10 @@ from cvxpy.constraints import PSD, SOC, ExpCone, NonNeg, PowCone3D, Zero
 
 from sdpkit.conic.conic_certificate import ConicCertificate
 from sdpkit.conic.cvxpy import CompiledModel, refuse_wild_values, without_values
-from sdpkit.conic.cvxpy_solver import _OFFSET, SdpkitSolver
+from sdpkit.conic.cvxpy_solver import _OFFSET, SdpkitSolver, known_by_name
 from sdpkit.conic.joint_step import DualPoint, best_of_a_solve, joint_step
 from sdpkit.conic.nonlinear_cones import BlockRows, NonlinearData
+from sdpkit.errors import InputError
 from sdpkit.numerics.deadline import Deadline, current_deadline
 from sdpkit.typing import Array, Bools
 
@@ -50,8 +51,12 @@ class NonlinearModel(CompiledModel):
         self.log_dets: list[Any] = []
         # Another problem of the same parts: cvxpy keeps what it compiled for the next solve.
         plain = cvxpy.Problem(self.problem.objective, self.problem.constraints)
-        with without_values(plain):
-            self.compiled, self.chain, self.inverse_data = plain.get_problem_data(solver=Judge())
+        judge = Judge()
+        try:
+            with without_values(plain), known_by_name(judge):
+                self.compiled, self.chain, self.inverse_data = plain.get_problem_data(solver=judge)
+        except cvxpy.error.SolverError as error:
+            raise InputError(f"cvxpy cannot compile the model to convex cones: {error}") from error
         if self.compiled.get(cvxpy.settings.P) is not None:
             self._refuse_wrong_squares(self.problem)
 

@@ -368,7 +368,7 @@ class SlackReading:
         """(x, y) of the conic data from a point of the program."""
         x = self._entries(matrices, aux, self._once.rhs)
         w = -self.data.sign * self.compiled.multipliers(dual)
-        y = self._with_eliminated(x, np.asarray(self._rows.T @ w))
+        y = self._with_eliminated(self._once.gradient(x), np.asarray(self._rows.T @ w))
         return self.data.folding.entries(x), self.data.folding.unfolded(y)
 
     def _entries(self, matrices: Sequence[Matrix], aux: Array, rhs: Array) -> Array:
@@ -393,9 +393,8 @@ class SlackReading:
         if ray.multipliers is None or ray.chain is not None:
             return None
         w = -self.data.sign * self.compiled.ray_multipliers(ray.multipliers)
-        plain = SlackReading(self.data.homogeneous)
         zero = np.zeros(self._once.cost.size)
-        y = plain._with_eliminated(zero, np.asarray(self._rows.T @ w))
+        y = self._with_eliminated(zero, np.asarray(self._rows.T @ w))
         return self.data.folding.unfolded(y)
 
     def ray_direction(self, ray: Ray) -> Array | None:
@@ -405,11 +404,11 @@ class SlackReading:
         x = self._entries(ray.matrices, ray.x, np.zeros_like(self._once.rhs))
         return self.data.folding.entries(x)
 
-    def _with_eliminated(self, x: Array, y: Array) -> Array:
-        """y completed by the multipliers of eliminated slacks: Aᵀy + Qx + c = 0 gives them."""
+    def _with_eliminated(self, gradient: Array, y: Array) -> Array:
+        """y completed by the multipliers of eliminated slacks: Aᵀy + gradient = 0 gives them."""
         d, gone = self._once, self.eliminated
         y = np.where(np.isin(np.arange(y.size), self._rows.indices), y, 0.0)
-        rest = -(d.gradient(x) + d.matrix.T @ y)[gone.columns] / gone.a
+        rest = -(gradient + d.matrix.T @ y)[gone.columns] / gone.a
         y[gone.rows] = np.where(gone.twice, rest / 2, rest)
         for k, cone in enumerate(d.cones):
             mine = gone.twice & (gone.place == k)
@@ -424,7 +423,7 @@ class SlackReading:
         (x, folded), used = self.data.folding.point(x, y), np.unique(self._rows.indices)
         if np.isnan(folded[used]).any():
             return y
-        found = self._with_eliminated(x, np.nan_to_num(folded))
+        found = self._with_eliminated(self._once.gradient(x), np.nan_to_num(folded))
         return np.where(np.isnan(y), self.data.folding.unfolded(found), y)
 
     def point(self, x: Array, y: Array) -> tuple[list[Array], Array, Array]:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sdpkit.errors import InputError
+
+
+class UnsupportedConesError(InputError):
+    """A model that needs cones which no program in squared lengths has."""
 
 
 def refuse_types(problem: Any) -> None:
@@ -33,7 +39,7 @@ def refuse_atoms(problem: Any) -> None:
     from cvxpy.atoms import EXP_ATOMS
 
     if any(isinstance(a, type) and a.__name__ == "log_det" for a in problem.atoms()):
-        raise InputError(
+        raise UnsupportedConesError(
             "the model uses log_det in a constraint; sdpkit takes it as a term of the objective, "
             "as in cp.Maximize(cp.log_det(X)). Solve the model with solver='CLARABEL' or 'SCS'."
         )
@@ -46,19 +52,23 @@ def refuse_atoms(problem: Any) -> None:
     }
     if atoms or cones:
         names = ", ".join(sorted(atoms | cones))
-        raise InputError(
+        raise UnsupportedConesError(
             f"the model uses {names}, which needs an exponential or power cone; sdpkit has "
             "linear, second-order and semidefinite ones. Solve it with solver='CLARABEL' or 'SCS'; "
             "sdpkit.certify_cvxpy then judges the answer."
         )
 
 
-def uses_nonlinear_cones(problem: Any) -> bool:
-    """Whether the model needs exponential or power cones, log dets of the objective apart."""
-    from sdpkit.conic.log_dets import without_log_dets
-
-    try:
-        refuse_atoms(without_log_dets(problem)[0])
-    except InputError:
-        return True
-    return False
+def refuse_wild_data(problem: Any, compiled: dict[str, Any]) -> None:
+    """Refuse data that are not finite, and name the part of the model that holds them."""
+    parts = [compiled[name] for name in ("c", "b", "A", "P") if compiled.get(name) is not None]
+    if all(np.isfinite(getattr(part, "data", part)).all() for part in parts):
+        return
+    for part in (problem.objective, *problem.constraints):
+        for leaf in (*part.constants(), *part.parameters()):
+            value = leaf.value
+            if not np.isfinite(getattr(value, "data", value)).all():
+                raise InputError(
+                    f"the data of the model must be finite; NaN or infinite numbers are in: {part}"
+                )
+    raise InputError("the data of the model must be finite; its compiled form has NaN or infinity")

@@ -15,14 +15,23 @@ SETS: dict[str, tuple[str, str]] = {
     "letter": ("X (20000, 16) and y", "sklearn.datasets.fetch_openml('letter')"),
     "olivetti": ("X (400, 4096)", "sklearn.datasets.fetch_olivetti_faces()"),
     "frey": ("X (n, 560), frames of a face", "https://cs.nyu.edu/~roweis/data.html, frey_rawface"),
-    "teapots100": ("X (100, pixels), frames of one turn", "the authors of the papers"),
+    "teapots100": (
+        "X (100, pixels), frames of one turn",
+        "photographs of the papers' authors; the figures of the teapot generate frames instead",
+    ),
     "uscities": ("X (n, 2), places of cities in kilometres", "the gazetteer of www.census.gov"),
     "netscience": (
         "X (n, n), an adjacency matrix",
         "M. Newman's network data, http://www-personal.umich.edu/~mejn/netdata/",
     ),
-    "phylo_salamanders": ("X (n, n), distances between the tips of a tree", "the tree's paper"),
-    "phylo_anoles": ("X (n, n), distances between the tips of a tree", "the tree's paper"),
+    "phylo_salamanders": (
+        "X (n, n), distances between the tips of a tree",
+        "Highton and Larson 1979; in R, cophenetic(salamanders) of the package phytools",
+    ),
+    "phylo_anoles": (
+        "X (n, n), distances between the tips of a tree",
+        "Mahler and others 2010; in R, cophenetic(anoletree) of the package phytools",
+    ),
     "glass": ("X and y", _UCI),
     "housevotes84": ("X and y", _UCI),
     "ionosphere": ("X and y", _UCI),

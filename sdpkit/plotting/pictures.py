@@ -697,7 +697,8 @@ def plot_rows(program: DrawnProgram, ax: Any = None) -> Any:
     """
     ax = _axes(ax)
     rows, columns = program.rows_q.nonzero()
-    ax.plot(columns, rows, ls="", marker="s", markersize=max(0.5, min(4, 200 / program.n_rows)))
+    size = max(0.5, min(4, 200 / max(program.n_rows, 1)))
+    ax.plot(columns, rows, ls="", marker="s", markersize=size)
     ax.invert_yaxis()
     ax.set(xlabel="squared length", ylabel="constraint", title=program.name or "program")
     return ax

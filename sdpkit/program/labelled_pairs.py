@@ -187,7 +187,7 @@ class LabelledPairs:
         stacked, columns = side_by_side(self, outputs)
         centred = stacked - stacked.mean(axis=0)
         squares = np.square(centred).sum(axis=1)
-        # Products misjudge a distance by this share of the lengths involved, and z is judged anew.
+        # Products misjudge a distance by this share of the lengths involved: compute z again.
         doubt = 4 * (stacked.shape[1] + 8) * np.finfo(float).eps
 
         def run(tile: tuple[Indices, Indices]) -> Any:

@@ -19,7 +19,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpkit.numerics.deadline import continue_or_raise
-from sdpkit.proof.check import DyadicProgram, Refused, onto_face
+from sdpkit.proof.check import DyadicProgram, Refused, bits_of, onto_face
 from sdpkit.proof.definite import Triangle, factor_of
 from sdpkit.proof.floats import Floats, Matrices
 from sdpkit.typing import Array
@@ -30,6 +30,8 @@ Basis = list[list[int]]
 _KERNEL, _RANK, _COMBINED = 400, 60, 400
 _DENOMINATOR = 1000
 _ZERO = 1e-9
+# Bits of the entries of N: more belong to directions that were rounded.
+_LONGEST = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +121,8 @@ def _block(image: Triangle, columns: Basis) -> dict[str, Any] | None:
         [sum(u * v for u, v in zip(basis[i], basis[j], strict=True)) for j in range(i + 1)]
         for i in range(n)
     ]
+    if max(map(bits_of, columns), default=0) > _LONGEST:
+        return None
     heaviest = max((pairs[i][i] for i in range(n)), default=1) or 1
     s = max(1, max((image[i][i] for i in range(n)), default=1) // heaviest)
     lifted = [

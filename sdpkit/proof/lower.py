@@ -3,12 +3,14 @@
 A returned point lies at the boundary of the cone. It is moved inwards, X + τI, and back onto its
 rows in its own metric, ΔX = X Σ y_i A_i X, which keeps it inside. What is then left of the rows is
 computed exactly and taken away by steps Σ y_i A_i, as often as needed: the point has more digits
-than a double, so that the distance to a feasible point is no more than the last of them.
+than a double, so that the distance to a feasible point is no more than the last of them. Where
+these steps leave the cone, the first of them are taken in the metric of the point as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from math import frexp, isqrt, ldexp
 from typing import Any
@@ -28,7 +30,8 @@ _INWARDS = (0.0, *(10.0**power for power in range(-15, -1)))
 _STEPS = 8
 # Bits of a point, and how many each exact residual adds.
 _BITS, _DIGITS = 64, 36
-_REFINEMENTS = 3
+_REFINEMENTS, _IN_METRIC = 3, 4
+_SHIFTS = (0.0, 1e-15, 1e-14, 1e-13, 1e-12)
 # Rows up to which dense systems are solved.
 _ROWS = 3500
 
@@ -61,9 +64,11 @@ def lower_end(
         floats, matrices, x, np.zeros_like(floats.b) if homogeneous else floats.b
     ):
         continue_or_raise()
-        end = _exact_end(program, floats, metric, *_in_integers(*point), right)
-        if end is not None:
-            return end
+        for first in ([], [_Metric.of(floats, *point)] * _IN_METRIC):
+            steps = [step for step in first if step is not None]
+            end = _exact_end(program, metric, steps, *_in_integers(*point), right)
+            if end is not None:
+                return end
     return None
 
 
@@ -75,7 +80,7 @@ def precise_lower_end(
     if metric is None:
         return None
     integers = (found.blocks, found.x, found.power)
-    return _exact_end(program, floats, metric, *integers, program.b)
+    return _exact_end(program, metric, [], *integers, program.b)
 
 
 class _Gram:
@@ -107,11 +112,12 @@ class _Gram:
         least = max(least * float(diagonal.min()), whole if whole > 1e-12 * diagonal.max() else 0.0)
         return cls(program, floats, root, factor, ldexp(least / 4, 2 * program.unit))
 
-    def solve(self, r: Array) -> Array:
-        """(AAᵀ)⁻¹ r."""
-        if self.factor is None:
-            return r
-        return np.asarray(scipy.linalg.cho_solve(self.factor, r / self.root) / self.root)
+    def step(self, r: Array) -> tuple[Matrices, Array]:
+        """The shortest (ΔX, Δx) with A(ΔX) + A_x Δx = r."""
+        y = r
+        if self.factor is not None:
+            y = np.asarray(scipy.linalg.cho_solve(self.factor, r / self.root) / self.root)
+        return self.floats.images(y)
 
     @property
     def proof(self) -> dict[str, Any] | None:
@@ -119,6 +125,44 @@ class _Gram:
         if self._proof is None:
             self._proof = factor_of(self.program.gram(self.s, self.t))
         return self._proof
+
+
+@dataclass(frozen=True, eq=False)
+class _Metric:
+    """The same where lengths are measured as a point inside the cone has them."""
+
+    floats: Floats
+    matrices: Matrices
+    weights: Array
+    root: Array
+    factor: Array
+
+    @classmethod
+    def of(cls, floats: Floats, matrices: Matrices, x: Array) -> _Metric | None:
+        weights = _weights(floats, x)
+        whole = floats.metric(matrices, weights)
+        root = np.sqrt(np.where(np.diag(whole) > 0, np.diag(whole), 1.0))
+        scaled = whole / np.outer(root, root)
+        if not np.isfinite(scaled).all():
+            return None
+        for shift in _SHIFTS:  # what a shift leaves of the rows, the next step takes
+            shifted = scaled + shift * np.eye(len(root))
+            factor, failed = scipy.linalg.lapack.dpotrf(shifted, lower=1)
+            if not failed:
+                return cls(floats, matrices, weights, root, factor)
+        return None
+
+    def step(self, r: Array) -> tuple[Matrices, Array]:
+        """X Σ y_i A_i X and weights · A_xᵀ y with A of them equal to r."""
+        y = scipy.linalg.cho_solve((self.factor, True), r / self.root) / self.root
+        images, r_x = self.floats.images(y)
+        steps = [m @ i @ m for m, i in zip(self.matrices, images, strict=True)]
+        return [(s + s.T) / 2 for s in steps], self.weights * r_x
+
+
+def _weights(floats: Floats, x: Array) -> Array:
+    """Of variables in the metric of a point."""
+    return np.where(floats.free, max(1.0, float(np.abs(x).max(initial=0.0))) ** 2, x**2)
 
 
 def _small_fraction(value: float) -> tuple[int, int]:
@@ -159,7 +203,7 @@ def _onto_rows(
         before, left = left, float(np.linalg.norm(r))
         if not left < 0.5 * before:
             break
-        weights = np.where(floats.free, max(1.0, float(np.abs(x).max(initial=0.0))) ** 2, x**2)
+        weights = _weights(floats, x)
         y = _solved(floats.metric(matrices, weights), r)
         if y is None:
             return None
@@ -197,34 +241,35 @@ def _in_integers(matrices: Matrices, x: Array) -> tuple[list[Triangle], list[int
 
 def _exact_end(
     program: DyadicProgram,
-    floats: Floats,
     gram: _Gram,
+    first: list[_Metric],
     point: list[Triangle],
     linear: list[int],
     power: int,
     right: list[int],
 ) -> dict[str, Any] | None:
-    for refinement in range(_REFINEMENTS + 1):
+    r = _residuals(program, point, linear, right, power)
+    solvers: list[_Metric | _Gram] = [*first, *[gram] * _REFINEMENTS]
+    for solver in solvers:
         continue_or_raise()
-        r = _residuals(program, point, linear, right, power)
-        if not any(r) or refinement == _REFINEMENTS:
+        if not any(r):
             break
         # A step of doubles on what is left, in finer units.
         largest_r = max(map(abs, r)).bit_length()
-        y = gram.solve(np.array([ldexp(1.0, 0) * (v / (1 << largest_r)) for v in r]))
-        images, r_x = floats.images(y)
+        steps, steps_x = solver.step(np.array([v / (1 << largest_r) for v in r]))
         # r is in units of 2^−(unit + power).
         scale = largest_r - program.unit - power
         power += _DIGITS
         point = [
             [
                 [(v << _DIGITS) - s for v, s in zip(row, step, strict=True)]
-                for row, step in zip(triangle, _triangle(image, power + scale), strict=True)
+                for row, step in zip(triangle, _triangle(whole, power + scale), strict=True)
             ]
-            for triangle, image in zip(point, images, strict=True)
+            for triangle, whole in zip(point, steps, strict=True)
         ]
-        steps = [int(ldexp(v, power + scale)) for v in r_x.tolist()]
-        linear = [(v << _DIGITS) - s for v, s in zip(linear, steps, strict=True)]
+        moved = [int(ldexp(v, power + scale)) for v in steps_x.tolist()]
+        linear = [(v << _DIGITS) - s for v, s in zip(linear, moved, strict=True)]
+        r = _residuals(program, point, linear, right, power)
     return _proven(program, gram, point, linear, r, power)
 
 

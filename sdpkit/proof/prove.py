@@ -96,8 +96,10 @@ class Given:
     exposing: Sequence[Array] = ()
 
 
-def prove(statement: dict[str, Any], given: Given) -> Proof | None:
+def prove(statement: dict[str, Any], given: Given, many_bits: bool = True) -> Proof | None:
     """The proof that an answer gives, checked; None if nothing was proven.
+
+    Where the answer leaves a small program wide open it is solved again, with `many_bits`.
 
     >>> from sdpkit import Block, Cost, Program
     >>> from sdpkit.proof.statement import approximation, statement_of
@@ -108,16 +110,30 @@ def prove(statement: dict[str, Any], given: Given) -> Proof | None:
     'theorem: 2 ≤ optimum ≤ 2 of the program with SHA-256 ...'
     """
     with np.errstate(all="ignore"):
-        return _proved(statement, given)
+        return _attempt(lambda: _proved(statement, given, many_bits))
 
 
-def _proved(statement: dict[str, Any], given: Given) -> Proof | None:
+def saved(proof: Proof | None, path: str | Path) -> Proof:
+    """The proof, after it was written; an InputError if there is none."""
+    if proof is None:
+        raise InputError(
+            "nothing was proven about this program: the answer is too far from its optimum, or "
+            "the program has no interior and no face of it was found"
+        )
+    proof.save(path)
+    return proof
+
+
+def _proved(statement: dict[str, Any], given: Given, many_bits: bool) -> Proof | None:
     program = DyadicProgram(statement, _UNLIMITED)
     face = expose(program, given.exposing)
     proof: dict[str, Any] = {"program": statement, "faces": face.chain}
     proof["dropped"] = drop_dependent(program)
     floats = Floats.of(program)
-    _add_ends(proof, program, floats, _on_face(given, face, proof["dropped"], program, floats))
+    there = _on_face(given, face, proof["dropped"], program, floats)
+    _add_ends(proof, program, floats, there)
+    if many_bits and not {"infeasible", "direction"} & proof.keys():
+        _add_digits(proof, program, floats, there.answer)
     try:
         return Proof(proof, check(proof, _UNLIMITED))
     except Refused:
@@ -181,15 +197,13 @@ def _add_ends(proof: dict[str, Any], program: DyadicProgram, floats: Floats, giv
             lambda: lower_end(program, floats, *direction, homogeneous=True)
         )
     proof |= {name: end for name, end in ends.items() if end is not None}
-    if direction is None and not _is_narrow(program, proof):
-        _add_digits(proof, program, floats, answer)
 
 
 def _add_digits(
     proof: dict[str, Any], program: DyadicProgram, floats: Floats, answer: Approximation
 ) -> None:
     """Ends from a method in many bits, where they are better."""
-    if not digits.is_installed() or not digits.is_in_reach(program):
+    if _is_narrow(program, proof) or not digits.is_installed() or not digits.is_in_reach(program):
         return
     found = _attempt(lambda: digits.more_digits(program, _sizes(floats, answer)))
     if found is None:

@@ -21,7 +21,7 @@ from sdpkit.numerics.deadline import Abandoned, current_deadline
 from sdpkit.program.gram import is_finite
 from sdpkit.solution.answer import Stop
 from sdpkit.solving.candidate import Candidate, in_the_cone
-from sdpkit.solving.feasibility import decide
+from sdpkit.solving.feasibility import decide, zero_point
 from sdpkit.solving.margin import MARGIN_SHARES, margin_may_help, solved_with_margin
 from sdpkit.solving.next_solver import attempt_of, further_answers, is_better, may_be_asked
 from sdpkit.solving.ray_search import find_ray
@@ -85,6 +85,17 @@ def onto_constraints(run: Run, candidate: Candidate) -> Candidate | None:
     return None
 
 
+def at_zero(run: Run, candidate: Candidate) -> Candidate | None:
+    """Zero in the place of the point, where every right-hand side is zero: a point next to zero has
+    no size that its residuals could be compared with."""
+    program = candidate.program
+    if candidate.passes or program.rhs.any() or program.family is not None or program.has_log_det:
+        return None
+    matrices, x = zero_point(program).matrices, np.zeros(program.n_auxiliary)
+    certificate = certify(program, matrices, x, candidate.dual)
+    return candidate.at(matrices, x, certificate) if certificate.passes(candidate.tol) else None
+
+
 def _worth_of_violations(certificate: Certificate) -> Array | None:
     """(m,) what a unit of each constraint's violation is worth, relative to the value."""
     worth, share = certificate.residual_price, certificate.multipliers
@@ -106,8 +117,8 @@ def slacks_as_returned(run: Run, candidate: Candidate) -> Candidate | None:
     return candidate.at(matrices, x, certificate) if certificate.passes(candidate.tol) else None
 
 
-def inside_the_dual(run: Run, candidate: Candidate) -> Candidate | None:
-    """Multipliers moved into the interior of the dual, where they miss it by a tolerance."""
+def into_the_dual(run: Run, candidate: Candidate) -> Candidate | None:
+    """Multipliers moved into the dual, where they miss it by a tolerance."""
     certificate, answer, tol = candidate.certificate, candidate.answer, candidate.tol
     if candidate.dual is None or candidate.program.family is not None or candidate.ray is not None:
         return None
@@ -121,7 +132,7 @@ def inside_the_dual(run: Run, candidate: Candidate) -> Candidate | None:
     better = certify(candidate.program, list(candidate.matrices), candidate.x, dual)
     if not better.relative_gap < certificate.relative_gap:
         return None
-    notes = (*answer.notes, "the multipliers were moved into the interior of the dual")
+    notes = (*answer.notes, "the multipliers were moved to be feasible")
     moved = replace(candidate, answer=replace(answer, notes=notes), dual=dual)
     return moved.at(candidate.matrices, candidate.x, better)
 
@@ -199,6 +210,6 @@ def next_solver(run: Run, candidate: Candidate) -> Candidate | None:
     return replace(best, answer=answer, attempts=tuple(attempts))
 
 
-REPAIRS: tuple[Strategy, ...] = (onto_constraints, slacks_as_returned, inside_the_dual)
+REPAIRS: tuple[Strategy, ...] = (onto_constraints, at_zero, slacks_as_returned, into_the_dual)
 _ON_ONE_PROGRAM: tuple[Strategy, ...] = (*REPAIRS, existence, no_solution, with_margin)
 ESCALATION: tuple[Strategy, ...] = (*_ON_ONE_PROGRAM, smaller_face, next_solver)

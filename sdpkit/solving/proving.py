@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from sdpkit.typing import Array
 
 # Rows and entries of programs for which a face is sought by a second solve.
 _ROWS, _ENTRIES = 1000, 40_000
+# A relative width that needs no more bits.
+_NARROW = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +88,18 @@ def prove_solution(
     given, proof = _given(file, solution), None
     try:
         with deadline.applies():
-            proof = prove(file.statement, given)
-            if _is_closed(proof) or solution.ray is not None:
+            proof = prove(file.statement, given, many_bits=False)
+            if solution.ray is not None:
                 return proof
-            exposing = _exposing(file, solver, deadline)
-            if exposing is not None:
-                other = prove(file.statement, Given(given.answer, exposing=[exposing]))
-                proof = _better(proof, other)
+            if not _is_closed(proof):  # there may be no interior: a face costs less than many bits
+                exposing = _exposing(file, solver, deadline)
+                if exposing is not None:
+                    other = prove(file.statement, Given(given.answer, exposing=[exposing]), False)
+                    proof = _better(proof, other)
+                    if _is_closed(proof):
+                        given = Given(given.answer, exposing=[exposing])
+            if _width(proof) > _NARROW:
+                proof = _better(proof, prove(file.statement, given))
     except Abandoned:
         return proof
     return proof
@@ -132,9 +140,17 @@ def _exposing(file: ProgramFile, solver: str, deadline: Deadline) -> Array | Non
 
 
 def _is_closed(proof: Proof | None) -> bool:
-    return proof is not None and proof.lower is not None and proof.upper is not None
+    return _width(proof) < np.inf
+
+
+def _width(proof: Proof | None) -> float:
+    """Relative to the optimum; infinite if an end is missing."""
+    if proof is None or proof.lower is None or proof.upper is None:
+        return np.inf
+    largest = max(Fraction(1), abs(proof.lower), abs(proof.upper))
+    return float((proof.upper - proof.lower) / largest)
 
 
 def _better(one: Proof | None, other: Proof | None) -> Proof | None:
-    """The proof that encloses, or that says anything."""
-    return other if other is not None and (_is_closed(other) or one is None) else one
+    """The proof of the narrower enclosure, or that says anything."""
+    return other if one is None or (other is not None and _width(other) < _width(one)) else one

@@ -8,6 +8,7 @@ possible? The second largest eigenvalue modulus cannot be below cos(π/6) = 0.86
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import sdpkit
@@ -40,6 +41,19 @@ solution = sdpkit.solve(said)
 print(f"cvxpy {model.value:.5f}, sdpkit {solution.objective:.5f}, cos(π/6) {np.cos(np.pi / 6):.5f}")
 print(f"certified gap {certificate.relative_gap:.1e}")
 print("probabilities", np.round(p.value, 3))
+
+# %%
+# The second eigenvalue of chains whose steps all have the same probability: one half is best, and
+# the program proves that different probabilities would not be better.
+
+same = np.linspace(0.05, 0.5, 50)
+seconds = [np.linalg.norm(np.eye(n) - s * sum(steps) - 1 / n, 2) for s in same]
+plt.plot(same, seconds, label="all probabilities equal")
+plt.axhline(solution.objective, color="C1", linestyle="--", label="best: cos(π/6)")
+plt.xlabel("probability of each step")
+plt.ylabel("second largest eigenvalue")
+plt.legend()
+plt.show()
 
 np.testing.assert_allclose([model.value, solution.objective], np.cos(np.pi / n), rtol=1e-5)
 assert certificate.passes(1e-5)

@@ -7,6 +7,7 @@ matrix that is one is at a distance of 0.5278 (Higham, 2002, section 5).
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import sdpkit
@@ -30,6 +31,17 @@ distances = np.sqrt([model.value, solution.objective, certificate.safe_bound])
 print("cvxpy, sdpkit, safe bound:", np.round(distances, 4), "known 0.5278")
 print(np.round(np.asarray(solution.matrix), 4))
 print(f"certified gap {certificate.relative_gap:.1e}")
+
+# %%
+# The given matrix has a negative eigenvalue; that of the nearest correlation matrix is zero.
+
+_, axes = plt.subplots(1, 2, figsize=(6.5, 3))
+for ax, matrix, title in zip(axes, (A, X.value), ("given", "nearest"), strict=True):
+    ax.imshow(matrix, cmap="viridis", vmin=0, vmax=1)
+    ax.set_title(f"{title}, λ_min = {np.linalg.eigvalsh(matrix)[0] + 1e-9:.2f}")
+    for row, column in np.ndindex(3, 3):
+        ax.text(column, row, f"{matrix[row, column]:.2f}", ha="center", color="tab:red")
+plt.show()
 
 np.testing.assert_allclose(distances, 0.5278, atol=5e-5)
 assert certificate.passes(1e-5)

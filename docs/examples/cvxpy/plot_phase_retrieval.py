@@ -8,6 +8,7 @@ Strohmer and Voroninski, 2013); its value is ‖x‖².
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import sdpkit
@@ -34,6 +35,15 @@ error = min(np.abs(signal - x).max(), np.abs(signal + x).max())
 print(f"cvxpy {model.value:.6f}, sdpkit {solution.objective:.6f}, ‖x‖² {x @ x:.6f}")
 print(f"largest error of the signal {error:.1e}")
 print(f"certified gap {certificate.relative_gap:.1e}")
+
+# %%
+# The signal from intensities alone, up to its sign.
+
+plt.stem(np.sign(signal @ x) * signal, label="recovered")
+plt.plot(x, "x", color="black", label="true")
+plt.xlabel("coordinate")
+plt.legend()
+plt.show()
 
 np.testing.assert_allclose([model.value, solution.objective], x @ x, rtol=1e-5)
 assert error < 1e-4

@@ -7,6 +7,7 @@ The six-hump camel has six local minima. The largest γ for which p − γ is a 
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import sdpkit
@@ -37,6 +38,18 @@ x, y = np.meshgrid(np.linspace(-2, 2, 801), np.linspace(-1, 1, 401))
 lowest = sum(c * x**a * y**b for (a, b), c in camel.items()).min()
 print(f"cvxpy {model.value:.5f}, sdpkit {solution.objective:.5f}, on a grid {lowest:.5f}")
 print(f"certified gap {certificate.relative_gap:.1e}")
+
+# %%
+# The six-hump camel and its two lowest points; the bound that was proven is their height.
+
+surface = sum(c * x**a * y**b for (a, b), c in camel.items())
+plt.contourf(
+    x, y, surface, levels=np.r_[solution.objective, np.linspace(-1, 6, 29)], cmap="viridis"
+)
+plt.colorbar(label="p(x, y)")
+for sign in (1, -1):
+    plt.plot(sign * 0.0898, -sign * 0.7127, "o", color="tab:red")
+plt.show()
 
 np.testing.assert_allclose([model.value, solution.objective], -1.0316285, rtol=1e-5)
 assert certificate.passes(1e-4)

@@ -8,6 +8,7 @@ three places; then ϑ = 16/3 and ϑ⁺ = 4 (Schrijver, 1979), and there are four
 """
 
 import cvxpy as cp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import sdpkit
@@ -38,6 +39,14 @@ found = [sdpkit.solve(program).objective for program in [pentagon, *said]]
 print("cvxpy      ", np.round(values, 5))
 print("sdpkit     ", np.round(found[1:], 5), "known 16/3 and 4")
 print("pentagon   ", np.round(found[0], 5), "known √5 =", np.round(np.sqrt(5), 5))
+
+# %%
+# The words of six letters, and those that at most three letters tell apart: black dots. An
+# independent set has no black dot between its words; ϑ⁺ proves that none has more than four.
+
+plt.figure(figsize=(4.5, 4.5))
+plt.spy((apart > 0) & (apart <= 3), markersize=2)
+plt.show()
 
 np.testing.assert_allclose(values, [16 / 3, 4], rtol=1e-5)
 np.testing.assert_allclose(found, [np.sqrt(5), 16 / 3, 4], rtol=1e-5)

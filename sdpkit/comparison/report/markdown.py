@@ -31,7 +31,7 @@ _MARKED = re.compile(
 
 
 def fill(text: str, comparison: Comparison) -> str:
-    """The page with every marked block made anew.
+    """The page with every marked block replaced.
 
     >>> from sdpkit import Comparison
     >>> fill("no marks", Comparison((), {}, ()))
