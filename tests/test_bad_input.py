@@ -386,10 +386,21 @@ def test_a_model_whose_constraints_are_empty_is_solved() -> None:
 def test_a_proof_of_infeasibility_does_not_need_the_squares_of_the_cost() -> None:
     """Without them more variables fold into one, and multipliers have other places."""
     cp = pytest.importorskip("cvxpy")
-    x = cp.Variable(5)
-    model = cp.Problem(cp.Minimize(cp.sum_squares(x)), [x[1] >= 10, x[1] <= 1])
+    places, x = np.eye(100)[:, [1, 15, 45, 67, 89]], cp.Variable(5)
+    model = cp.Problem(cp.Minimize(cp.sum_squares(places @ x)), [x[1] >= 10, x[1] <= 1])
     model.solve(solver=sdpkit.cvxpy_solver("interior"))
     assert model.status == cp.INFEASIBLE
     larger, smaller = (float(c.dual_value) for c in model.constraints)
     assert larger == pytest.approx(smaller)
     assert 10 * larger - smaller == pytest.approx(1.0)
+
+
+def test_cones_whose_violation_cvxpy_does_not_know_are_refused() -> None:
+    cp = pytest.importorskip("cvxpy")
+    X, T = cp.Variable((1, 1), symmetric=True), cp.Variable((1, 1), symmetric=True)
+    cone = cp.constraints.OpRelEntrConeQuad(X, cp.Constant(np.eye(1)), T, 1, 1)
+    model = cp.Problem(cp.Minimize(cp.trace(T)), [cone, X == 2])
+    for variable in (X, T):
+        variable.value = np.full((1, 1), 2.0)
+    with pytest.raises(InputError, match="OpRelEntrConeQuad"):
+        sdpkit.certify_cvxpy(model)

@@ -204,7 +204,14 @@ def _of_constraint(constraint: Any) -> float:
         lengths = np.linalg.norm(X, axis=constraint.axis if np.ndim(X) > 1 else None)
         off = float(np.max(np.ravel(lengths) - np.ravel(np.real(t)), initial=0.0))
     else:
-        off = float(np.max(np.abs(constraint.violation()), initial=0.0))
+        try:
+            off = float(np.max(np.abs(constraint.violation()), initial=0.0))
+        except NotImplementedError as error:
+            kind = type(constraint).__name__
+            raise InputError(
+                f"cvxpy cannot tell by how much a constraint {kind} is violated, so that "
+                "a model with one cannot be certified: write the constraint with other cones"
+            ) from error
     return off / size
 
 
