@@ -39,6 +39,7 @@ BELIEVED: dict[str, Callable[[], cp.Problem]] = {
     "H-infinity": made(judged_models.h_infinity, 2),
     "Lyapunov": made(judged_models.lyapunov, 2),
     "worst case": made(judged_models.worst_case, 4),
+    "huber": made(judged_models.huber, 4),
     "exact fit": made(judged_models.exact_fit, 2),
 }
 

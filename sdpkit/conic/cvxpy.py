@@ -187,10 +187,13 @@ def _seconds_of(problem: Any) -> float:
 
 
 def _with_bound(certificate: Certificate, moved: Certificate, source: str) -> Certificate:
-    """The certificate with the bound of moved multipliers; residuals and eigenvalues stay those of
-    the values."""
+    """The certificate with moved multipliers: their bound and all that is told of the dual."""
     return replace(
         certificate,
+        dual_objective=moved.dual_objective,
+        dual_residual=moved.dual_residual,
+        min_eigenvalue_dual=moved.min_eigenvalue_dual,
+        dimacs=moved.dimacs,
         safe_bound=moved.safe_bound,
         bound_source=source,
         relative_gap=moved.relative_gap,
