@@ -1,6 +1,7 @@
 """Where the search for low-rank factors starts: ranks, factors and multipliers.
 
-In order of preference: a checkpoint, a given embedding, a given solution, the slowest modes.
+In order of preference: a checkpoint, a given embedding, a given solution, tensions that fit the
+lengths of a large graph, the slowest modes.
 """
 
 from __future__ import annotations

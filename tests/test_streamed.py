@@ -111,7 +111,12 @@ def test_too_many_pairs_are_not_kept() -> None:
 
 def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells for a few hundred points, as for a hundred thousand."""
-    for name, number in (("_MANY_POINTS", 200), ("_CELL_POINTS", 16), ("_STRIP_POINTS", 64)):
+    for name, number in (
+        ("_MANY_POINTS", 200),
+        ("_CELL_POINTS", 16),
+        ("_STRIP_POINTS", 64),
+        ("_MOST_PAIRS", 2),
+    ):
         monkeypatch.setattr(cells, name, number)
 
 
@@ -150,6 +155,21 @@ def test_cells_skip_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     with_cells(monkeypatch)
     family.near([4 * X], 0.0)
     assert 0 < sum(compared) < 0.4 * all_pairs
+
+
+def test_no_cells_where_everything_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    family, X = family_of(900)
+    with_cells(monkeypatch)
+    monkeypatch.setattr(cells, "_MOST_PAIRS", 0.42)
+    made: list[Any] = []
+    strips = cells.CelledScreen.strips
+    monkeypatch.setattr(
+        cells.CelledScreen, "strips", lambda *given: made.append(given) or strips(*given)
+    )
+    family.near([0.01 * X], 0.0)
+    assert not made
+    family.near([8 * X], 0.0)
+    assert made
 
 
 def test_kept_pairs_stay_within_the_limit() -> None:

@@ -25,11 +25,8 @@ from sdpkit.typing import Array, Bools, Indices
 _MANY_POINTS = 40_000
 # Members of a cell, and anchors that are compared with one cell after the other.
 _CELL_POINTS, _STRIP_POINTS = 512, 4096
-
-
-def pays_for_cells(screen: Screen, asks: Bools) -> bool:
-    """Whether there are so many anchors and members that cells save more than they cost."""
-    return min(int(asks.sum()), len(screen.members)) >= _MANY_POINTS
+# The share of all pairs up to which cells pay, and the anchors that say what it is.
+_MOST_PAIRS, _SAMPLE = 0.42, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +48,19 @@ class CelledScreen:
     highs: Array
     allowances: Array
     reach: Array
+
+    @classmethod
+    def where_it_pays(
+        cls, screen: Screen, labels: Indices, reach: Array, asks: Bools
+    ) -> CelledScreen | None:
+        """The screen in cells, where there are many points and their boxes rule out most pairs, as
+        a sample of the anchors says: in many directions everything is near."""
+        rows = np.flatnonzero(asks)
+        if min(rows.size, len(screen.members)) < _MANY_POINTS:
+            return None
+        celled = cls.of(screen, labels, reach)
+        some = rows[:: max(1, rows.size // _SAMPLE)]
+        return celled if celled._share_of_pairs(some, labels) < _MOST_PAIRS else None
 
     @classmethod
     def of(cls, screen: Screen, labels: Indices, reach: Array) -> CelledScreen:
@@ -95,6 +105,16 @@ class CelledScreen:
             if n:
                 members = slice(int(self.starts[cell]), int(self.starts[cell + 1]))
                 yield tile_pairs.found(members, chosen=near[:n])
+
+    def _share_of_pairs(self, rows: Indices, labels: Indices) -> float:
+        """The share of the pairs of some anchors with points of other classes that is compared."""
+        sizes, compared, pairs = np.diff(self.starts), 0, 1
+        for i in rows:
+            point = self.screen.points[i : i + 1].astype(np.float64)
+            near = self._reached(point, self.reach[i : i + 1], int(labels[i]))
+            compared += int(sizes[near].sum())
+            pairs += int(sizes[self.labels != labels[i]].sum())
+        return compared / pairs
 
     def _reached(self, points: Array, reach: Array, label: int) -> Indices:
         """The cells of other classes whose box is near that of some anchors."""

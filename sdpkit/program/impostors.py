@@ -26,7 +26,7 @@ from sdpkit.errors import InputError
 from sdpkit.numerics.deadline import continue_or_raise
 from sdpkit.numerics.threads import one_blas_thread, own_threads
 from sdpkit.program import tiles
-from sdpkit.program.cells import CelledScreen, pays_for_cells
+from sdpkit.program.cells import CelledScreen
 from sdpkit.program.families import (
     Rows,
     Terms,
@@ -414,13 +414,11 @@ class Impostors:
         for block in self._used_blocks:
             outputs = stacked[:, columns[block] : columns[block + 1]]
             screen = self._screen(block, outputs, wide, asks)
-            if pays_for_cells(screen, asks):
-                celled = CelledScreen.of(screen, self.labels, wide)
-                screens[block] = celled
-                strips.append(celled.strips(block, self.labels, asks))
-            else:
-                screens[block] = screen
-                strips.append(self._strips(block, asks))
+            celled = CelledScreen.where_it_pays(screen, self.labels, wide, asks)
+            screens[block] = celled or screen
+            strips.append(
+                celled.strips(block, self.labels, asks) if celled else self._strips(block, asks)
+            )
 
         def measured(pairs: tuple[Indices, Indices]) -> Any:
             i, other, far = self._within(stacked, columns, wide, *pairs)
