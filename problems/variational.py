@@ -368,7 +368,7 @@ class VariationalMVU:
         >>> X = sdpkit.datasets.swiss_roll(500, noise_dims=0)
         >>> problem = VariationalMVU(X, n_neighbors=6)
         >>> found = problem.whole_graph(sdpkit.solve(problem))
-        >>> found.lower <= found.upper, found.relative_gap < 0.1
+        >>> found.lower <= found.upper, found.relative_gap < 0.15
         (True, True)
         """
         return whole_graph_bounds(self.neighborhood, self._factor(solution))

@@ -25,7 +25,7 @@ from sdpkit.graphs.chosen import Chosen, choose_form, choose_neighbors, short_cu
 from sdpkit.graphs.distances import SquaredDistances, squared_distances_of
 from sdpkit.graphs.graph import NeighborhoodGraph
 from sdpkit.graphs.joins import DEFAULT_JOINS
-from sdpkit.inputs import finite_vector, integer, one_of
+from sdpkit.inputs import finite_vector, indices, integer, one_of
 from sdpkit.interfaces.fitting import CertifiedEstimator, seed_of
 from sdpkit.problems.mve import MVE
 from sdpkit.problems.mvu import MVU
@@ -34,6 +34,7 @@ from sdpkit.results.diagnosis import MOST_POINTS, Diagnosis, diagnose
 from sdpkit.results.embedding import Embedding
 from sdpkit.results.quality import Quality, evaluate
 from sdpkit.results.side_by_side import laid_out
+from sdpkit.solution.solution import Status
 from sdpkit.typing import Array
 
 Connect = Literal["auto", "bridge", "components", "error"]
@@ -42,6 +43,8 @@ Metrics = Literal["euclidean", "precomputed", "precomputed_kernel"]
 _FEWEST_JUDGED = 20
 # The argument of the problems that X is, by `metric`.
 _DATA = {"euclidean": "X", "precomputed": "distances", "precomputed_kernel": "kernel"}
+
+_ENDED_EARLY = (Status.TIME_LIMIT, Status.ITERATION_LIMIT, Status.INTERRUPTED)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -130,6 +133,8 @@ class UnfoldingEstimator(
         **CertifiedEstimator._saved,
         "result_": Embedding,
         "diagonal_": np.ndarray,
+        "component_labels_": np.ndarray,
+        "choices_": dict,
     }
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -166,9 +171,10 @@ class UnfoldingEstimator(
         return self
 
     def _warn(self) -> None:
-        """One warning for all that is wrong with the drawing."""
+        """One warning for all that is wrong with the drawing; limits have their own."""
         if (
-            not _FEWEST_JUDGED <= len(self.embedding_) <= MOST_POINTS
+            self.solution_.status in _ENDED_EARLY
+            or not _FEWEST_JUDGED <= len(self.embedding_) <= MOST_POINTS
             or not np.isfinite(self.embedding_).all()
             or self.result_.inputs is None
         ):
@@ -231,6 +237,8 @@ class UnfoldingEstimator(
             raise InputError(f"n_features_in_ is {self.n_features_in_}; its inputs have {width}")
         if self.metric == "precomputed_kernel":
             self.diagonal_ = finite_vector(self.diagonal_, n, "diagonal_")
+        self.component_labels_ = indices(self.component_labels_, (n,), n, "component_labels_")
+        self.choices_ = {name: _chosen(name, pair) for name, pair in self.choices_.items()}
         self._name_parts()
 
     def fit_transform(self, X: ArrayLike, y: Any = None) -> Array:
@@ -379,6 +387,16 @@ class UnfoldingEstimator(
         tags.input_tags.pairwise = self.metric != "euclidean"
         tags.input_tags.positive_only = self.metric == "precomputed"
         return tags
+
+
+def _chosen(name: str, pair: Any) -> Chosen:
+    """A choice as a file holds it."""
+    one_of(name, "choices_", ("n_neighbors", "prune", "form"))
+    if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str)):
+        raise InputError(f"choices_[{name!r}] is not a value and its reason")
+    if isinstance(pair[0], bool) or not isinstance(pair[0], int | str):
+        raise InputError(f"choices_[{name!r}] is neither a whole number nor a text")
+    return Chosen(pair[0], pair[1])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
