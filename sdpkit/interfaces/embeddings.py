@@ -237,7 +237,8 @@ class UnfoldingEstimator(
             raise InputError(f"n_features_in_ is {self.n_features_in_}; its inputs have {width}")
         if self.metric == "precomputed_kernel":
             self.diagonal_ = finite_vector(self.diagonal_, n, "diagonal_")
-        self.component_labels_ = indices(self.component_labels_, (n,), n, "component_labels_")
+        labels = vars(self).get("component_labels_")
+        self.component_labels_ = indices(labels, (n,), n, "component_labels_")
         self.choices_ = {name: _chosen(name, pair) for name, pair in self.choices_.items()}
         self._name_parts()
 
