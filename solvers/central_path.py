@@ -18,7 +18,8 @@ from sdpkit.typing import Array
 _DOUBT_ITERATIONS = 2  # without progress: rounding is suspected
 _PATIENCE_ITERATIONS = 8  # without progress: there will be none
 _NEAR_ERROR = 1e-3  # relative errors below which a stalled point is near a solution
-_DIVERGED = 1e8  # an objective this many times its scale is a ray
+# An objective this many times its scale is a ray, while the other one stays behind by this gap.
+_DIVERGED, _APART = 1e8, 0.1
 
 
 class CentralPath:
@@ -135,9 +136,10 @@ class CentralPath:
         if self.measures.worst <= 2.5 * self.goal and self.stalled >= 2:
             # Rounding is in the way of the goal, but what was asked for is reached.
             return self._converged_at(self.measures)
-        if now.dual < -_DIVERGED * method.scale_c and now.dual_residual < 1e-6:
+        apart = now.gap > _APART
+        if apart and now.dual < -_DIVERGED * method.scale_c and now.dual_residual < 1e-6:
             return Stop.CLAIMS_INFEASIBLE, "the dual objective diverges"
-        far = now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order
+        far = apart and now.primal > _DIVERGED * method.scale_b * method.scale_c * method.order
         if far and now.primal_residual * method.scale_b < now.primal / _DIVERGED:
             return Stop.CLAIMS_UNBOUNDED, "the primal objective diverges"
         patience, waited = _PATIENCE_ITERATIONS, max(self.stalled, self.slow)

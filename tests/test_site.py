@@ -177,7 +177,10 @@ def test_figures_are_numbered_from_one_on_every_page() -> None:
     numbered = 0
     for path in pages():
         numbers = re.findall(r'caption-number">Fig\. (\S+) ', path.read_text("utf-8"))
-        assert numbers == [str(k + 1) for k in range(len(numbers))], path
+        if "slides" in path.parts:  # of the chapter's figures, with the chapter's numbers
+            assert sorted(numbers, key=int) == numbers, path
+        else:
+            assert numbers == [str(k + 1) for k in range(len(numbers))], path
         numbered += bool(numbers)
     assert numbered > len(chapters()) - 2
 
@@ -186,7 +189,9 @@ def test_every_page_links_the_glossary() -> None:
     lacking = [
         p
         for p in pages()
-        if "slides" not in p.parts and "glossary.html" not in p.read_text("utf-8")
+        if "slides" not in p.parts
+        and p.name != "glossary.html"
+        and "glossary.html" not in p.read_text("utf-8")
     ]
     assert lacking == []
 

@@ -393,6 +393,19 @@ def test_models_whose_equations_agree_to_rounding_are_feasible() -> None:
     assert model.status == cp.OPTIMAL
 
 
+@pytest.mark.parametrize("slope", [1e-3, 1e-6, 1e-9])
+def test_what_costs_a_square_is_no_direction(slope: float) -> None:
+    """max c M − ½x², a M − x = 1: x follows M, however slowly, and its square bounds the value."""
+    block = Block.of(1, [[1.0]], cost=Cost.of(1, identity=1e-6))
+    curved: dict[str, Any] = {"rows_x": [[-1.0]], "free_x": [True], "quadratic_x": [1.0]}
+    program = Program.of(block, [1.0], rows_q=[[slope]], **curved)
+    for x in (0.0, slope):
+        assert not certify_unbounded(program, [np.eye(1)], [x]).passes(1e-7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdpkit.ConvergenceWarning)
+        assert sdpkit.solve(program, "interior").status not in WITHOUT_OPTIMUM
+
+
 @pytest.mark.parametrize("corner", [0.0, 1.0])
 def test_models_without_a_point_are_not_unbounded(corner: float) -> None:
     """X₁₁ = 0 and X₁₂ = 1 beside something that may grow; feasible if X₁₁ = 1."""

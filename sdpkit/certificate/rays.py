@@ -351,6 +351,7 @@ def certify_unbounded(program: Program, matrices: Sequence[Matrix], x: ArrayLike
     zero = np.zeros(program.n_rows)
     if program.excess(program.row_values(program.measure(blocks), aux)).any():
         moved, moved_x = restored(program, blocks, aux, zero)
+        moved_x = np.where(program.quadratic_x > 0, 0.0, moved_x)
         if all(is_finite(m) for m in [*moved, moved_x]):
             blocks, aux = _better(linear, (blocks, aux), (moved, moved_x))
     violation = _largest_violation(program, blocks, aux) / min(1.0, share)
