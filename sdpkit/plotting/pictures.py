@@ -129,9 +129,35 @@ def plot_embedding(
 def plot_labelled(
     embedding: DrawnEmbedding, labels: ArrayLike | None, ax: Any = None, *, edges: bool = True
 ) -> Any:
-    """The first two coordinates, a colour and a mark for each label; returns the axes.
+    """Draw the first two coordinates with a colour and a mark for each label.
 
     Labels that are many different numbers are shown by a scale of colours.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        What to draw.
+    labels : array-like of shape (n,) or None
+        A label or a number for each point; None draws all points alike.
+    ax : matplotlib.axes.Axes or None, default None
+        Where to draw; None makes a new figure.
+    edges : bool, default True
+        Whether to draw the edges of the graph.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes that were drawn on.
+
+    Examples
+    --------
+    >>> import sdpkit
+    >>> from matplotlib.figure import Figure
+    >>> problem = sdpkit.MVU(graph=sdpkit.datasets.cycle_graph(5))
+    >>> embedding = problem.recover(sdpkit.solve(problem), n_components=2)
+    >>> ax = plot_labelled(embedding, list("aabbb"), Figure().add_subplot())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['a', 'b']
     """
     _require_matplotlib()
     from matplotlib.collections import LineCollection
@@ -826,6 +852,8 @@ def draw(answer: Any, path: str | Path, labels: ArrayLike | None = None) -> None
         What to draw.
     path : str or path
         The picture file; its suffix chooses the format.
+    labels : array-like of shape (n,) or None, default None
+        Labels or numbers by which the points of an embedding are coloured.
 
     Examples
     --------
