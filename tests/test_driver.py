@@ -379,8 +379,8 @@ def test_a_time_limit_is_kept_by_every_engine(name: str) -> None:
     assert solution.status in (Status.TIME_LIMIT, Status.OPTIMAL)
     # One step more at most, and a machine that does something else meanwhile.
     assert solution.times.setup + solution.times.solve < limit + 1.0
-    if solution.status is Status.TIME_LIMIT:
-        assert solution.native_status.startswith("time limit after")
+    if solution.status is Status.TIME_LIMIT:  # by itself, or on a busy machine from outside
+        assert "time limit" in solution.native_status
 
 
 @every_engine

@@ -120,6 +120,15 @@ def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cells, name, number)
 
 
+@pytest.mark.parametrize("width", [0, 4])
+def test_a_metric_of_zero_has_no_cells(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit may end a solve where the metric is still zero: all points are at one place."""
+    family, X = family_of(300)
+    value = family.hinge_sum([np.zeros((len(X), 4))])
+    with_cells(monkeypatch)
+    assert family_of(300)[0].hinge_sum([np.zeros((len(X), width))]) == value
+
+
 @pytest.mark.parametrize(("n_blocks", "grouped"), [(1, False), (2, True)])
 def test_cells_leave_nothing_out(
     n_blocks: int, grouped: bool, monkeypatch: pytest.MonkeyPatch

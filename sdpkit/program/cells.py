@@ -56,8 +56,8 @@ class CelledScreen:
         """The screen in cells, where there are many points and their boxes rule out most pairs, as
         a sample of the anchors says: in many directions everything is near."""
         rows = np.flatnonzero(asks)
-        if min(rows.size, len(screen.members)) < _MANY_POINTS:
-            return None
+        if min(rows.size, len(screen.members)) < _MANY_POINTS or not screen.columns.shape[1]:
+            return None  # under a metric of zero all points are at one place
         celled = cls.of(screen, labels, reach)
         some = rows[:: max(1, rows.size // _SAMPLE)]
         return celled if celled._share_of_pairs(some, labels) < _MOST_PAIRS else None
