@@ -25,7 +25,8 @@ from sdpkit.typing import Array
 # Iterations that halve neither the error nor the residuals of the embedding, after which a run
 # ends, near a solution and far from one. Where solutions are large, τ falls, and errors, which
 # are relative to τ, may rise for a dozen iterations while steps are long and the embedding's
-# residuals fall.
+# residuals fall. Within the goal the error alone counts: where no solution is attained, points
+# grow without end.
 _PATIENCE_NEAR, _PATIENCE_FAR = 5, 25
 # Relative errors below which a point is near a solution.
 _NEAR_ERROR = 1e-3
@@ -77,6 +78,8 @@ class EmbeddedPath:
     point, now: the iterate;  best: the best one
     aim: the error at which the next attempt inwards begins;  attempts: how many there were
     kept: while one is made, where it began;  inward: its steps so far
+    mark, left: the error, and the embedding's residuals, when they were last halved
+    slow: iterations since then
     """
 
     def __init__(self, reduction: Reduction, value_floor: float, tol: float) -> None:
